@@ -79,8 +79,8 @@ pub enum AccountError {
     /// Registration is closed, and there is no account with the address that could accept an invitation.
     #[error("registration is closed: an invitation is for an address that has an account")]
     RegistrationClosed,
-    /// Somebody is accepting the invitation. It cannot be replaced or withdrawn until the claim ends, which takes at
-    /// most this long.
+    /// The invitation is being accepted. It cannot be replaced or withdrawn until the claim ends, which takes at most
+    /// this long.
     #[error("the invitation is being accepted; try again in {} s", .0.as_secs_f64().ceil())]
     InvitationClaimed(Duration),
     /// The invitations could not be read or written.
@@ -138,7 +138,7 @@ impl Accounts {
         Ok(self.foundation.users.store.find_by_id(id).await?)
     }
 
-    /// Those of the users with these ids that exist, in any order.
+    /// The users with these ids that exist, in any order.
     pub async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, AccountError> {
         Ok(self.foundation.users.store.find_among(ids).await?)
     }
@@ -184,21 +184,21 @@ impl Accounts {
         Ok(removed)
     }
 
-    /// Stores a password, and ends what was begun with the old one, sign-ins that are under way included.
+    /// Stores a password, and ends what was begun with the old one, including sign-ins in progress.
     pub(crate) async fn replace_hash(&self, id: &UserId, hash: &PasswordHash) -> Result<(), AccountError> {
         let tools = &self.foundation;
         let setter = tools.users.password_setter.as_ref().ok_or(AccountError::Unsupported("setting passwords"))?;
         setter.set_password(id, hash, tools.ambient.now()).await?;
         self.password_was_replaced(id, None).await?;
-        // Whoever knew the password of before may have signed in from them.
+        // A person with the old password may have signed in from them.
         if let Some(devices) = &self.core.devices {
             devices.forget_all(id, None).await.map_err(|error| AccountError::Credentials(error.into()))?;
         }
         Ok(())
     }
 
-    /// Ends what was begun with the password of before, up to the moment that is returned. The session `keep` is refused
-    /// like the others, and left for its caller to replace.
+    /// Ends what was begun with the old password, up to the returned time. The session `keep` is refused like the
+    /// others, and its caller must replace it.
     pub(crate) async fn password_was_replaced(
         &self,
         id: &UserId,
@@ -211,7 +211,7 @@ impl Accounts {
             sign_out.refuse_until(id, until, Sessions::End).await?;
         }
         self.remove_sessions(id, keep, "password changed").await?;
-        // A link to a new password that is on its way was asked for before this one was set.
+        // A mailed link to a new password was requested before this one was set.
         let user = tools.users.store.find_by_id(id).await?;
         tools.single_use.remove(id, &user.email, Some(Purpose::PasswordReset)).await?;
         Ok(until)

@@ -26,14 +26,14 @@ pub(crate) struct Background {
     dropped: Arc<Mutex<Dropped>>,
 }
 
-/// Most tasks at a time. Further ones are dropped: users who wait for a mail request another.
+/// Limit of concurrent tasks. Further ones are dropped: users who wait for a mail request another.
 const CAPACITY: usize = 1000;
 /// Most tasks at a time of one requester.
 const SHARE: usize = 40;
-/// The log says at most once in this time that tasks were dropped.
+/// The minimum time between two log lines about dropped tasks.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-/// What the log has not said yet.
+/// Dropped tasks that are not logged yet.
 #[derive(Debug, Default)]
 struct Dropped {
     count: u64,
@@ -45,8 +45,8 @@ impl Background {
         Self { running: Arc::new(watch::Sender::new(0)), shares: Arc::default(), dropped: Arc::default() }
     }
 
-    /// The same as [`run`](Self::run) for work that anybody can request in any number: of one requester, an IPv4 address or an IPv6
-    /// /48, only so many tasks run at a time, so that a flood does not displace others' work. Loopback addresses have no share.
+    /// The same as [`run`](Self::run) for work that any client can request. For one requester, an IPv4 address or an IPv6 /48, the
+    /// number of concurrent tasks is limited, so that a flood does not displace others' work. Loopback addresses have no share.
     pub(crate) fn run_for(
         &self,
         requester: Option<IpAddr>,
@@ -86,7 +86,7 @@ impl Background {
         }
     }
 
-    /// Starts `work`, named `what` in the log. A panic in it is logged by the runtime and goes no further.
+    /// Starts `work`, named `what` in the log. The runtime logs a panic in it, which has no other effect.
     pub(crate) fn run(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let admitted = self.running.send_if_modified(|running| {
             let admitted = *running < CAPACITY;
@@ -113,13 +113,13 @@ impl Background {
     }
 }
 
-/// Waits for `work`, which goes on to its end if whoever waits goes away: for what is begun in one place and ended in another.
+/// Waits for `work`, which runs to its end even if the caller is dropped: for work that must not stay half done.
 pub(crate) async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let span = tracing::Span::current();
     match tokio::spawn(Locale::current().scope(work.instrument(span))).await {
         Ok(output) => output,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // Only a runtime that is shutting down cancels a task that nobody aborts.
+        // A task is only aborted when the runtime shuts down.
         Err(_) => std::future::pending().await,
     }
 }

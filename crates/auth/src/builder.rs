@@ -224,7 +224,8 @@ impl AuthBuilder {
             sections.append(&mut more.account_sections);
             prepared.absorb(more);
         }
-        // Whether the plugin is on or not: a link that nobody can use now is a way in as soon as it is on again.
+        // Whether or not the plugin is enabled: a link that is unusable now would work as soon as the plugin is enabled
+        // again.
         let links = ProviderLinks::of(&foundation, &prepared);
         prepared.credentials.extend(links.map(|links| Arc::new(links) as Arc<dyn Credentials>));
         prepared.schemes.append(&mut self.schemes);
@@ -400,7 +401,7 @@ fn demands_are_met(config: &AuthConfig, prepared: &Prepared) -> Result<(), AuthI
     Ok(())
 }
 
-/// Cookie first, then JWT, then what plugins and the host bring.
+/// The session cookie first, then JWT, then the schemes of plugins and of the program.
 fn authenticator(
     foundation: &Foundation,
     cookie: SessionCookie,

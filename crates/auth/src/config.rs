@@ -136,7 +136,7 @@ pub struct Limit {
 }
 
 impl AuthConfig {
-    /// Checks what the types cannot.
+    /// Checks constraints that the types cannot express.
     pub(crate) fn check(&self) -> Result<(), AuthInitError> {
         let wrong = |setting, problem: &str| Err(AuthInitError::Setting { setting, problem: problem.to_owned() });
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.');
@@ -161,7 +161,7 @@ impl AuthConfig {
         }
     }
 
-    /// Whether cookies are `__Host-` ones that travel over HTTPS alone.
+    /// Whether cookies are `__Host-` ones that are sent only over HTTPS.
     pub(crate) fn secure_cookies(&self) -> bool {
         !self.dev_mode || self.always_secure_cookies
     }

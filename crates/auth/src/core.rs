@@ -37,9 +37,9 @@ pub struct Core {
     pub oauth_tokens: Option<OAuthTokens>,
     /// The providers that people can sign in with.
     pub(crate) oauth_providers: Vec<KnownProvider>,
-    /// What plugins drop when an account is claimed.
+    /// The credentials of plugins to remove when an account is claimed.
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
-    /// Tickets for event streams, where there is a database.
+    /// Tickets for event streams, if there is a database.
     pub(crate) stream_tickets: Option<Tickets>,
     /// Invitations, where there are any.
     pub(crate) invitations: Option<Invitations>,
@@ -47,15 +47,15 @@ pub struct Core {
     pub(crate) verification: Option<Arc<Links>>,
     /// Changes of addresses that can be undone, where there are any.
     pub(crate) email_changes: Option<Changes>,
-    /// The accounts that are being deleted, where there is a database.
+    /// The accounts that are being deleted, if there is a database.
     pub(crate) deletions: Option<Deletions>,
-    /// Bounds how many accounts are removed at a time.
+    /// Limits how many accounts are removed at the same time.
     pub(crate) deletion_turns: Arc<Semaphore>,
     /// The program's records, where it has given them.
     pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
-    /// Knows browsers again in which an account's password was given.
+    /// Recognises browsers in which an account's password was given.
     pub(crate) password_marker: PasswordMarker,
-    /// Known devices, where there is a database.
+    /// Known devices, if there is a database.
     pub(crate) devices: Option<Devices>,
     /// The cookie that makes a browser a known device.
     pub(crate) device_cookie: DeviceCookie,
@@ -69,7 +69,7 @@ pub struct Core {
     pub(crate) tokens: Option<Tokens>,
     /// Ways in that belong to accounts themselves, beside passwords and providers.
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
-    /// Set when the host mounts the screens: forms then fail, and go on, within them.
+    /// Set when the program mounts the screens: failures and successes of forms then show these screens.
     pub(crate) screens: OnceLock<Screens>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Screens {
     pub(crate) link_by_mail: bool,
     /// Whether the screens offer passkeys.
     pub(crate) passkeys: bool,
-    /// Where a second factor is asked for, if a plugin has a screen for it.
+    /// The path of the screen for the second factor, if a plugin has one.
     pub(crate) second_factor: Option<&'static str>,
 }
 

@@ -4,14 +4,14 @@ use crate::accounts::{AccountError, Accounts};
 use crate::audit::AuditKind;
 
 impl Accounts {
-    /// Disables an account: its sessions and JWTs end for good, its connected programs are disconnected, mailed links
-    /// no longer work, and API tokens are refused until [`enable`](Self::enable). Streams end within a heartbeat. A
-    /// sign-in gets the same answer as with a wrong password; the audit log has the reason.
+    /// Disables an account: its sessions and JWTs end permanently, its connected programs are disconnected, mailed
+    /// links no longer work, and API tokens are refused until [`enable`](Self::enable). Streams end within a heartbeat.
+    /// A sign-in gets the same answer as with a wrong password; the audit log has the reason.
     pub async fn disable(&self, id: &UserId) -> Result<(), AccountError> {
         let core = self.core();
         let user = core.users.store.find_by_id(id).await?;
         let disabler = core.users.disabler.as_ref().ok_or(AccountError::Unsupported("disabling users"))?;
-        // First: from here on nothing is good, whatever fails below.
+        // This comes first: even if a later step fails, all credentials are already refused.
         disabler.disable(id, core.ambient.now()).await?;
         let sessions = core.sessions.remove_all(id, None).await?;
         for kind in core.credentials.iter().filter(|kind| kind.ends_when_disabled()) {

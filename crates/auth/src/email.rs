@@ -33,7 +33,7 @@ impl EmailAddress {
             return Err(InvalidEmail);
         }
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
-        // Most addresses that a store holds are as they should be: nothing to lower or to translate.
+        // Most stored addresses are already canonical: there is nothing to convert.
         if text.len() <= MAX_LENGTH && text.bytes().all(is_lower) {
             let is_sane = local_is_sane(local) && domain_is_sane(domain);
             return is_sane.then(|| Self(text.into())).ok_or(InvalidEmail);

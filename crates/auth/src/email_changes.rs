@@ -32,24 +32,24 @@ pub(crate) struct Changes {
 pub(crate) struct Change {
     /// The hash of the token of its notice.
     pub(crate) key: Vec<u8>,
-    /// Where it stands among those of its account: changes in the same microsecond have an order as well. 0 of one from before
-    /// there were positions, or that is not kept yet.
+    /// Its position among the account's changes, which orders changes in the same microsecond. 0 for a change from before
+    /// there were positions, or one that is not stored yet.
     position: i64,
     pub(crate) user: UserId,
     pub(crate) old: EmailAddress,
     /// Whether its mailbox was proven to be the account's.
     pub(crate) old_was_proven: bool,
-    /// Whether there was a second factor, which the undoing leaves.
+    /// Whether there was a second factor, which an undo keeps.
     pub(crate) had_second_factor: bool,
     pub(crate) changed_at: Timestamp,
-    /// Whether somebody is undoing it at present.
+    /// Whether it is being undone.
     pub(crate) is_claimed: bool,
 }
 
 /// How long a change can be undone.
 pub(crate) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+/// The steps that create the table. There is no foreign key: users may be in a program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[
     TABLE,
     Step {
@@ -86,7 +86,7 @@ const TABLE: Step = Step {
 const COLUMNS: &str = "token_hash, COALESCE(position, 0) AS position, user_id, old_email, had_second_factor, changed_at, \
                        old_was_proven, claimed_at";
 
-/// Those of an account from one on: ?2 is its position, and ?3 its time, which orders those without positions.
+/// The changes of an account from one on: ?2 is its position, and ?3 its time, which orders those without positions.
 const FROM_ON: &str =
     "user_id = ?1 AND (COALESCE(position, 0) > ?2 OR (COALESCE(position, 0) = ?2 AND changed_at >= ?3))";
 
@@ -122,7 +122,7 @@ impl Changes {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
-    /// Keeps it, behind those that its account has.
+    /// Stores it, after the account's other changes.
     pub(crate) async fn put(&self, change: &Change) -> Result<(), Error> {
         let sql = "INSERT INTO users_email_changes \
                    (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven, \
@@ -157,7 +157,7 @@ impl Changes {
         row.map(|row| read(&row, now)).transpose()
     }
 
-    /// Those of an account that were made before `change`, the first one first.
+    /// The changes of an account before `change`, the first one first.
     pub(crate) async fn before(&self, change: &Change, now: Timestamp) -> Result<Vec<Change>, Error> {
         let sql = format!(
             "SELECT {COLUMNS} FROM users_email_changes WHERE user_id = ?1 AND NOT ({FROM_ON}) \
@@ -193,15 +193,15 @@ impl Changes {
         self.db.execute(sql, params![change.key.clone()]).await.map(|_| ())
     }
 
-    /// Removes an undone change with those that came after it. Those before it stay: whoever had the account then may still
-    /// undo theirs, and the thief who changed it twice cannot take that from them.
+    /// Removes an undone change and all later ones. Earlier ones stay: the holder at that time may still undo them, and a
+    /// thief who changed the address twice cannot prevent that.
     pub(crate) async fn forget_from(&self, change: &Change) -> Result<(), Error> {
         let sql = format!("DELETE FROM users_email_changes WHERE {FROM_ON}");
         self.db.execute(sql, params![&change.user, change.position, change.changed_at]).await.map(|_| ())
     }
 
-    /// The account, if there is one, whose owner can get this address back. Nobody else may take it until then. Addresses that
-    /// were never proven are not kept for anybody: whoever registers a stranger's address does not keep it from them.
+    /// The account, if there is one, whose owner can get this address back. Until then no other account may take it. Addresses
+    /// that were never proven are not reserved, so that registering a stranger's address does not block it.
     pub(crate) async fn reserved_for(
         &self,
         users: &dyn UserStore,
@@ -211,8 +211,8 @@ impl Changes {
         Ok(self.reservation(users, email, now).await?.map(|change| change.user))
     }
 
-    /// Mails once more how to get this address back, with a link of its own, to whoever asks there for a link to an account.
-    /// `false`: the address is not [reserved](Self::reserved_for).
+    /// Mails the link that gets this address back once more, when somebody requests a sign-in or reset link for this
+    /// address. `false`: the address is not [reserved](Self::reserved_for).
     pub(crate) async fn remind(
         &self,
         core: &Foundation,
@@ -271,7 +271,7 @@ impl Changes {
         }
     }
 
-    /// The addresses that an account had before and could have again, for its export.
+    /// The addresses that an account had before and could get back, for its export.
     pub(crate) async fn describe(&self, user: &UserId) -> Result<Vec<serde_json::Value>, Error> {
         let sql = "SELECT old_email, changed_at FROM users_email_changes WHERE user_id = ?1 ORDER BY changed_at";
         let change = |row: &Row| {
@@ -281,7 +281,7 @@ impl Changes {
         self.db.query(sql, params![user]).await?.iter().map(change).collect()
     }
 
-    /// The addresses that an account had before and could have again, and had proven to be its own.
+    /// The addresses that an account had before and could get back, and had proven.
     pub(crate) async fn proven_addresses(&self, user: &UserId) -> Result<Vec<EmailAddress>, Error> {
         let sql = "SELECT old_email FROM users_email_changes WHERE user_id = ?1 AND old_was_proven = ?2";
         let rows = self.db.query(sql, params![user, true]).await?;
@@ -294,7 +294,7 @@ impl Changes {
         self.db.execute("DELETE FROM users_email_changes WHERE user_id = ?1", params![user]).await.map(|_| ())
     }
 
-    /// Removes those that can be undone no more.
+    /// Removes changes that can no longer be undone.
     pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
         self.db.execute(&self.sweep, params![now, limit]).await
     }

@@ -48,7 +48,7 @@ pub struct Tools {
     pub mailer: Option<Arc<dyn Mailer>>,
     /// The tokens in mailed links.
     pub single_use: Arc<dyn SingleUseStore>,
-    /// Reads `next`: where a browser may be sent.
+    /// Parses `next`: the target of a redirect.
     pub(crate) redirects: RedirectUrls,
     pub(crate) background: Background,
     pub(crate) limit_store: Arc<dyn Store>,
@@ -80,7 +80,7 @@ pub struct Users {
     pub email_verifier: Option<Arc<dyn EmailVerifier>>,
     /// Creates users without a password.
     pub passwordless: Option<Arc<dyn PasswordlessUsers>>,
-    /// Refuses what was issued so far.
+    /// Refuses everything that was issued so far.
     pub sign_out: Option<Arc<dyn SignOutEverywhere>>,
     /// Links identities at providers.
     pub oauth_links: Option<Arc<dyn OAuthLinks>>,

@@ -25,14 +25,14 @@ pub(crate) struct Fresh {
     by_account: Limiter,
 }
 
-/// What was given. Fields of a body.
+/// The given proof. Fields of a body.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 pub(crate) struct Given {
     pub(crate) password: Option<Secret>,
     pub(crate) code: Option<Secret>,
 }
 
-/// What an account has to give. The template `account/fresh.html` asks for it.
+/// The proof that an account has to give. The template `account/fresh.html` asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Asked {
     pub(crate) password: bool,
@@ -65,10 +65,10 @@ pub(crate) enum FreshError {
     Factor(#[source] BoxError),
 }
 
-/// How old a session may be whose account has no password.
+/// The maximum age of a session whose account has no password.
 const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
-/// What [`Fresh::require`] wants of this session's user.
+/// The proof that [`Fresh::require`] needs from this session's user.
 pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, FreshError> {
     let user = session.user();
     let has_factor = core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
@@ -77,12 +77,12 @@ pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, Fresh
 
 impl Fresh {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
+        // Separate from the limit of sign-ins: a person with an open browser must not lock its owner out elsewhere.
         Self { by_account: core.limiter("fresh_proof", &core.config.limits.login_account), core }
     }
 
-    /// Passes who proves to be the session's user. Every attempt counts, right or wrong. `at` names what it is for in the
-    /// audit log.
+    /// Passes a caller who proves to be the session's user. Every attempt counts, right or wrong. `at` names the action
+    /// in the audit log.
     pub(crate) async fn require(
         &self,
         session: &Session,
@@ -99,8 +99,8 @@ impl Fresh {
         checked
     }
 
-    /// Passes a session that began a moment ago, with the second factor of those who have one: for requests that can bring
-    /// no password.
+    /// Passes a session that began recently, with the second factor if the user has one: for requests that cannot contain
+    /// a password.
     pub(crate) async fn require_young(&self, session: &Session) -> Result<(), FreshError> {
         let user = session.user();
         self.by_account.attempt(user.id.as_str()).await?;

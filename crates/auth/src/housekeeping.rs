@@ -13,7 +13,7 @@ use crate::users::BoxError;
 
 /// Rows of one statement.
 const BATCH: u32 = 500;
-/// Statements for one table in one sweep. What remains is left for the next sweep.
+/// The most statements for one table in one sweep. The remaining rows are left for the next sweep.
 const BATCHES: u32 = 100;
 
 impl Auth {

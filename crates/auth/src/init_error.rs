@@ -1,7 +1,7 @@
 use gatewright_base::nearest;
 
-/// Why authentication refuses to start. Each error says what to change. All are found at start, and none by the first
-/// request.
+/// Why authentication refuses to start. Each error says what to change. All are found at the start, and none by the
+/// first request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthInitError {
@@ -28,7 +28,7 @@ pub enum AuthInitError {
         "the OAuth token encryption key is empty: provider tokens are stored sealed or not at all; set one of at least 32 bytes"
     )]
     MissingTokenEncryptionKey,
-    /// A store that forgets at every restart and knows nothing of the other replicas.
+    /// An in-memory store: it loses its data at every restart and is not shared with other replicas.
     #[error(
         "the {store} store keeps its data in memory, which outside dev mode needs `allow_in_memory_stores` \
          (one node, and everything forgotten at a restart)"
@@ -49,7 +49,7 @@ pub enum AuthInitError {
         store: &'static str,
         /// The capability, in the words of the documentation.
         capability: &'static str,
-        /// What to do.
+        /// How to fix it.
         remedy: &'static str,
     },
     /// The same plugin twice, or two plugins with one name.
@@ -68,7 +68,7 @@ pub enum AuthInitError {
     Setting {
         /// Its name.
         setting: &'static str,
-        /// What is wrong with it.
+        /// The error of the setting.
         problem: String,
     },
     /// Tables are missing, and automatic migration is off.

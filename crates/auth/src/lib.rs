@@ -28,7 +28,7 @@
 //! | [`audit`] | audit events and their sinks |
 //! | [`screens`] | the layout of pages, and the account page to which plugins add sections |
 //!
-//! `foundation.rs` is what plugins build on, `core.rs` what their routes work with, `web.rs` what their handlers share, and
+//! `foundation.rs` is the basis of plugins, `core.rs` that of their routes, `web.rs` that of their handlers, and
 //! `problem.rs` turns errors into responses.
 
 mod accounts;

@@ -27,7 +27,7 @@ pub trait Mailer: Send + Sync + 'static {
 /// A mail to be written: the recipient and the link.
 #[derive(Clone)]
 pub struct Mail {
-    /// What it is for.
+    /// The purpose.
     pub kind: MailKind,
     /// To whom.
     pub to: EmailAddress,
@@ -56,7 +56,7 @@ pub struct NewDevice {
     pub name: String,
 }
 
-/// What a mail is for.
+/// The purpose of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MailKind {
     /// A link that signs in.
@@ -73,7 +73,7 @@ pub enum MailKind {
     Invitation,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
-    /// The notice that somebody has signed in from a new device, with a link to the page on which it is forgotten.
+    /// The notice of a sign-in from a new device, with a link to the page on which the device can be forgotten.
     NewDevice,
 }
 

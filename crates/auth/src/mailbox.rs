@@ -1,4 +1,4 @@
-//! What the proof of a mailbox does to the account with that address.
+//! The effects of a proof of a mailbox on the account with that address.
 //!
 //! Anybody can register an address that is not theirs and wait until its owner signs in. Therefore every flow that
 //! proves a mailbox (magic link, password reset, verification link, invitation, provider) calls [`prove`], and one pure
@@ -31,16 +31,16 @@ pub(crate) enum Method {
     Invitation,
 }
 
-/// Who proves the mailbox.
+/// The kind of the prover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Somebody who has the mail, or a provider's verified address, and nothing else.
+    /// A person with access to the mail, or a provider's verified address, and no other proof.
     Mailbox,
-    /// Somebody who has the mail and, in the same browser, a session of the account.
+    /// A person with access to the mail and, in the same browser, a session of the account.
     MailboxAndSession,
 }
 
-/// What a proof does.
+/// The effect of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing: the mailbox was proven before.
@@ -55,7 +55,7 @@ pub(crate) enum Effect {
 /// A proof that has taken effect.
 #[derive(Debug)]
 pub(crate) struct Proven {
-    /// The user as they are after it.
+    /// The user after the proof.
     pub(crate) user: User,
     /// A moment at or before which `user` was loaded, for a session that follows.
     pub(crate) at: Timestamp,
@@ -66,7 +66,7 @@ pub(crate) struct Proven {
 /// Why a proof has taken no effect. The mailbox counts as not proven, and the next proof starts again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProveError {
-    /// The account is gone, or has another address now.
+    /// The account was deleted, or has another address now.
     #[error("the account is gone or has another address")]
     Gone,
     /// An operator has disabled the account.
@@ -82,7 +82,7 @@ pub(crate) enum ProveError {
     Credentials(#[source] BoxError),
 }
 
-/// Decides what a proof does. `proven` says whether an interactive holder has proven the mailbox before.
+/// Decides the effect of a proof. `proven` says whether an interactive holder has proven the mailbox before.
 pub(crate) fn effect(proven: bool, holder: Holder) -> Effect {
     match (proven, holder) {
         (true, Holder::Mailbox | Holder::MailboxAndSession) => Effect::Nothing,
@@ -92,8 +92,9 @@ pub(crate) fn effect(proven: bool, holder: Holder) -> Effect {
 }
 
 impl Holder {
-    /// Who redeems a link for `user` in a browser with this session. One that owes its second factor does not count. A
-    /// browser in which the account's password was given counts like one with a session (`witnessed`).
+    /// The kind of a prover who redeems a link for `user` in a browser with this session. A session with a pending
+    /// second factor does not count. A browser in which the account's password was given counts like one with a session
+    /// (`witnessed`).
     pub(crate) fn of(session: Option<&AnySession>, witnessed: bool, user: &UserId) -> Self {
         match session {
             Some(AnySession::Full(session)) if session.user().id == *user => Self::MailboxAndSession,
@@ -142,7 +143,7 @@ impl Proven {
         core.audit.record(event).await;
     }
 
-    /// The same, where the proof had an effect.
+    /// The same, if the proof had an effect.
     pub(crate) async fn audit_effect(&self, core: &Core, client: &Client, method: Method) {
         if self.effect != Effect::Nothing {
             self.audit(core, client, method).await;
@@ -162,8 +163,8 @@ impl Method {
     }
 }
 
-/// Drops every credential from before and then, as the last step, records the mailbox as proven. Returns what was
-/// dropped, in the words of the audit event.
+/// Removes every earlier credential and then, as the last step, records the mailbox as proven. Returns what was
+/// removed, in the words of the audit event.
 async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static str>, ProveError> {
     let (id, mut dropped) = (&user.id, Vec::new());
     match &core.users.password_setter {
@@ -200,8 +201,8 @@ async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static 
     Ok(dropped)
 }
 
-/// Removes the tokens of other mails; `false` if there were none. The token of a verification stays, spent, so that its
-/// link can be opened again. So do other verification tokens, which have no effect once the mailbox is proven.
+/// Removes the tokens of other mails; `false` if there were none. The used token of a verification stays, so that its
+/// link can be opened again. So do other verification tokens, which have no effect after the mailbox is proven.
 async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool, ProveError> {
     let remove = async |purpose| core.single_use.remove(&user.id, &user.email, purpose).await;
     Ok(match method {

@@ -97,11 +97,11 @@ async fn identify(
     let found = authenticator.authenticate(&offer, host.as_ref()).await;
     let found = found.map_err(|error| problem::store_failed(&error))?;
     if by_ticket && matches!(found.identity, Identity::Anonymous) {
-        // The credential that made it has ended. Nobody in particular may still be shown something: but not by a ticket.
+        // The credential behind the ticket has ended. Anonymous callers may still see something, but not by a ticket.
         return Err(refused());
     }
     if let Some(session) = found.session {
-        // Pending ones too: the way from the first factor to the second is a session of its own.
+        // Pending ones too: the step from the first factor to the second has its own session.
         parts.extensions.insert(CsrfBinding::session(session.id().as_str()));
         parts.extensions.insert(session);
     }
@@ -119,7 +119,7 @@ async fn identify(
     Ok(found.bearer)
 }
 
-/// Has a 401 say that it is the token which is not good, so that a client knows to get another one (RFC 6750, section 3.1).
+/// Makes a 401 say that the token is invalid, so that a client knows to get another one (RFC 6750, section 3.1).
 fn name_refused_token(response: &mut Response) {
     if response.status() == StatusCode::UNAUTHORIZED
         && let Some(challenge) = response.headers_mut().get_mut(WWW_AUTHENTICATE)
@@ -133,7 +133,7 @@ fn proxies_are_named(parts: &Parts) -> bool {
     parts.extensions.get::<gatewright_http::TrustedProxies>().is_some_and(|proxies| !proxies.is_empty())
 }
 
-/// What a request carried, kept for as long as its answer streams.
+/// The credentials of a request, kept as long as its answer streams.
 struct Again {
     authenticator: Arc<Authenticator>,
     headers: HeaderMap,

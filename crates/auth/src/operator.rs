@@ -28,7 +28,7 @@ impl Accounts {
         Ok(lister.find(id).await?)
     }
 
-    /// The profile of an account as its owner sees it; `None` if no fields are declared.
+    /// The profile of an account in the form that its owner sees; `None` if no fields are declared.
     pub async fn profile(&self, id: &UserId) -> Result<Option<Map<String, Value>>, AccountError> {
         match &self.core().profiles {
             Some(profiles) => Ok(Some(profiles.of(id).await?)),

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use crate::users::User;
 
-/// Writes such notes and reads them.
+/// Writes and reads these cookies.
 #[derive(Clone)]
 pub(crate) struct PasswordMarker {
     key: SigningKey,
@@ -60,7 +60,7 @@ impl PasswordMarker {
     }
 }
 
-/// What a note of `user` is bound to.
+/// The input that binds a cookie to `user`.
 fn of<T>(user: &User, until: i64, tag: impl FnOnce(&[&[u8]]) -> T) -> T {
     let refused = user.sessions_valid_after.map_or(0, Timestamp::as_microsecond).to_string();
     tag(&[user.id.as_str(), user.email.as_str(), &refused, &until.to_string()].map(str::as_bytes))

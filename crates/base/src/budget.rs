@@ -10,7 +10,7 @@ const HOLDERS: usize = 4;
 /// sent, and whatever else takes a [`Lease`]. Cheap to clone; all clones are one budget.
 ///
 /// A holder is an account or an address for which bytes are kept. One holder gets at most a quarter of the budget, so
-/// that no single one can use it up.
+/// that no single holder can use it up.
 ///
 /// ```
 /// use gatewright_base::Budget;
@@ -65,7 +65,7 @@ impl Budget {
         Self(Arc::new(Inner { limit, share: limit / HOLDERS, state: Mutex::default() }))
     }
 
-    /// A lease without bytes yet. Without a `holder`, the whole budget is its bound.
+    /// A lease without bytes yet. Without a `holder`, only the whole budget limits it.
     pub fn lease(&self, holder: Option<&str>) -> Lease {
         Lease { budget: self.clone(), holder: holder.map(Arc::from), bytes: 0 }
     }

@@ -36,7 +36,7 @@ pub fn to_camel(snake: &str) -> String {
     camel
 }
 
-/// `createdAt` to `created_at`; a name that is snake case already stays as it is.
+/// `createdAt` to `created_at`; a name in snake case stays unchanged.
 pub fn to_snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for c in name.chars() {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::Ambient;
 
-/// The identifier of a `T`: opaque text, cheap to clone, and of a type of its own for each kind of thing.
+/// The identifier of a `T`: opaque text, cheap to clone, and a distinct type for each kind of thing.
 ///
-/// Gatewright makes UUID version 7; a host's own user store may use any text of 1 to 200 visible characters.
+/// Gatewright creates UUID version 7; a program's own user store may use any text of 1 to 200 visible characters.
 pub struct Id<T>(Arc<str>, PhantomData<fn() -> T>);
 
 /// The marker types of [`Id`].

@@ -10,7 +10,7 @@ pub enum Identity {
     /// A caller without credentials.
     #[default]
     Anonymous,
-    /// A caller whose password was right and whose second factor is still pending. They count as anonymous for public
+    /// A caller whose password was correct and whose second factor is still pending. They count as anonymous for public
     /// operations. Otherwise only the second-factor challenge and logout are allowed; everything else answers 403.
     Pending(UserId),
     /// An authenticated caller.
@@ -68,18 +68,18 @@ pub enum Credential {
     ApiToken {
         /// Which one.
         id: TokenId,
-        /// What it may do where a scope guard stands.
+        /// Its permissions under a scope guard.
         scopes: Scopes,
         /// When it ends, if it does.
         expires_at: Option<Timestamp>,
-        /// In which tenants it may be used.
+        /// The tenants in which it may be used.
         tenants: TenantLimit,
     },
     /// A user's authority, delegated by the host to one embedded surface.
     Grant(Grant),
 }
 
-/// In which tenants a credential may be used. It narrows: its owner must be a member as well.
+/// The tenants in which a credential may be used. This is only a restriction: its owner must be a member as well.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TenantLimit {
     /// In each tenant of its owner. A request names the tenant.
@@ -87,7 +87,7 @@ pub enum TenantLimit {
     Unlimited,
     /// In this tenant, which a request need not name.
     Only(TenantId),
-    /// In none.
+    /// No tenant.
     Nowhere,
 }
 
@@ -96,9 +96,9 @@ pub enum TenantLimit {
 pub struct Grant {
     /// The surface's name, chosen by the host.
     pub surface: Arc<str>,
-    /// The one web origin it may be used from.
+    /// The only web origin it may be used from.
     pub origin: Arc<str>,
-    /// What it may do.
+    /// Its permissions.
     pub scopes: Scopes,
     /// When it ends.
     pub expires_at: Timestamp,
@@ -114,7 +114,7 @@ impl Credential {
         }
     }
 
-    /// In which tenants this credential may be used.
+    /// The tenants in which this credential may be used.
     pub fn tenants(&self) -> &TenantLimit {
         match self {
             Self::Session { .. } | Self::Jwt { .. } | Self::Grant(_) => &TenantLimit::Unlimited,

@@ -1,10 +1,10 @@
 //! Ids, clock, randomness, secrets and identity: the shared types of all crates.
 //!
-//! Nothing here does I/O beyond asking the operating system for the time and for random bytes, and even those are
+//! Nothing here does I/O, except asking the operating system for the time and for random bytes, and even those are
 //! traits ([`Clock`], [`Rng`]) that a test replaces. A program creates one [`Ambient`] and passes clones of it on.
 //!
-//! The middle of the crate is [`Identity`]: authentication produces one, everything else only reads it. That is how
-//! the sign-in code and the entity code stay strangers to each other.
+//! The central type of the crate is [`Identity`]: authentication produces one, everything else only reads it. So the
+//! sign-in code and the entity code do not depend on each other.
 
 mod ambient;
 mod budget;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{InvalidScope, Scope};
 
-/// The role names that a user holds, in order and without repeats.
+/// The role names of a user, sorted and without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Roles(Arc<[String]>);
@@ -21,7 +21,7 @@ impl Roles {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -127,7 +127,7 @@ impl Grants {
         &self.scopes
     }
 
-    /// All grants as they are written, `*` first.
+    /// All grants as text, `*` first.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.everything.then_some("*").into_iter().chain(self.scopes.iter().map(Scope::as_str))
     }

@@ -6,20 +6,20 @@ use crate::Identity;
 
 /// Resolves the credentials of a request again, long after the request began.
 ///
-/// An event stream may be open for hours; a session, a role or an account may end meanwhile. The stream keeps the
+/// An event stream may be open for hours; a session, a role or an account may end in that time. The stream keeps the
 /// [`Presented`] of its request and resolves it on every heartbeat.
 pub trait Reauthenticate: Send + Sync + 'static {
     /// The current identity of the same credentials.
     fn again(&self) -> Pin<Box<dyn Future<Output = Result<Identity, Unavailable>> + Send + '_>>;
 
-    /// The same for a long time: a copy that shares nothing with the request, whose headers hold the buffer in which they
-    /// came. Absent where there is nothing to copy.
+    /// The same for a long time: a copy that shares nothing with the request, whose headers keep the buffer in which they
+    /// arrived. Absent if there is nothing to copy.
     fn kept(&self) -> Option<Presented> {
         None
     }
 }
 
-/// The stores behind authentication did not answer, so nothing can be said.
+/// The stores behind authentication are not available, so the caller is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("authentication is unavailable")]
 pub struct Unavailable;

@@ -11,12 +11,12 @@ pub trait Rng: Send + Sync + 'static {
 
 /// The operating system's generator.
 ///
-/// Short requests are served from a few hundred bytes fetched ahead, a store per thread: a system call for each request
-/// id would cost more than all else about it. Bytes are wiped as they are given out.
+/// Short requests are served from a few hundred bytes fetched ahead, with one buffer per thread: a system call for each
+/// request id would cost more than the rest of its creation. Bytes are wiped when they are returned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsRng;
 
-/// How many bytes are fetched at a time; more than that is fetched for itself.
+/// How many bytes are fetched at once; longer requests bypass the buffer.
 const STORE: usize = 512;
 
 thread_local! {
@@ -43,7 +43,7 @@ impl Rng for OsRng {
 
 #[expect(clippy::disallowed_methods, reason = "the one place that asks the operating system")]
 fn fetch(bytes: &mut [u8]) {
-    // Without randomness no secret can be made and nothing may go on (fail closed).
+    // Without randomness no secret can be created and nothing may continue (fail closed).
     getrandom::fill(bytes).expect("the operating system gives random bytes");
 }
 

@@ -97,12 +97,12 @@ impl Scopes {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// The number of scopes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

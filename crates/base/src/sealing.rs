@@ -16,7 +16,7 @@ impl SealingKey {
     }
 
     /// Seals `text`: twelve bytes of nonce, the ciphertext, and sixteen bytes of tag. `place` says where the text belongs
-    /// (its row, its column); it is authenticated and not stored.
+    /// (its row, its column); it is authenticated but not stored.
     pub fn seal(&self, text: &[u8], place: &[u8]) -> Vec<u8> {
         // Room for the tag: growing would leave a copy of the text behind.
         let mut sealed = Zeroizing::new(Vec::with_capacity(text.len() + AES_256_GCM.tag_len()));

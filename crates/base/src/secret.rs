@@ -5,9 +5,9 @@ use subtle::ConstantTimeEq;
 
 /// Text that must not leak: a password, a key, a token's plaintext.
 ///
-/// It has no `Display` and no `Serialize`, its `Debug` says only that it is there, its memory is cleared on drop, and
-/// equality takes the same time wherever two values differ. Only [`Secret::expose`] returns the text, so that a search
-/// for it finds every use of a secret.
+/// It has no `Display` and no `Serialize`, its `Debug` shows only that it exists, its memory is cleared on drop, and
+/// equality takes constant time. Only [`Secret::expose`] returns the text, so that a search for it finds every use of a
+/// secret.
 ///
 /// ```compile_fail
 /// println!("{}", gatewright_base::Secret::new("hunter2"));
@@ -35,7 +35,7 @@ impl Secret {
         self.expose().len()
     }
 
-    /// Whether there is no text at all.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.expose().is_empty()
     }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shares that are looked at before those nobody uses are forgotten.
+/// Number of shares at which unused ones are removed.
 const KEPT: usize = 1_024;
 
-/// Limits how many of something each of many can use at a time, such as each caller's requests at a slow server.
+/// Limits how many of something each caller can use at the same time, such as each caller's requests to a slow server.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -21,7 +21,7 @@ const KEPT: usize = 1_024;
 #[derive(Debug)]
 pub struct Shares<K> {
     most: usize,
-    /// A turn holds its share, and so does whoever waits for one.
+    /// A turn keeps its share alive, and so does every caller that waits for one.
     each: Mutex<HashMap<K, Weak<Semaphore>>>,
 }
 
@@ -39,10 +39,10 @@ impl<K: Eq + Hash> Shares<K> {
         Self { most: most.max(1), each: Mutex::default() }
     }
 
-    /// Waits for the next turn of `whose` share. Waiting callers of a share are served in order.
+    /// Waits for the next turn of the share of `whose`. Waiting callers of a share are served in order.
     ///
     /// # Panics
-    /// Never: a share lasts as long as anybody waits for it.
+    /// Never: a share exists as long as a caller waits for it.
     pub async fn take(&self, whose: K) -> Turn {
         let permit = self.of(whose).acquire_owned().await;
         Turn { _permit: permit.expect("nobody closes a share") }
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there at once, without waiting.
+    /// The next turn if it is free, without waiting.
     fn now<T>(future: impl Future<Output = T>) -> Option<T> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),

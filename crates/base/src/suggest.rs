@@ -1,4 +1,4 @@
-/// The fewest letters by which a word is taken for the start of another one.
+/// The minimum number of letters of a word that can be the start of another one.
 const SHORTEST_START: usize = 4;
 
 /// The candidate most like `word`, if any is close enough that a mistake is likely.

@@ -19,10 +19,10 @@ thread_local! {
 
 static PROCESS: RwLock<Option<Log>> = RwLock::new(None);
 
-/// What is logged at every level while it is recorded, as text.
+/// Everything that is logged at any level during the recording, as text.
 ///
-/// All tests of a program share one subscriber, which is never replaced: `tracing` remembers for each place that logs
-/// whether anybody listens, and a thread without a subscriber of its own can make it remember that nobody does.
+/// All tests of a program share one subscriber, which is never replaced: `tracing` caches for each log statement
+/// whether a subscriber is interested, and a thread without its own subscriber could make it cache that none is.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<RwLock<Vec<u8>>>);
 
@@ -35,7 +35,7 @@ impl Log {
         Recording(PhantomData)
     }
 
-    /// Records what every thread logs that has no recording of its own, until the program ends.
+    /// Records the logs of every thread without its own recording, until the program ends.
     pub fn record_process(&self) {
         subscribe();
         *PROCESS.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
@@ -53,7 +53,7 @@ impl Log {
         self.text().matches(words).count()
     }
 
-    /// Who records what the calling thread logs.
+    /// The recording of the calling thread.
     fn listening() -> Option<Self> {
         let process = || PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone();
         THREAD.try_with(|log| log.borrow().clone()).ok().flatten().or_else(process)
@@ -90,7 +90,7 @@ fn subscribe() {
     });
 }
 
-/// Drops a future that has waited so many times; `None` if it was not ready before.
+/// Drops a future after it was pending this many times; `None` if it was not ready before.
 pub async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut waited) = (pin!(future), 0);
     poll_fn(move |context| match future.as_mut().poll(context) {

@@ -1,14 +1,14 @@
 //! Timestamps as text: RFC 3339, UTC, always six digits of microseconds, so that text order is time order.
 //!
-//! `2026-01-02T03:04:05.000006Z` is what JSON answers carry and what SQLite columns hold.
+//! `2026-01-02T03:04:05.000006Z` is the form in JSON answers and in SQLite columns.
 
 use jiff::Timestamp;
 
 /// The length of every formatted timestamp in bytes.
 pub const LENGTH: usize = 27;
 
-/// Writes `time`, cut to microseconds. Years before 0 and after 9999 cannot be written and are clamped; [`parse`] lets
-/// none in.
+/// Writes `time`, cut to microseconds. Years before 0 and after 9999 cannot be written and are clamped; [`parse`]
+/// refuses them.
 pub fn format(time: Timestamp) -> String {
     let mut text = String::with_capacity(LENGTH);
     push(&mut text, time.as_microsecond());
@@ -39,8 +39,8 @@ pub fn write(buffer: &mut [u8; LENGTH], micros: i64) -> &str {
     std::str::from_utf8(buffer).expect("digits and punctuation are ASCII")
 }
 
-/// Reads any RFC 3339 timestamp with an offset and cuts it to microseconds. `None` when it is not one, or lies outside
-/// the years 0 to 9999.
+/// Parses any RFC 3339 timestamp with an offset and cuts it to microseconds. `None` if it is invalid, or outside the
+/// years 0 to 9999.
 pub fn parse(text: &str) -> Option<Timestamp> {
     // Nearly every text is one that `write` made.
     if let Some(micros) = read(text.as_bytes()) {
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
 const MIN_MICROS: i64 = -62_167_219_200_000_000;
 const MAX_MICROS: i64 = 253_402_207_200_000_000;
 
-/// The microseconds since 1970 of a text in the form that [`write`] gives; `None` for every other form.
+/// The microseconds since 1970 of a text in the form that [`write`] produces; `None` for every other form.
 fn read(text: &[u8]) -> Option<i64> {
     let text: &[u8; LENGTH] = text.try_into().ok()?;
     let marks = [text[4], text[7], text[10], text[13], text[16], text[19], text[26]];
@@ -112,7 +112,7 @@ fn civil(day: i64) -> (i64, i64, i64) {
 
 /// Formats a day counted from 1970-01-01 as `YYYY-MM-DD`.
 pub fn format_date(day: i64) -> String {
-    // A date goes two hours further than a timestamp, to the end of its last day.
+    // Dates go two hours further than timestamps, to the end of the last day.
     let (year, month, day) = civil(day.clamp(MIN_MICROS / 86_400_000_000, MAX_MICROS / 86_400_000_000 + 1));
     format!("{year:04}-{month:02}-{day:02}")
 }

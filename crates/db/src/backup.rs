@@ -15,7 +15,7 @@ pub async fn backup(url: &str, file: &Path) -> Result<u64, BackupError> {
     away(move || sqlite::backup::copy(&url, &file)).await
 }
 
-/// Copies the SQLite database at `url` as [`backup`] does, to a file without a name beside it, which is gone once it is closed.
+/// Copies the SQLite database at `url` as [`backup`] does, to an unnamed file beside it, which is removed when it is closed.
 /// Returns it and its size in bytes.
 pub async fn backup_unnamed(url: &str) -> Result<(std::fs::File, u64), BackupError> {
     refuse_postgres(url)?;

@@ -13,11 +13,11 @@ use crate::{Error, Lane, OpenError, Row, Share, Sql, Tx, Value};
 #[derive(Clone)]
 pub struct Db(Arc<Handle>);
 
-/// A choice of lane. Behind a pointer, since handles are part of many futures.
+/// The chosen lane. Boxed, since handles are part of many futures.
 struct Handle {
     open: Arc<Open>,
     lane: Lane,
-    /// Whose writes they are.
+    /// The share of its writes.
     share: Share,
 }
 
@@ -37,21 +37,22 @@ pub struct Options {
     /// Postgres connections in all, at least 6: each [`Lane`] has its own, and transactions have theirs. SQLite always
     /// has one writer, and readers by the number of cores.
     pub max_connections: NonZeroUsize,
-    /// How long a transaction may wait for something else than its own statements while it holds SQLite's one writer.
+    /// How long a transaction may wait for anything except its own statements while it blocks SQLite's only writer.
     pub write_deadline: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
     /// How long a read of [`Lane::Lists`] may take, waiting included.
     pub list_timeout: Duration,
     /// How many bytes of text one read of [`Lane::Lists`] may search with
-    /// [`contains_folded`](crate::dialect::contains_folded): those of a text count once for each condition on it.
-    /// SQLite counts them; on Postgres only `list_timeout` limits a search.
+    /// [`contains_folded`](crate::dialect::contains_folded). A text counts once for each condition on it. SQLite counts
+    /// them; on Postgres only `list_timeout` limits a search.
     pub search_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
     /// The Postgres URL without the pooler. If it is set, the opened URL is that of a pooler which gives a connection
     /// to another client after each transaction (`PgBouncer` in transaction mode). Statements are then sent without
-    /// preparing them; this URL serves what needs a session: notifications, and asking for the types of placeholders.
+    /// preparing them. Everything that needs a session uses this URL: notifications, and queries for the types of
+    /// placeholders.
     pub direct_url: Option<Secret>,
     /// Whether a missing SQLite file is created. If not, opening fails with [`OpenError::Missing`].
     pub create_file: bool,
@@ -119,8 +120,8 @@ impl Db {
     }
 
     /// Closes the database for all clones: queued transactions still run, later calls fail with [`Error::Closed`]. On
-    /// SQLite, the write-ahead log is moved into the database file first, so that the file alone holds everything.
-    /// Dropping the last clone does the same, and blocks its thread meanwhile.
+    /// SQLite, the write-ahead log is moved into the database file first, so that this file contains everything.
+    /// Dropping the last clone does the same, and blocks its thread until it is done.
     pub async fn close(&self) {
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.close().await,
@@ -166,8 +167,8 @@ impl Db {
     {
         match &self.0.open.backend {
             Backend::Sqlite(sqlite) => sqlite.write(self.0.share, work).await,
-            // On the heap, here and below: a future has room for each of its ways, and is copied whole into its box. What the
-            // way to Postgres needs is large, and one allocation is nothing beside its round trip.
+            // On the heap, here and below: a future reserves space for all of its branches, and is copied whole into its box.
+            // The Postgres branch is large, and one allocation costs little compared to its round trip.
             Backend::Postgres(postgres) => Box::pin(postgres.write(self.0.share, work)).await,
         }
     }
@@ -180,7 +181,7 @@ impl Db {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        // On the heap: this is part of many futures, and would be there twice.
+        // On the heap: this is part of many futures, which would contain it twice.
         let read = Box::pin(async {
             match &self.0.open.backend {
                 Backend::Sqlite(sqlite) => sqlite.read(self.0.lane, work).await,

@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
-/// Compares two texts as decimal numbers; the collation `decimal`. What is no number sorts by its bytes, after those
-/// that are.
+/// Compares two texts as decimal numbers; the collation `decimal`. Texts that are not numbers sort by their bytes,
+/// after all numbers.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     match (Parts::of(a), Parts::of(b)) {
         (Some(a), Some(b)) => a.compare(&b),

@@ -2,7 +2,7 @@
 
 use crate::{Engine, Error, Tx, params};
 
-/// A table's or a column's name in quotes, so that it may be a word of SQL such as `order`.
+/// A table's or a column's name in quotes, so that it may be an SQL keyword such as `order`.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -38,8 +38,8 @@ pub async fn give_way(tx: &Tx) -> Result<(), Error> {
     }
 }
 
-/// What ends an INSERT for [`Tx::insert_numbered`], of whose row the database numbers `column`. SQLite tells the number by
-/// itself, without the detour that RETURNING takes there.
+/// The end of an INSERT for [`Tx::insert_numbered`], if the database assigns numbers to `column`. SQLite returns the
+/// number without RETURNING, which is slower there.
 pub fn numbering(engine: Engine, column: &str) -> String {
     match engine {
         Engine::Sqlite => String::new(),
@@ -47,9 +47,9 @@ pub fn numbering(engine: Engine, column: &str) -> String {
     }
 }
 
-/// One statement that runs `insert`, an INSERT of one row without RETURNING, and after it an INSERT `into` a table with
-/// columns, of these `values`, and returns what the database put into `column` there. If the first inserts nothing,
-/// neither does the second. `None` on SQLite, where a second statement needs no round trip.
+/// One statement that runs `insert`, an INSERT of one row without RETURNING, and then an INSERT `into` a table with
+/// columns, of these `values`, and returns the value that the database assigned to `column` there. If the first inserts
+/// nothing, the second inserts nothing. `None` on SQLite, where a second statement needs no round trip.
 pub fn insert_both(engine: Engine, insert: &str, into: &str, values: &str, column: &str) -> Option<String> {
     match engine {
         Engine::Sqlite => None,
@@ -65,7 +65,8 @@ pub fn keeps_as_given(engine: Engine, has_json: bool) -> bool {
     engine == Engine::Sqlite || !has_json
 }
 
-/// The clause that locks selected rows and passes over those that others hold. SQLite has one writer: nothing to lock.
+/// The clause that locks selected rows and skips rows that other transactions have locked. SQLite has one writer, so
+/// there is nothing to lock.
 pub fn for_update_skip_locked(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => "",
@@ -89,7 +90,7 @@ pub fn for_share(engine: Engine) -> &'static str {
     }
 }
 
-/// The bytes of `expression` as text, found without reading all of it where the engine can.
+/// The bytes of `expression` as text, computed without reading all of it if the engine can.
 pub fn byte_length(engine: Engine, expression: &str) -> String {
     match engine {
         Engine::Sqlite => format!("octet_length({expression})"),
@@ -97,11 +98,11 @@ pub fn byte_length(engine: Engine, expression: &str) -> String {
     }
 }
 
-/// A condition that holds where `expression`, a text, is one of those in `array`, which yields a JSON array of texts: any
-/// number of values in one placeholder, and one statement whatever their number.
+/// A condition that is true if `expression`, a text, is one of those in `array`, which returns a JSON array of texts. Any
+/// number of values uses one placeholder and the same statement.
 ///
-/// Postgres gets an array, which it looks up in an index one by one. Of a subquery it expects a hundred rows, and without
-/// statistics may compare each of them with each row of the table.
+/// Postgres gets an array, which it looks up in an index one by one. For a subquery it assumes a hundred rows, and
+/// without statistics it may compare each of them with each row of the table.
 pub fn is_among(engine: Engine, expression: &str, array: &str) -> String {
     match engine {
         Engine::Sqlite => format!("{expression} IN (SELECT value FROM json_each({array}))"),
@@ -109,7 +110,7 @@ pub fn is_among(engine: Engine, expression: &str, array: &str) -> String {
     }
 }
 
-/// A condition that holds where `expression` is one of the values that `select` yields, found by an index on it.
+/// A condition that is true if `expression` is one of the values that `select` returns, found by an index on it.
 pub fn is_selected(engine: Engine, expression: &str, select: &str) -> String {
     match engine {
         Engine::Sqlite => format!("{expression} IN ({select})"),
@@ -125,8 +126,8 @@ pub fn texts(engine: Engine, array: &str) -> String {
     }
 }
 
-/// A table of the first `most` rows of `select`, which yields one column, `_v`, in no order. Postgres must not take it that these
-/// few are met soon in the table: it would read all of it where there are none.
+/// A table of the first `most` rows of `select`, which returns one column, `_v`, in no order. Materialized, so that Postgres does
+/// not assume that these few rows are found early in the table: it would read the whole table if there are none.
 pub fn first(engine: Engine, select: &str, most: usize) -> String {
     match engine {
         Engine::Sqlite => format!("({select} LIMIT {most})"),
@@ -136,8 +137,8 @@ pub fn first(engine: Engine, select: &str, most: usize) -> String {
     }
 }
 
-/// Selects, for each row of `table`, which has a column `_v`, what `select` yields of it, a column `id` of texts: as `_v` and
-/// `_id`. `select` names the row's column `"_k"."_v"`.
+/// For each row of `table`, which has a column `_v`, selects the rows that `select` returns for it, a column `id` of texts:
+/// as `_v` and `_id`. `select` refers to the row's column as `"_k"."_v"`.
 pub fn for_each(engine: Engine, table: &str, select: &str) -> String {
     match engine {
         // The only form in which a subquery of SQLite may depend on the row beside it, and have several rows.
@@ -173,16 +174,16 @@ pub fn is_among_integers(engine: Engine, expression: &str, array: &str) -> Strin
     }
 }
 
-/// A number that is greater than those of all transactions which have written before this call. On SQLite, whose writes
-/// come one after the other, it is 0.
+/// A number that is greater than those of all transactions that wrote before this call. On SQLite, where writes run one
+/// after the other, it is 0.
 ///
-/// On Postgres it takes a transaction id: not for every read.
+/// On Postgres it uses up a transaction id, so it must not be called for every read.
 pub async fn transaction_mark(db: &crate::Db) -> Result<i64, Error> {
     one_number(db, "SELECT pg_current_xact_id()::text::bigint AS number").await
 }
 
-/// The number up to which all transactions have ended: compared with an earlier [`transaction_mark`] that is less, it
-/// says that whatever had been written then is committed or never will be. On SQLite it is 1.
+/// The number below which all transactions have ended. If it is greater than an earlier [`transaction_mark`],
+/// everything that was written before the mark is committed or never will be. On SQLite it is 1.
 pub async fn transaction_horizon(db: &crate::Db) -> Result<i64, Error> {
     Ok(one_number(db, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS number").await? + 1)
 }
@@ -213,7 +214,7 @@ pub async fn notify_all(db: &crate::Db, channel: &str, payloads: &[String]) -> R
     db.query(sql, params![channel, list]).await.map(|_| ())
 }
 
-/// The database's own clock as an expression, in the form that `{time}` columns hold.
+/// The database's own clock as an expression, in the form of `{time}` columns.
 pub fn now(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')",
@@ -279,7 +280,7 @@ pub fn decimal_order(engine: Engine, expression: &str) -> String {
 pub fn exact_sum(engine: Engine, expression: &str) -> String {
     match engine {
         Engine::Sqlite => format!("exact_sum({expression})"),
-        // A double has all its digits as text alone.
+        // A double keeps all its digits only as text.
         Engine::Postgres => format!("CAST(SUM(CAST(CAST({expression} AS text) AS numeric)) AS text)"),
     }
 }
@@ -289,9 +290,8 @@ pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
     crate::decimal::compare(a, b)
 }
 
-/// Folds upper case to lower, the same everywhere: each character becomes its lower case where Unicode gives it one of
-/// a single character, and stays as it is otherwise (`İ`, whose lower case is two characters). No language's own rules
-/// apply.
+/// Folds upper case to lower case, independent of the locale: each character becomes its lower case if that is a single
+/// character in Unicode, and stays unchanged otherwise (`İ`, whose lower case is two characters).
 pub fn fold_case(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -307,8 +307,8 @@ fn fold_char(c: char) -> char {
     }
 }
 
-/// A condition that holds where `expression`, a text, contains `needle` whatever its case. `needle` must have gone
-/// through [`fold_case`]; Postgres needs [`create_functions`] before.
+/// A condition that is true if `expression`, a text, contains `needle`, ignoring case. `needle` must be the result of
+/// [`fold_case`]; Postgres needs [`create_functions`] before.
 pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String {
     match engine {
         Engine::Sqlite => format!("contains_folded({expression}, {needle})"),
@@ -321,7 +321,7 @@ pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
     if tx.engine() == Engine::Sqlite {
         return Ok(());
     }
-    // Text of ASCII alone, which most is, does not pay for the table of all other letters.
+    // A text of only ASCII, the usual case, skips the table of all other letters.
     let (upper, lower): (String, String) =
         ('\u{80}'..=char::MAX).map(|c| (c, fold_char(c))).filter(|(c, folded)| c != folded).unzip();
     let function = format!(

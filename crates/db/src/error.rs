@@ -18,7 +18,7 @@ pub enum Error {
     /// A foreign key refused the row, or its deletion.
     #[error("foreign key violation{}", constraint.as_deref().map(|name| format!(" ({name})")).unwrap_or_default())]
     ForeignKey {
-        /// The constraint's name, where the engine tells it (Postgres does, SQLite does not).
+        /// The constraint's name, if the engine reports it (Postgres does, SQLite does not).
         constraint: Option<String>,
     },
     /// A NOT NULL column was given nothing.
@@ -55,7 +55,7 @@ pub enum Error {
     /// A table or a column that the statement names is not there: the tables were changed under this process.
     #[error("the tables are not those that this process knows: {0}")]
     Outdated(String),
-    /// No room is left.
+    /// The disk is full.
     #[error("the database's disk is full")]
     DiskFull,
     /// A stored value has an unexpected type or format.
@@ -65,9 +65,9 @@ pub enum Error {
         statement: String,
         /// The column.
         column: String,
-        /// What is there: a kind of value, never the value.
+        /// The kind of the value that was found, never the value itself.
         found: &'static str,
-        /// What was asked for.
+        /// The requested kind.
         expected: &'static str,
     },
     /// A transaction was begun inside another one; use the outer one's [`Tx`](crate::Tx).
@@ -82,7 +82,7 @@ pub enum Error {
     /// Anything else the engine reports.
     #[error("{context}: {source}")]
     Other {
-        /// What was being done.
+        /// The operation that failed.
         context: String,
         /// The driver's error.
         source: Arc<dyn std::error::Error + Send + Sync>,
@@ -118,7 +118,7 @@ impl Error {
     }
 }
 
-/// Why a database could not be opened: each message names what to do.
+/// Why a database could not be opened. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -130,7 +130,7 @@ pub enum OpenError {
     Unreachable {
         /// The file, or the server's host and database. Never the password.
         location: String,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
     /// The SQLite file is missing, and [`Options::create_file`](crate::Options::create_file) is off.
@@ -160,7 +160,7 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The database is on Postgres, which has tools of its own.
+    /// The database is on Postgres, which has its own tools.
     #[error(
         "the database is on Postgres; back it up with `pg_dump --format=custom --file=FILE URL`, and restore it with \
          `pg_restore --clean --if-exists --dbname=URL FILE`"
@@ -177,7 +177,7 @@ pub enum BackupError {
     Write {
         /// The copy.
         file: PathBuf,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
     /// The file is not a sound database of this program.
@@ -185,7 +185,7 @@ pub enum BackupError {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: String,
     },
 }

@@ -1,13 +1,13 @@
 /// The group of readers that a read uses.
 ///
-/// The lanes have their own threads (SQLite) or connections (Postgres), so that a read waits for others of its own lane
-/// alone. [`Db::lane`](crate::Db::lane) chooses one.
+/// The lanes have their own threads (SQLite) or connections (Postgres), so that a read waits only for others of its own
+/// lane. [`Db::lane`](crate::Db::lane) chooses one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Lane {
     /// Short reads: one record, or a few.
     #[default]
     Records,
-    /// Who a request's credentials belong to. Every request waits for this.
+    /// Lookups of a request's credentials. Every request waits for them.
     Identity,
     /// Reads whose cost depends on the caller. [`Db::read`](crate::Db::read) ends them after
     /// [`Options::list_timeout`](crate::Options::list_timeout), waiting included, and stops the running statement when

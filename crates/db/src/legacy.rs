@@ -1,9 +1,8 @@
 //! Legacy tables without recorded migration steps, and integer columns for booleans.
 //!
-//! A database that an earlier program made has truth values in integer columns, and may have no record of how its tables
-//! came about. [`migrate`] and [`pending`] are those of [`crate::migrate`](crate::migrate()) for a component whose tables may be such: they
-//! turn the columns into native booleans first, in the same transaction, and take tables that are there, with every
-//! column that is needed, for the component's own.
+//! A database that was created by an earlier program has booleans in integer columns, and may have no record of its migration steps.
+//! [`migrate`] and [`pending`] are those of [`crate::migrate`](crate::migrate()) for a component with such tables: first, they convert the
+//! columns to native booleans in the same transaction, and they adopt existing tables that have every column that is needed.
 
 use std::fmt::Write;
 
@@ -20,7 +19,7 @@ pub struct Booleans {
     pub columns: &'static [&'static str],
 }
 
-/// Does what [`pending`] says, and returns how many statements and steps that were.
+/// Runs the statements of [`pending`], and returns how many statements and steps there were.
 pub async fn migrate(
     db: &Db,
     component: &'static str,
@@ -58,7 +57,7 @@ pub async fn pending(
     if work.adopted.is_empty() {
         sql.extend(crate::pending(db, component, steps).await?);
     } else {
-        // Steps are remembered without a gap: those of the tables that are there with the first that is missing.
+        // The recorded steps must have no gap: the adopted ones are recorded together with the first missing one.
         let mut adopted = String::new();
         for step in work.adopted {
             adopted = adopted + &remembering(component, step, db.engine()) + ";\n";
@@ -69,10 +68,10 @@ pub async fn pending(
     Ok(sql)
 }
 
-/// What the component's tables need before its steps.
+/// The work that the component's tables need before its steps.
 struct Work {
     statements: Vec<String>,
-    /// The first steps, as far as their tables are there without a record that says so.
+    /// The first steps whose tables exist without a record of the step.
     adopted: &'static [Step],
 }
 
@@ -103,8 +102,8 @@ async fn look(
     Ok(work)
 }
 
-/// The first steps, as far as the tables that they make and the columns that they add are all there. An earlier program's tables are those of whole steps;
-/// with some of a step's alone, the step fails and says which is in the way.
+/// The first steps whose created tables and added columns all exist. An earlier program's tables are those of whole steps; if only some
+/// tables of a step exist, the step fails and reports the conflicting one.
 async fn present(tx: &Tx, steps: &'static [Step]) -> Result<&'static [Step], MigrateError> {
     for (index, step) in steps.iter().enumerate() {
         let (tables, added) = (declared(step.sql), added(step.sql));
@@ -118,7 +117,7 @@ async fn present(tx: &Tx, steps: &'static [Step]) -> Result<&'static [Step], Mig
             }
         }
         for (table, column) in added {
-            // An earlier program's table lacks what a later step adds.
+            // An earlier program's table does not have a column that a later step adds.
             let shape = describe_in(tx, &table).await?;
             if shape.is_none_or(|shape| shape.column(&column).is_none()) {
                 return Ok(&steps[..index]);
@@ -156,7 +155,7 @@ async fn postgres(tx: &Tx, table: &str, shape: &TableShape, column: &ColumnShape
         JOIN pg_attribute a ON a.attrelid = c.oid AND k.conkey = ARRAY[a.attnum]
         WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND k.contype = 'c' AND a.attname = ?2";
     for check in tx.query(checks, params![table, name]).await? {
-        // Of a column that was 0 or 1 by a check, the type says so now.
+        // For a column that a check limited to 0 or 1, the type now ensures it.
         let _infallible = write!(sql, " DROP CONSTRAINT \"{}\",", check.get::<String>("name")?.replace('"', "\"\""));
     }
     let defaults = "SELECT pg_get_expr(d.adbin, d.adrelid)::text AS value FROM pg_attrdef d
@@ -207,7 +206,7 @@ fn table(sql: &str) -> Option<(String, Vec<String>)> {
     Some((name.trim().to_owned(), columns))
 }
 
-/// The name of a column's entry; `None` for a constraint's.
+/// The column that an entry defines; `None` for a constraint.
 fn column(entry: &str) -> Option<String> {
     let word = entry.split_whitespace().next()?;
     (!matches!(word, "PRIMARY" | "UNIQUE" | "FOREIGN" | "CHECK" | "CONSTRAINT")).then(|| word.to_owned())

@@ -24,10 +24,10 @@ pub enum MigrateError {
     /// The database refused.
     #[error(transparent)]
     Database(#[from] Error),
-    /// A step was changed after it had been applied.
+    /// A step was changed after it was applied.
     #[error("step {version} ({name}) of {component} differs from the one that this database was made with")]
     Changed {
-        /// Whose tables.
+        /// The component.
         component: String,
         /// Which step.
         version: i64,
@@ -39,13 +39,13 @@ pub enum MigrateError {
     Foreign {
         /// The table.
         table: String,
-        /// What it lacks.
+        /// The missing column.
         column: String,
     },
     /// The database was migrated by a newer program.
     #[error("{component} is at step {found} here, and this program knows {known}; run the newer program")]
     Newer {
-        /// Whose tables.
+        /// The component.
         component: String,
         /// The last step that was applied.
         found: usize,
@@ -58,7 +58,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_migrations (
     component {text} NOT NULL, version {int} NOT NULL, name {text} NOT NULL, checksum {text} NOT NULL,
     applied_at {time} NOT NULL, PRIMARY KEY (component, version))";
 
-/// Applies the missing steps, in one transaction under the schema lock, and returns how many there were.
+/// Applies the missing steps, in one transaction under the schema lock, and returns their number.
 ///
 /// If two replicas start together, the second waits and finds nothing left to do.
 pub async fn migrate(db: &Db, component: &'static str, steps: &'static [Step]) -> Result<usize, MigrateError> {
@@ -134,7 +134,7 @@ pub(crate) async fn unapplied(tx: &Tx, component: &str) -> Result<bool, Error> {
     Ok(tx.query(sql, params![component]).await?.is_empty())
 }
 
-/// Compares what was applied with what is known; the steps after the last applied one.
+/// Compares the applied steps with the known ones. Returns the steps after the last applied one.
 async fn missing(tx: &Tx, component: &str, steps: &'static [Step]) -> Result<&'static [Step], MigrateError> {
     let applied = tx
         .query(

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use crate::engine::{postgres, sqlite};
 use crate::{Error, Sql, Value};
 
-/// A row taken out of the database, whole. For answers of any size, [`RowRef`] is the way.
+/// A whole row, copied from the database. For answers of any size, use [`RowRef`].
 #[derive(Debug, Clone)]
 pub struct Row {
     shape: Arc<Shape>,
     values: Vec<Value>,
 }
 
-/// What the rows of one statement have in common.
+/// The common part of the rows of one statement.
 #[derive(Debug)]
 pub(crate) struct Shape {
     columns: Box<[Box<str>]>,
@@ -72,11 +72,11 @@ fn kind(value: &Value) -> &'static str {
 
 /// A type that a column's value can be read as.
 pub trait FromValue: Sized {
-    /// What the column should hold, for the message when it does not.
+    /// The expected content of the column, for the error message.
     const EXPECTED: &'static str;
-    /// Reads `value`; `None` when it is something else.
+    /// Reads `value`; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Self>;
-    /// Reads a value that lies in the driver's buffer, as [`from_value`](Self::from_value) reads a copy of it.
+    /// Reads a value in the driver's buffer, as [`from_value`](Self::from_value) reads a copy of it.
     fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
         Self::from_value(&value.to_value())
     }
@@ -175,7 +175,7 @@ pub struct RowRef<'a>(pub(crate) Source<'a>);
 
 impl<'a> RowRef<'a> {
     /// A row as it would be read back after these values were written. `places` has the position of each column's value, and
-    /// none where it is NULL. Only where [`dialect::keeps_as_given`](crate::dialect::keeps_as_given) says so.
+    /// `None` if it is NULL. Only valid if [`dialect::keeps_as_given`](crate::dialect::keeps_as_given) is true.
     pub fn given(values: &'a [Value], places: &'a [Option<usize>]) -> Self {
         Self(Source::Given { values, places })
     }
@@ -206,9 +206,8 @@ impl RowRef<'_> {
         }
     }
 
-    /// The bytes of a text at `index` in the driver's buffer, which nobody has checked to be UTF-8: for who looks at each
-    /// byte anyway. `None` where the value is no text, or the driver has none of it at hand: then
-    /// [`value`](Self::value) tells what there is.
+    /// The bytes of a text at `index` in the driver's buffer, not checked to be UTF-8: for callers that read each byte
+    /// anyway. `None` if the value is not text, or not in the driver's buffer: then use [`value`](Self::value).
     pub fn text_bytes(&self, index: usize) -> Option<&[u8]> {
         match self.0 {
             Source::Sqlite(row) => sqlite::text_bytes(row, index),
@@ -226,7 +225,7 @@ impl RowRef<'_> {
         T::from_ref(&value).ok_or_else(|| self.corrupt(index, kind(&value.to_value()), T::EXPECTED))
     }
 
-    /// What is told of a value at `index` that is not as expected.
+    /// The error for a value at `index` of an unexpected type.
     pub(crate) fn corrupt(&self, index: usize, found: &'static str, expected: &'static str) -> Error {
         let columns: Vec<&str> = match self.0 {
             Source::Sqlite(row) => sqlite::columns(row),
@@ -238,7 +237,7 @@ impl RowRef<'_> {
     }
 }
 
-/// A value that still lies in the driver's buffer.
+/// A value in the driver's buffer.
 ///
 /// What a column yields depends on the engine: a timestamp is [`Text`](Self::Text) on SQLite and [`Time`](Self::Time)
 /// on Postgres, a boolean [`Int`](Self::Int) or [`Bool`](Self::Bool), JSON and decimals always text.
@@ -296,7 +295,7 @@ impl ValueRef<'_> {
 mod tests {
     use super::*;
 
-    /// A value read where it lies is the one that is read from a copy.
+    /// A value that is read in place equals one that is read from a copy.
     #[test]
     fn a_value_is_the_same_by_reference_and_by_copy() {
         fn same<T: FromValue + PartialEq + std::fmt::Debug>(value: &ValueRef<'_>) {

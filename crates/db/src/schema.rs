@@ -9,29 +9,29 @@ use crate::{Db, Engine, Error, Row, Tx, params};
 pub struct TableShape {
     /// The columns in their order.
     pub columns: Vec<ColumnShape>,
-    /// The indexes, unique constraints and the primary key's left out where they have no name to drop.
+    /// The indexes. Those of unique constraints and the primary key are left out if they have no name to drop.
     pub indexes: Vec<IndexShape>,
     /// The foreign keys of one column each.
     pub foreign_keys: Vec<ForeignKeyShape>,
 }
 
-/// A column as it is.
+/// An existing column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnShape {
     /// Its name.
     pub name: String,
-    /// The engine's own word for its type, upper-cased: what [`column_types`](crate::column_types) gives for a type
+    /// The engine's own name of its type, upper-cased: the result of [`column_types`](crate::column_types) for a type
     /// word, without a collation.
     pub type_name: String,
     /// Whether it is nullable.
     pub nullable: bool,
-    /// Whether an INSERT may leave it out without giving NULL.
+    /// Whether an INSERT may leave it out and it does not become NULL.
     pub has_default: bool,
     /// Whether it belongs to the primary key.
     pub primary_key: bool,
 }
 
-/// An index as it is.
+/// An existing index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexShape {
     /// Its name.
@@ -42,7 +42,7 @@ pub struct IndexShape {
     pub unique: bool,
 }
 
-/// A foreign key as it is.
+/// An existing foreign key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKeyShape {
     /// The column that refers.

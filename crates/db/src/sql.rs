@@ -25,8 +25,8 @@ impl Sql {
         }
     }
 
-    /// Whether to keep the statement prepared. Long ones come of lists of values that callers make up: hardly ever the same
-    /// one twice, and each takes memory by its length on every connection.
+    /// Whether to keep the statement prepared. Long statements come from callers' lists of values: they hardly ever repeat,
+    /// and each takes memory by its length on every connection.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.as_str().len() <= LONGEST_KEPT
     }
@@ -37,7 +37,7 @@ impl Sql {
         if word.bytes().all(|b| b.is_ascii_uppercase()) { word.into() } else { word.to_ascii_uppercase().into() }
     }
 
-    /// Whether a caller's transaction must not run it: it would end or reconfigure what it is part of.
+    /// Whether a caller's transaction must not run it: it would end or reconfigure the transaction.
     pub(crate) fn controls_transaction(&self) -> bool {
         matches!(
             &*self.verb(),

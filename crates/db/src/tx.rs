@@ -120,9 +120,8 @@ impl Tx {
         }
     }
 
-    /// The one integer that `sql`, a SELECT, selects. In a [`Db::read`](crate::Db::read), on Postgres in
-    /// [`Lane::Lists`](crate::Lane), it comes from memory while nobody has written to the database since the same connection
-    /// was last asked for it.
+    /// The single integer that `sql`, a SELECT, returns. In a [`Db::read`](crate::Db::read), on Postgres in
+    /// [`Lane::Lists`](crate::Lane), it is cached until the next write to the database.
     pub async fn count(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
         let sql = checked(sql)?;
         match &self.inner {
@@ -131,8 +130,8 @@ impl Tx {
         }
     }
 
-    /// A [`fold`](Self::fold), and a [`count`](Self::count) where it costs no time of its own: with a server, both take one
-    /// round trip. Without one there is no count, so that a caller who can do without saves it.
+    /// A [`fold`](Self::fold), and a [`count`](Self::count) if it takes no extra time: with a server, both take one round
+    /// trip. Without a server it returns no count, so that a caller who may not need it saves the cost.
     pub async fn fold_and_count<A>(
         &self,
         (sql, params): (impl Into<Sql>, Vec<Value>),
@@ -181,7 +180,7 @@ pub(crate) fn run_action(action: impl FnOnce()) {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?")
 }

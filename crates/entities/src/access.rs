@@ -105,7 +105,7 @@ pub fn decide(
         Demand::Permission(permission) => {
             if !permits(signed_in()?, permission) {
                 return Err(match standing {
-                    // Within a tenant the caller might hold it.
+                    // The caller might have the permission within a tenant.
                     Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
                         Refusal::NoTenant(policy.tenant_header.to_string())
                     }
@@ -120,7 +120,7 @@ pub fn decide(
         }
     }
     let reach = if rules.multi_tenant {
-        // Nobody belongs to a tenant who is nobody.
+        // An anonymous caller belongs to no tenant.
         signed_in()?;
         match standing {
             Standing::Unnamed => return Err(Refusal::NoTenant(policy.tenant_header.to_string())),

@@ -35,7 +35,7 @@ use crate::error::Error;
 use crate::fragment::quoted;
 use crate::plan::Plan;
 
-/// What a rule can know of a caller, and what the caller wants.
+/// The properties of a caller that a rule can read, and the caller's filter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Follower {
     me: Option<Arc<str>>,
@@ -44,21 +44,21 @@ pub(crate) struct Follower {
     wanted: Option<Wanted>,
 }
 
-/// What a follower may see of an event.
+/// Whether a follower may see an event, and whether it matches the follower's filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Hidden,
     /// They could read the record before, and may not any more.
     Left,
     Shown,
-    /// They may see it and do not want it.
+    /// They may see it, but it does not match their filter.
     Unwanted,
-    /// They may see it. Whether they want it was not asked in the write.
+    /// They may see it. The write did not evaluate their filter.
     Unasked,
 }
 
 impl Answer {
-    /// Whether the follower may see the record as it is, wanted or not.
+    /// Whether the follower may see the record as it is now. The filter does not matter.
     fn may_see(self) -> bool {
         match self {
             Self::Shown | Self::Unwanted | Self::Unasked => true,
@@ -79,11 +79,11 @@ struct Inner {
     latest: Mutex<Latest>,
 }
 
-/// How many streams each caller has of a follower, by whose share they count against: anonymous callers at different addresses
-/// are one follower.
+/// How many streams each caller has with one follower. The key identifies the caller whose share the streams count against:
+/// anonymous callers at different addresses are one follower.
 type Streams = HashMap<Arc<str>, usize>;
 
-/// The audiences of the latest events by the events' ids, for those that come from the log.
+/// The audiences of the latest events by event id, for events that are read from the log.
 #[derive(Debug, Default)]
 struct Latest {
     audiences: VecDeque<(String, Audience)>,
@@ -108,18 +108,18 @@ pub(crate) struct Place {
     caller: Arc<str>,
 }
 
-/// A follower, and whether a write asks for what it wants.
+/// A follower, and whether a write evaluates its filter.
 struct Asked {
     follower: Follower,
     asks: bool,
 }
 
-/// The followers that were asked about, each with what they may see of the event.
+/// The followers that the write evaluated, each with its answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Audience(Arc<HashMap<Follower, Answer>>);
 
 impl Followers {
-    /// Takes a place for a stream and what it wants, which counts against the share of `caller`, unless that would be one
+    /// Registers a stream with its filter. The filter counts against the share of `caller`. Fails if this would be one
     /// filter too many.
     pub(crate) fn join(
         &self,
@@ -142,19 +142,18 @@ impl Followers {
         if has_room { Ok(Place { followers: self.clone(), entity, follower, caller }) } else { Err(TooManyFilters) }
     }
 
-    /// Whether a write to the entity has filters to ask.
+    /// Whether a write to the entity has filters to evaluate.
     pub(crate) fn want(&self, entity: usize) -> bool {
         let all = self.0.open.lock();
         all.get(&entity).is_some_and(|open| open.keys().any(|follower| follower.wanted.is_some()))
     }
 
-    /// Whether anybody follows the entity.
+    /// Whether the entity has followers.
     pub(crate) fn follow(&self, entity: usize) -> bool {
         self.0.open.lock().contains_key(&entity)
     }
 
-    /// The entity's followers, and for whom of them a write asks what they want: as long as their filters take no longer than
-    /// a write has time for.
+    /// The entity's followers. A write evaluates the filter of each, except of callers whose filters recently took too long.
     fn of(&self, entity: usize, now: Timestamp) -> Vec<Asked> {
         let all = self.0.open.lock();
         let Some(followers) = all.get(&entity) else { return Vec::new() };
@@ -165,14 +164,15 @@ impl Followers {
         followers.iter().map(asked).collect()
     }
 
-    /// Has the filters of a follower's callers be asked after the commit for a while.
+    /// The filters of this follower's callers are evaluated after the commit for a while.
     fn note_overrun(&self, entity: usize, follower: &Follower, now: Timestamp) {
         let all = self.0.open.lock();
         let callers = all.get(&entity).and_then(|followers| followers.get(follower));
         self.0.overruns.note(entity, callers.into_iter().flat_map(HashMap::keys), now);
     }
 
-    /// Who may see and wants the record as it is now, and who could see it as it was `before`. `None` where nobody must be asked.
+    /// The followers that may see the record as it is now and whose filters match it, and those that could read it as it was
+    /// `before`. `None` if no statement is needed.
     pub(crate) async fn audience(
         &self,
         tx: &Tx,
@@ -209,7 +209,7 @@ impl Followers {
         self.rights_of(tx, plan, asked, id, before, now).await
     }
 
-    /// The same, without what anybody wants: who may see the record.
+    /// The same without the filters: who may see the record.
     pub(crate) async fn rights(
         &self,
         tx: &Tx,
@@ -238,7 +238,7 @@ impl Followers {
             return Ok(rule.map(|_| Audience::default()));
         }
         if rule.is_none() {
-            // Everybody may see it.
+            // Every follower may see it.
             let all: Vec<(usize, Answer)> = (0..asked.len()).map(|at| (at, Answer::Shown)).collect();
             return Ok(Some(Audience::of(asked, &all)));
         }
@@ -271,7 +271,7 @@ impl Followers {
 }
 
 impl Follower {
-    /// Whether what it wants may be asked for `caller` beside what these want.
+    /// Whether there is room for the filter of `caller` in addition to those in `open`.
     fn has_room(&self, caller: &str, open: &BTreeMap<Self, Streams>) -> bool {
         let Some(wanted) = &self.wanted else { return true };
         let (mut all, mut own) = (BTreeSet::from([wanted]), BTreeSet::from([wanted]));
@@ -286,7 +286,7 @@ impl Follower {
     }
 }
 
-/// Asks about all of `asked`, where filters are asked with a row for each, in their order: `n` is the number, `may` what [`answer`] reads.
+/// The statement for all of `asked`, with one row for each follower, in their order: `n` is its number, `may` is read by [`answer`].
 fn statement(plan: &Plan, asked: &[Asked], id: &str, before: Option<&str>, now: Timestamp) -> (String, Vec<Value>) {
     let rule = plan.row_rules.get(Action::Read);
     let wanted = |asked: &Asked| asked.follower.wanted.clone().filter(|_| asked.asks);
@@ -330,7 +330,7 @@ fn statement(plan: &Plan, asked: &[Asked], id: &str, before: Option<&str>, now: 
     (sql, params)
 }
 
-/// The number of a follower with what it may see.
+/// The follower's number and its answer.
 fn answer(row: &RowRef<'_>) -> Result<Option<(usize, Answer)>, gatewright_db::Error> {
     let (ValueRef::Int(number), ValueRef::Int(may)) = (row.value(0)?, row.value(1)?) else { return Ok(None) };
     let answer = match may {
@@ -382,7 +382,7 @@ fn callers(engine: Engine) -> &'static str {
 }
 
 impl Place {
-    /// What the caller may see and wants of an event with this audience; unknown if they were not asked about.
+    /// What the caller sees of an event with this audience; unknown if the write did not evaluate their filter.
     pub(crate) fn sight(&self, audience: &Audience) -> Sight {
         match audience.0.get(&self.follower) {
             None | Some(Answer::Unasked) => Sight::Unknown,

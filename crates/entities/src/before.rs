@@ -34,14 +34,14 @@ fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a C
     names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
 }
 
-/// Whether a write that sets the fields at these positions can change what the rule says of the record.
+/// Whether a write that sets the fields at these positions can change the rule's result for the record.
 pub(crate) fn is_touched(plan: &Plan, fields: &[usize]) -> bool {
     let names: Vec<&str> = columns(plan).into_iter().map(|column| &*column.name).collect();
     names.contains(&"updated_at") || fields.iter().any(|index| names.contains(&&*plan.fields.at(*index).column))
 }
 
-/// Takes it of the records with these ids, by their ids. Empty where no rule decides. `is_asked` tells whether anybody could
-/// ever ask.
+/// Reads these values of the records with these ids, and returns them by id. Empty if the entity has no read rule.
+/// `is_asked` is whether anything could ask for the values later.
 pub(crate) async fn take(tx: &Tx, plan: &Plan, ids: &[&str], is_asked: bool) -> Result<HashMap<String, String>, Error> {
     if !is_asked || plan.row_rules.get(Action::Read).is_none() || ids.is_empty() {
         return Ok(HashMap::new());
@@ -69,14 +69,15 @@ pub(crate) async fn take(tx: &Tx, plan: &Plan, ids: &[&str], is_asked: bool) -> 
     Ok(tx.fold(sql, params, HashMap::new(), each).await?)
 }
 
-/// A SELECT of what was taken as a row, its parameters numbered from `first`. `None` if it is not of this declaration.
+/// A SELECT that returns the stored values as a row. Its parameters are numbered from `first`. `None` if the values do
+/// not fit the current declaration.
 pub(crate) fn row(plan: &Plan, before: &str, first: usize) -> Option<(String, Vec<Value>)> {
     let taken: serde_json::Map<String, Json> = serde_json::from_str(before).ok()?;
     select(plan, columns(plan), first, |column| taken.get(&column.name))
 }
 
-/// A SELECT of what `condition` reads of a record in wire form, as a row, its parameters numbered from `first`. `None` if it is
-/// not of this declaration.
+/// A SELECT that returns the values that `condition` reads of a record in wire form, as a row. Its parameters are numbered from
+/// `first`. `None` if the record does not fit the current declaration.
 pub(crate) fn logged_row(
     plan: &Plan,
     condition: &Condition,

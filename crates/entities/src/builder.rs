@@ -41,7 +41,7 @@ pub enum BuildError {
     /// The declarations are wrong.
     #[error(transparent)]
     Declarations(#[from] DeclarationErrors),
-    /// An entity is multi-tenant, and nobody knows who belongs to which tenant.
+    /// An entity is multi-tenant, and no store of memberships is configured.
     #[error(
         "entity \"{0}\" is multi-tenant: give the builder memberships, so that callers can be held to their tenants"
     )]
@@ -134,7 +134,7 @@ impl Builder {
         Self { cursors: CursorKey::derive(secret), ..self }
     }
 
-    /// How many lists may run at a time for a caller and for an address.
+    /// How many lists may run at the same time for one caller and for one address.
     pub fn lists(self, lists: ListLimits) -> Self {
         Self { lists, ..self }
     }

@@ -28,13 +28,13 @@ pub struct Call {
     pub address: Option<IpAddr>,
     /// The interface of the request.
     pub surface: Surface,
-    /// By what right it is made.
+    /// The rights under which the call is made.
     pub(crate) authority: Authority,
     /// The deleted account that the call releases records of.
     pub(crate) released: Option<UserId>,
 }
 
-/// By what right a call is made.
+/// The rights under which a call is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Authority {
     /// The caller's own: roles, scopes, ownership, tenants and access rules decide.
@@ -48,7 +48,7 @@ pub(crate) enum Authority {
 /// related records either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Surface {
-    /// None: the program itself calls, with all entities.
+    /// None: the program itself calls, and reaches all entities.
     #[default]
     Program,
     /// The endpoints.
@@ -81,8 +81,8 @@ impl Call {
         Self { authority: Authority::Operator, ..self }
     }
 
-    /// The same call, which releases records of a deleted account. Deletions of records that belong to nobody else are told as
-    /// those of the account's own, so that their contents are forgotten with them.
+    /// The same call, for releasing the records of a deleted account. Deletions of records without another owner are published
+    /// as deletions of the account's own records, so that the event log forgets their contents too.
     pub(crate) fn releasing(self, user: &UserId) -> Self {
         Self { released: Some(user.clone()), ..self }
     }
@@ -105,8 +105,8 @@ impl From<&Identity> for Call {
 }
 
 impl Surface {
-    /// The most bytes of JSON in one answer. Records may be a megabyte each, and a page may ask for a thousand. A tool's answer
-    /// is built as values twice over, which take many times their text, and is for a reader of far less.
+    /// The most bytes of JSON in one answer. A record may have a megabyte, and a page may have a thousand records. A tool's
+    /// answer is built as values twice, which takes many times the memory of its text, and its reader needs far less.
     pub(crate) fn most_bytes(self) -> usize {
         match self {
             Self::Program | Self::Rest => 8 * 1024 * 1024,

@@ -47,7 +47,7 @@ pub enum Error {
     /// A parameter is invalid. The text says which and why.
     #[error("{0}")]
     Query(String),
-    /// The answer would be larger than one may be.
+    /// The answer would exceed the maximum size.
     #[error(
         "the answer would be larger than 8 MiB (1 MiB for a tool), a fixed limit; ask for fewer fields with fields, fewer relations with \
          include, or fewer items"
@@ -95,7 +95,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A hook's failure, which is only logged.
+    /// The error of a hook. It is only logged.
     pub fn hook(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Hook(error.into())
     }
@@ -117,7 +117,7 @@ impl Error {
         Self::Body(BodyError::Invalid(fields.into_iter().map(FieldError::names_no_record).collect()))
     }
 
-    /// Whether it is about relations alone.
+    /// Whether all of the errors are about relations.
     pub(crate) fn is_of_relations(&self) -> bool {
         matches!(self, Self::Body(BodyError::Invalid(errors)) if errors.iter().all(|error| error.code == code::RELATION))
     }

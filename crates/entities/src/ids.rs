@@ -5,9 +5,9 @@ use uuid::Builder;
 
 /// Makes the ids of records: UUID version 7, each greater than the one before.
 ///
-/// Lists come in id order and that is to be the order of creation, also within a millisecond. So the 12 bits after the
+/// Lists are in id order, and that must be the order of creation, also within a millisecond. So the 12 bits after the
 /// timestamp are its next digits (RFC 9562, section 6.2, method 3), and a process never repeats a value of the 60 bits
-/// together, even where its clock stands still or goes back. The remaining 62 bits are random.
+/// together, even if its clock stops or goes back. The remaining 62 bits are random.
 #[derive(Debug, Default)]
 pub(crate) struct Ids(AtomicU64);
 

@@ -78,7 +78,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// The answer of a hook to whoever calls.
+/// The answer of a hook to the caller.
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         Self::Answer(Box::new(problem))
@@ -105,7 +105,7 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// One error is told at once; of several there is a list.
+/// A single error is the message itself; several are a list.
 fn invalid(errors: &[FieldError]) -> Cow<'static, str> {
     match errors {
         [FieldError { field, message, .. }] => format!("the record does not pass validation: {field} {message}").into(),

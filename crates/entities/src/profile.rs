@@ -69,7 +69,7 @@ impl Profile {
         let declarations = match Declarations::check(&[entity]) {
             Ok(declarations) => declarations,
             Err(DeclarationErrors(more)) => {
-                // What is refused for profiles is not refused twice.
+                // A field that is refused for profiles has one error only.
                 let of = |error: &DeclarationError| error.location.field;
                 let more: Vec<_> = more.into_iter().filter(|new| !errors.iter().any(|e| of(e) == of(new))).collect();
                 errors.extend(more);
@@ -159,8 +159,8 @@ impl Profile {
     }
 }
 
-/// What is shown for a field. A stored value of another type than is declared now counts as absent; one that only breaks a
-/// newer bound is shown.
+/// The value that is shown for a field. A stored value of a type other than the declared one counts as absent; one that
+/// only violates a newer bound is shown.
 fn value_of(field: &PlanField, stored: Option<&str>) -> Json {
     let fits = |json: &str| match field.rule.read(json) {
         Ok(_) => true,
@@ -216,7 +216,7 @@ pub(crate) struct PublicUsers {
 }
 
 impl PublicUsers {
-    /// From the column `profile` of `table`; `None` where no field is public.
+    /// From the column `profile` of `table`; `None` if no field is public.
     pub(crate) fn new(profile: Arc<Profile>, table: &str, engine: Engine) -> Option<Self> {
         let among = dialect::is_among(engine, "\"id\"", "?1");
         let sql = format!("SELECT \"id\", \"profile\" FROM {} WHERE {among}", quoted(table)).into();

@@ -27,11 +27,11 @@ pub struct ListQuery {
     pub(crate) search: Option<String>,
     pub(crate) filter: Option<String>,
     pub(crate) trash: Option<Given<Trash>>,
-    /// How many records are looked at.
+    /// How many records may be read.
     pub(crate) looks_at: Option<u32>,
     /// Seldom there.
     pub(crate) groups: Option<Box<Groups>>,
-    /// The parameters that are none of those above, in their order.
+    /// The parameters other than those above, in their order.
     pub(crate) conditions: Vec<(String, String)>,
 }
 
@@ -57,11 +57,11 @@ pub enum Count {
     Exact,
     /// Up to a limit.
     Estimate,
-    /// Not at all.
+    /// No count.
     None,
 }
 
-/// The value of a parameter that has a form of its own.
+/// The value of a parameter with its own format.
 pub(crate) type Given<T> = Result<T, Unreadable>;
 
 /// A parameter was given and has not its form.
@@ -215,7 +215,7 @@ impl ListQuery {
         self
     }
 
-    /// Whether an empty parameter of this name asks for nothing, beside those of a [`RecordQuery`].
+    /// Whether an empty parameter with this name is ignored, in addition to those of a [`RecordQuery`].
     fn may_be_empty(name: &str) -> bool {
         matches!(name, "filter" | "sort" | "q" | "group" | "sum" | "min" | "max" | "avg")
     }
@@ -224,7 +224,7 @@ impl ListQuery {
         self.groups.get_or_insert_default()
     }
 
-    /// Takes one parameter. A bit of `given` stands for each known one that was there before.
+    /// Sets one parameter. Each known parameter has a bit in `given`, which is set once it occurred.
     fn parameter<V: Into<String> + AsRef<str>>(&mut self, name: &str, value: V, given: &mut Seen) {
         let text = value.as_ref();
         let is_new = match name {
@@ -385,7 +385,7 @@ fn at_least_one(number: u32) -> Given<u32> {
 /// A whole number from 1.
 fn number(text: &str) -> Given<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // Digits that no number holds are a large one all the same.
+    // Digits that exceed every number type count as a large number.
     let number = if digits { text.parse().unwrap_or(u64::MAX) } else { 0 };
     match u32::try_from(number.min(u64::from(u32::MAX))) {
         Ok(number) if number > 0 => Ok(number),

@@ -6,15 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::{EntityEvent, EventKind};
 
-/// An event on its way between replicas: one JSON object, with what a stream shows and the owner besides, which the
-/// other side's filters need.
+/// An event in the form that is sent between replicas: one JSON object with what a stream shows, and also the owner,
+/// which the receiver's filters need.
 ///
-/// The record is carried as it is, byte for byte, so that it is neither parsed into a tree nor reordered on the way.
+/// The record is copied byte for byte, so that it is neither parsed into a tree nor reordered.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     /// The bus that published the event.
     pub(crate) origin: String,
-    /// Counts what that bus sent.
+    /// Counts the events that this bus sent.
     pub(crate) number: u64,
     pub(crate) event: EntityEvent,
 }
@@ -26,7 +26,7 @@ pub enum Malformed {
     /// It is not JSON, or does not have the shape of an event.
     #[error("not an event: {0}")]
     Shape(#[from] serde_json::Error),
-    /// It is of a version that this program does not know.
+    /// Its version is unknown to this program.
     #[error("version {0} of the event envelope is not known here")]
     Version(u32),
     /// The name of the bus that sent it is too long.
@@ -45,7 +45,7 @@ const VERSION: u32 = 1;
 /// The longest name of a bus, in bytes. They are UUIDs.
 const LONGEST_ORIGIN: usize = 64;
 
-/// Everything but the record, which is spliced in as it is.
+/// Everything except the record, which is copied unchanged.
 #[derive(Serialize)]
 struct Head<'a> {
     v: u32,
@@ -110,7 +110,7 @@ impl Envelope {
         message.into()
     }
 
-    /// Reads a message back. The event is not flagged as remote yet; publishing it does that.
+    /// Parses a message. The event is not flagged as remote yet; publishing it does that.
     pub(crate) fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let wire: Wire<'_> = serde_json::from_slice(message)?;
         if wire.v != VERSION {
@@ -134,7 +134,7 @@ impl Envelope {
     }
 }
 
-/// The record's own bytes, unless somebody laid it out over several lines: an event has none.
+/// The record's own bytes. A record with line breaks is written again without them: an event must not contain any.
 fn one_line(record: &RawValue) -> Result<Bytes, Malformed> {
     let text = record.get();
     if !text.starts_with('{') {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatewright_base::JsonCase;
 use gatewright_http::entity_tag;
 
-/// What happened to a record.
+/// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// A create, alone or in a batch, was committed.
@@ -114,7 +114,7 @@ impl EntityEvent {
     }
 
     /// Attaches the values that decided who could read the record before the write, in the writer's own format. They
-    /// are stored in the log for the decision what a stream shows, and are never shown.
+    /// are stored in the log to decide what a stream shows, and are never shown.
     pub fn with_before(mut self, before: impl Into<Arc<str>>) -> Self {
         self.before = Some(before.into());
         self
@@ -125,7 +125,7 @@ impl EntityEvent {
         self.before.as_deref()
     }
 
-    /// The event as those get it who could read the record before and may not any more.
+    /// The event for callers who could read the record before but no longer can.
     pub(crate) fn left(&self) -> Self {
         #[derive(serde::Deserialize, serde::Serialize)]
         struct Named {
@@ -233,7 +233,7 @@ impl EntityEvent {
         write_string(out, &self.table);
         out.extend_from_slice(b",\"record\":");
         out.extend_from_slice(&self.record);
-        // Of a record that is shown by its id alone, nothing else is told.
+        // If only the id of a record is shown, its tag is not shown either.
         if tags && self.record.contains(&b',') {
             entity_tag::append(&entity_tag::of(&self.record), out);
         }

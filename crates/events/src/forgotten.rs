@@ -29,8 +29,8 @@ impl RecordKey {
     }
 }
 
-/// Those of the records that are in their tables no more: one that lies in the trash, or was restored from there, was deleted
-/// once too, and lives.
+/// The records that are no longer in their tables. A record that is in the trash, or was restored from it, has a delete event
+/// too, but still exists.
 pub(crate) async fn gone_of(db: &Db, deleted: HashSet<RecordKey>) -> Result<HashSet<RecordKey>, Error> {
     let mut by_table: HashMap<&str, Vec<&str>> = HashMap::new();
     for key in &deleted {
@@ -52,7 +52,7 @@ pub(crate) async fn gone_of(db: &Db, deleted: HashSet<RecordKey>) -> Result<Hash
     Ok(deleted.into_iter().filter(|key| !living.contains(key)).collect())
 }
 
-/// A record without all that it holds except its id.
+/// A record reduced to its id.
 pub(crate) fn emptied(record: &Value) -> Value {
     let id = record.get("id").cloned().unwrap_or(Value::Null);
     Value::Object(Map::from_iter([("id".to_owned(), id)]))

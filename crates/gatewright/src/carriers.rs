@@ -86,7 +86,7 @@ pub(crate) fn nats_fanout(_: &Secret) -> Result<Arc<dyn Fanout>, ChannelError> {
     Err(ChannelError::Url(without("nats")))
 }
 
-/// What to say of a part that this build lacks.
+/// The error for a part that this build does not contain.
 #[cfg(not(all(
     feature = "docs",
     feature = "mail",

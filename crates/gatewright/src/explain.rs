@@ -49,10 +49,10 @@ pub enum ExplainError {
     /// No entity has this name.
     #[error("there is no entity {0:?}")]
     NoEntity(String),
-    /// There is no such account.
+    /// The account does not exist.
     #[error("there is no account {0}")]
     NoAccount(String),
-    /// There is no such service account.
+    /// The service account does not exist.
     #[error("there is no service account {0}")]
     NoServiceAccount(String),
     /// The service account is disabled: its tokens are refused.
@@ -145,7 +145,7 @@ async fn identity(auth: Option<&Auth>, caller: ExplainAs<'_>) -> Result<Identity
             (Subject::Service(account.id), None, account.roles)
         }
     };
-    // A credential without scopes of its own.
+    // A credential without its own scopes.
     let credential = Credential::Jwt { expires_at: Timestamp::MAX };
     Ok(Identity::Known(Arc::new(Principal { subject, email, roles, credential })))
 }

@@ -20,13 +20,13 @@ pub(crate) async fn healthz() -> Response {
     fine()
 }
 
-/// What readiness depends on.
+/// The services that readiness depends on.
 #[derive(Clone)]
 pub(crate) struct Readiness {
     pub(crate) db: Db,
     pub(crate) fanout: Option<FanoutStatus>,
     pub(crate) draining: Draining,
-    /// Not asked; the route owns it.
+    /// Not queried; the route keeps it alive.
     pub(crate) _tasks: Tasks,
 }
 

@@ -6,7 +6,7 @@ use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, html};
 use http::header::CACHE_CONTROL;
 
-/// Says who is signed in, and where to sign in or out. A program that has routes of its own gets no such page.
+/// Shows the signed-in account, with links to sign in or out. A program with its own routes gets no such page.
 pub(crate) async fn home(auth_base: Option<&str>, Caller(identity): Caller) -> Response {
     let locale = Locale::current();
     let product = locale.product();

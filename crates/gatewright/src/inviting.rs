@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InviteError {
-    /// No mailer is configured, so nobody would get the link.
+    /// No mailer is configured, so the link would not be sent.
     #[error("no mailer configured: set [email], or set `server.dev_mode = true` to see the link here")]
     NoMailer,
     /// The mail server or the templates are configured wrongly.

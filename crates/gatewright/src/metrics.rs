@@ -54,16 +54,16 @@ struct Inner {
     outbox: LastRead,
     #[cfg(feature = "mail")]
     mail: LastRead,
-    /// The latest answer. Whoever asks while one is made waits for it.
+    /// The latest answer. Requests that arrive while one is created wait for it.
     answer: tokio::sync::Mutex<Option<(Instant, Bytes)>>,
-    /// The last hour for the console's charts, where there is one.
+    /// The last hour for the console's charts, if there is a console.
     series: Option<Series>,
 }
 
-/// How old numbers may be that are read from the database: anybody may ask.
+/// The maximum age of numbers that are read from the database: any client may request them.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// How old an answer may be: making one costs more than most requests do, and anybody may ask.
+/// The maximum age of an answer: creating one costs more than most requests do, and any client may request it.
 const SHOWN: Duration = Duration::from_secs(1);
 
 /// When numbers were last read from the database.
@@ -134,7 +134,8 @@ impl Metrics {
         Self(inner)
     }
 
-    /// The text of the exposition format, at most a second old. `observe` reads what is not counted as it happens.
+    /// The text of the exposition format, at most a second old. `observe` reads the values that are not counted
+    /// continuously.
     pub(crate) async fn answer(&self, bus: &Bus, streams: &Streams, observe: impl Future<Output = ()>) -> Response {
         let mut latest = self.0.answer.lock().await;
         let known = latest.as_ref().filter(|(made, _)| made.elapsed() < SHOWN).map(|(_, text)| text.clone());
@@ -213,7 +214,7 @@ impl Middleware for CountLayer {
                 series.count(response.status(), took);
             }
             let status = response.status().as_u16();
-            // The id is looked up only where somebody reads it.
+            // The id is looked up only if it is read.
             tracing::debug!(
                 target: "gatewright::access",
                 %method, route, status, ?took, id = ?response.headers().get("x-request-id"), "answered"
@@ -223,7 +224,7 @@ impl Middleware for CountLayer {
     }
 }
 
-/// A request that waits, also one whose client leaves before the answer.
+/// A request in progress, also if its client disconnects before the answer.
 struct InFlight(Gauge);
 
 impl InFlight {
@@ -294,7 +295,7 @@ mod tests {
             assert_eq!(made.load(Ordering::Relaxed), second);
             tokio::time::advance(SHOWN).await;
         }
-        // Whoever leaves while an answer is made holds up nobody.
+        // A caller who disconnects while an answer is created does not delay others.
         drop(tokio::time::timeout(Duration::ZERO, scrape()).await);
         scrape().await;
         assert_eq!(made.load(Ordering::Relaxed), 4);

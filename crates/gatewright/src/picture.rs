@@ -12,7 +12,7 @@ pub(crate) struct Picture {
 const MAX_BYTES: usize = 512 * 1024;
 
 impl Picture {
-    /// Reads a file. The error says what is wrong with it.
+    /// Reads a file. The error describes the problem.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
         let kind = match &*ending {

@@ -65,7 +65,7 @@ pub async fn promote(config: &Config, to: &Secret, leave: &[String]) -> Result<V
     }
     let target = parts::open(&aim).await?;
     refuse_rows(&target).await?;
-    // Commands may still write: what is copied is the state of one moment.
+    // Commands may still write: the copy uses one consistent state.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = tempfile::tempdir_in(folder).map_err(PromoteError::Scratch)?;
     let copy = folder.path().join("copy.db");

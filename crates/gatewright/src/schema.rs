@@ -86,8 +86,8 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     Ok(changes)
 }
 
-/// The database, for looking alone. A SQLite file that is not there stays away: everything is missing from an empty one
-/// in its place.
+/// The database, only for reading. A missing SQLite file is not created: an empty database is used instead, in which
+/// everything is missing.
 async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), MigrationError> {
     if config.database.file().is_none_or(Path::exists) {
         return Ok((parts::open(config).await?, None));
@@ -118,15 +118,15 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     if config.rate_limit.store == LimitStore::Database {
         components.push(SqlStore::SCHEMA);
     }
-    // A fan-out database of its own is brought up to date when the server starts.
+    // A separate fan-out database is migrated when the server starts.
     if config.events.fanout == Some(Fanout::Postgres) && config.events.fanout_url.is_none() {
         components.push(PostgresFanout::SCHEMA);
     }
     components
 }
 
-/// Makes the tables in `target` that `source` has: those of the entities, and the service's own, whether the configuration
-/// switches on what uses them or not.
+/// Creates the tables of `source` in `target`: those of the entities, and the service's own, whether or not the
+/// configuration enables the parts that use them.
 pub(crate) async fn make_like(config: &Config, source: &Db, target: &Db) -> Result<(), MigrationError> {
     let declarations = Declarations::check(&config.entities)?;
     for (component, steps) in recorded(config, source).await? {

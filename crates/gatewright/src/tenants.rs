@@ -29,7 +29,7 @@ pub enum TenantsError {
     /// The tenant's name is invalid.
     #[error("a tenant's name is 1 to 200 visible ASCII characters without spaces: it travels in a header")]
     Name,
-    /// There is no such role.
+    /// The role does not exist.
     #[error("there is no tenant role \"{0}\": there are owner, admin, member and those of [tenancy.roles]")]
     Role(String),
     /// There are no tenants.
@@ -41,10 +41,10 @@ pub enum TenantsError {
     /// The accounts cannot be opened.
     #[error(transparent)]
     Accounts(#[from] AccountsError),
-    /// There is no such account, or the store failed.
+    /// The account does not exist, or the store failed.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// There is no such service account, or the store failed.
+    /// The service account does not exist, or the store failed.
     #[error(transparent)]
     ServiceAccount(#[from] ServiceAccountError),
     /// The plugin that has service accounts is off.
@@ -73,10 +73,10 @@ pub struct TenantMember {
     /// Tenant, kind and id.
     #[serde(flatten)]
     pub member: Member,
-    /// A user's address; absent for a service account, and if the account is gone.
+    /// A user's address; absent for a service account, and if the account was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// A service account's name; absent for a user, and if the account is gone.
+    /// A service account's name; absent for a user, and if the account was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Reading one cookie by its exact name, and setting or removing one with the attributes that a credential needs.
+//! Reads a cookie by its exact name, and sets or removes a cookie with the attributes that a credential needs.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub fn read_all<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item
 }
 
 fn values<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
-    // Read as bytes: a foreign cookie that is not ASCII must not hide ours.
+    // Read as bytes: another cookie that is not ASCII must not hide ours.
     let pairs = headers.get_all(COOKIE).into_iter().flat_map(|header| header.as_bytes().split(|byte| *byte == b';'));
     pairs.filter_map(move |pair| {
         let (key, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
@@ -49,7 +49,7 @@ fn unquote(value: &[u8]) -> &[u8] {
 }
 
 /// A `Set-Cookie` that keeps `value` under `name` for `max_age`: `HttpOnly`, `SameSite=Lax`, `Path=/`, no `Domain`, and
-/// `Secure` if asked for. Characters that a cookie cannot hold are percent-encoded; [`read`] decodes them.
+/// `Secure` if requested. Characters that a cookie cannot contain are percent-encoded; [`read`] decodes them.
 pub fn set(name: &'static str, value: &str, max_age: Duration, secure: bool) -> HeaderValue {
     let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
     header(name, value, cookie::time::Duration::seconds(seconds), secure)

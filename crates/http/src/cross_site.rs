@@ -34,8 +34,8 @@ pub fn decide(method: &Method, headers: &HeaderMap, own: &[Origin]) -> Decision 
     Decision::Pass
 }
 
-/// Whether the browser says that another site made this request: `Sec-Fetch-Site: cross-site`, or an `Origin` that
-/// is not one of `own`. Another port or scheme is another origin, and an `Origin` that cannot be read is one too.
+/// Whether the browser reports that another site made this request: `Sec-Fetch-Site: cross-site`, or an `Origin` that
+/// is not one of `own`. Another port or scheme is another origin, and so is an invalid `Origin`.
 ///
 /// `Origin: null` (a sandboxed frame, or a page that sends no referrer) passes only with `Sec-Fetch-Site: same-origin`,
 /// which the browser sets and no page can.
@@ -53,7 +53,8 @@ pub fn from_another_site(headers: &HeaderMap, own: &[Origin]) -> bool {
     })
 }
 
-/// Whether the browser says that a page of another origin on the same site made this request: `Sec-Fetch-Site: same-site`.
+/// Whether the browser reports that a page of another origin on the same site made this request: `Sec-Fetch-Site:
+/// same-site`.
 /// [`from_another_site`] does not cover it, since browsers send no `Origin` with a sibling's links.
 pub fn from_sibling(headers: &HeaderMap) -> bool {
     headers.get_all(SEC_FETCH_SITE).iter().any(|value| value == "same-site")
@@ -156,7 +157,7 @@ mod tests {
             (&["https://other.example.com"], Some("same-site"), Decision::Refuse),
             (&["https://app.example.com.evil.com"], None, Decision::Refuse),
             (&["https://app.example.com@evil.com"], None, Decision::Refuse),
-            // What cannot be read names no site of ours.
+            // An invalid origin is not one of ours.
             (&["null"], None, Decision::Refuse),
             (&["null"], Some("cross-site"), Decision::Refuse),
             (&["null"], Some("same-site"), Decision::Refuse),

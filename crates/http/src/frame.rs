@@ -1,4 +1,4 @@
-//! What stands around every page: style, policy, icon and the product's banner.
+//! The common parts of every page: style, policy, icon and the product's banner.
 
 use std::fmt::Write;
 
@@ -37,21 +37,21 @@ code{font-size:1.05em;overflow-wrap:anywhere}.codes{columns:2 13rem;list-style:n
 @media(prefers-color-scheme:dark){body{--ink:#e8eaed;--soft:#a9b0b8;--ground:#101214;--paper:#1a1d20;--line:#33383e;--edge:#7d858f;--link:#8ab4f8;--act:#8ab4f8;--on:#0b1a2e;\
 --bad:#ffb4ab;--bad-ground:#4a1a17;--good:#a6e3b8;--good-ground:#173a24;--note:#ffdf99;--note-ground:#3f3210}}";
 
-/// What all pages of a service have around them: style, policy, icon and, where the product has them, name, logo and the
-/// way to help.
+/// The common parts of all pages of a service: style, policy, icon and, if the product has them, name, logo and help
+/// link.
 pub(crate) struct Frame {
-    /// What stands in the head, from the style on.
+    /// The end of the head, from the style on.
     pub(crate) head: String,
-    /// What stands above the page's own content.
+    /// The banner above the page's own content.
     pub(crate) banner: String,
     pub(crate) policy: String,
 }
 
-/// The papers and grounds that texts of the product's color stand on, by day and by night: those of the style.
+/// The background colors behind texts in the product's color, in light and dark mode: those of the style.
 const DAY: [&str; 3] = ["#ffffff", "#f3f4f6", "#fdecea"];
 const NIGHT: [&str; 3] = ["#1a1d20", "#101214", "#3f3210"];
 
-/// The color of the icon of a product that has none.
+/// The default color of the icon.
 const ICON: &str = "#0b57b8";
 
 impl Frame {
@@ -74,7 +74,7 @@ impl Frame {
     }
 }
 
-/// The product's color in place of the style's own: for buttons as it is, for links as near to it as can be read.
+/// The product's color replaces the style's own: unchanged for buttons, and for links the nearest readable color.
 fn own_style(color: Color) -> String {
     let grounds = |grounds: [&str; 3]| grounds.map(|ground| ground.parse().unwrap_or(Color::WHITE));
     let (day, night) =

@@ -39,7 +39,7 @@ pub fn page_with(title: &str, main: &str, directives: &str) -> Response {
          <title>{title}</title>\n{head}</head>\n<body>\n{banner}<main>\n{main}</main>\n{foot}</body>\n</html>\n"
     );
     let with = |directives: &str| HeaderValue::from_str(&format!("{policy}{directives}"));
-    // Without the directives a page does less, and without a policy of its own it gets the strict one.
+    // Without the directives a page can do less, and without its own policy it gets the strict one.
     let policy = with(directives).or_else(|_| with("")).unwrap_or(HeaderValue::from_static(STRICT_POLICY));
     let mut response = (
         [
@@ -143,7 +143,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected} is not in {text}");
         }
-        // What answers a form cannot be asked for again in another language.
+        // An answer to a form cannot be requested again in another language.
         assert!(!text.contains("<nav"), "{text}");
     }
 }

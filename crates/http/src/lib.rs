@@ -1,4 +1,4 @@
-//! The HTTP words that every face of the service shares: problems, extractors, cookies, addresses and headers.
+//! The HTTP types that all interfaces of the service share: problems, extractors, cookies, addresses and headers.
 //!
 //! A request passes the [`layers`] first (an id, a body limit, a deadline, a panic handler), then extractors:
 //! [`Caller`] is the identity, [`Submission`], [`JsonBody`] and [`RawJson`] the body, [`Query`] and [`Segment`] the

@@ -60,8 +60,8 @@ impl fmt::Display for Next {
     }
 }
 
-/// The path of `text` as it stands, and decoded up to three times: a proxy on the way may decode a path before it
-/// forwards or redirects. `None` if a reading is not text.
+/// The path of `text` unchanged, and decoded up to three times: a proxy may decode a path before it forwards or
+/// redirects. `None` if a reading is not text.
 pub(crate) fn readings(text: &str) -> Option<Vec<String>> {
     let mut reading = text.split(['?', '#']).next().unwrap_or_default().to_owned();
     let mut readings = Vec::new();
@@ -89,7 +89,7 @@ fn starts_with(path: &str, prefix: &str) -> bool {
     prefix.split('/').filter(|segment| !segment.is_empty()).all(|segment| segments.next() == Some(segment))
 }
 
-/// Where a browser on this origin goes with `path`; `None` if that is another origin.
+/// The target of `path` for a browser on this origin; `None` if that is another origin.
 fn resolve(path: &str) -> Option<Url> {
     let base = Url::parse("https://here.invalid/").ok()?;
     base.join(path).ok().filter(|url| url.origin() == base.origin())

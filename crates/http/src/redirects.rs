@@ -54,7 +54,7 @@ pub enum RefusedNext {
     /// No allowed URL has its origin.
     #[error("no entry of redirect_urls has its origin")]
     Origin,
-    /// No allowed URL with its origin has a path that it lies at or below.
+    /// Its origin is allowed, but its path is not at or below an allowed path.
     #[error("its path does not lie at or below that of an entry of redirect_urls")]
     Prefix,
 }
@@ -134,7 +134,7 @@ impl RedirectUrls {
     }
 }
 
-/// Takes the exact spelling alone, `scheme://host`: the URL parser forgives much that browsers read in several ways.
+/// Accepts only the exact spelling `scheme://host`: the URL parser accepts text that browsers read in several ways.
 fn absolute(text: &str) -> Result<Url, RefusedNext> {
     let (scheme, rest) = text.split_once("://").ok_or(RefusedNext::Scheme)?;
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -159,7 +159,7 @@ impl Allowed {
         (bare && plain).then(|| Self { origin, segments: segments(url.path()).map(str::to_owned).collect() })
     }
 
-    /// Whether one reading of a path lies at or below this one's.
+    /// Whether one reading of a path is at or below this one's.
     fn holds(&self, reading: &str) -> bool {
         if reading.contains("//") || reading.chars().any(|c| c == '\\' || c.is_control()) {
             return false;

@@ -6,12 +6,12 @@ use http::request::Parts;
 #[derive(Clone, Default)]
 pub(crate) struct Address {
     pub(crate) trust_forwarded_for: bool,
-    /// In place of those in the request's extensions.
+    /// Used instead of those in the request's extensions.
     pub(crate) trusted_proxies: Option<TrustedProxies>,
 }
 
-/// A request carries no client address, so that a limit by address would be one limit for everybody. As an answer it is
-/// 500, and the log says what to do.
+/// A request has no client address, so that a limit by address would be one limit for all clients. The answer is 500,
+/// and the log says how to fix it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the request carries no client address to count against; serve the router with \

@@ -14,7 +14,7 @@ impl Limiter {
         self.with(|inner| inner.address.trust_forwarded_for = trust)
     }
 
-    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
+    /// The proxies whose `X-Forwarded-For` is trusted, instead of those in the request's extensions.
     pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
         self.with(|inner| inner.address.trusted_proxies = Some(proxies))
     }
@@ -32,7 +32,7 @@ impl TokenBucket {
         self
     }
 
-    /// The proxies whose `X-Forwarded-For` is believed, in place of those in the request's extensions.
+    /// The proxies whose `X-Forwarded-For` is trusted, instead of those in the request's extensions.
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.address.trusted_proxies = Some(proxies);
         self

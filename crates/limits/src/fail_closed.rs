@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::{Denied, StoreError, StoreFuture};
 
-/// Asks a store, waits only so long, and turns every failure into a refusal.
+/// Calls a store with a time limit, and turns every failure into a refusal.
 ///
-/// The failure is logged once when it begins and once when it ends, however many requests meet it.
+/// The failure is logged once when it begins and once when it ends, independent of the number of requests.
 #[derive(Clone)]
 pub(crate) struct FailClosed {
     pub(crate) timeout: Duration,
@@ -23,7 +23,7 @@ impl FailClosed {
     pub(crate) async fn ask<T>(&self, scope: &str, answer: StoreFuture<'_, T>) -> Result<T, Denied> {
         match self.wait(answer).await {
             Ok(answer) => {
-                // Asked before it is changed: a write by every request would pass the line from core to core.
+                // Read before it is changed: if every request wrote it, its cache line would move from core to core.
                 if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
                     tracing::info!(scope, "the rate-limit store answers again");
                 }

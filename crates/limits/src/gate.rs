@@ -9,18 +9,18 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use http::request::Parts;
 
-/// What stands before a service: for a request it watches, the future that lets it pass, with headers for the answer, or
-/// gives the refusal. A refused request never reaches the service.
+/// A check before a service. For a request that it covers, it returns a future: it admits the request, with headers for
+/// the answer, or returns the refusal. A refused request never reaches the service.
 #[derive(Clone)]
 pub struct Gate(Arc<Watch>);
 
-/// Says of a request whether it is watched, and begins to let it pass.
+/// Decides whether a request is covered, and starts its check.
 type Watch = dyn Fn(&Parts) -> Option<GateFuture> + Send + Sync;
 
 /// See [`Gate`].
 pub(crate) type GateFuture = Pin<Box<dyn Future<Output = Result<HeaderMap, Response>> + Send>>;
 
-/// Lets nothing pass.
+/// Refuses every request.
 pub(crate) fn refuse(why: impl IntoResponse) -> GateFuture {
     Box::pin(std::future::ready(Err(why.into_response())))
 }

@@ -2,10 +2,10 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// What a store counts: a limiter's scope and the caller's key, as text that any backend can hold.
+/// The unit that a store counts: a limiter's scope and the caller's key, as text for any backend.
 ///
-/// It is at most [`Key::MAX_BYTES`] of visible ASCII. A part that is longer, or that has other characters, is replaced by its
-/// SHA-256, so that nobody fills a store with long keys, and no two pairs of scope and key share one text.
+/// It is at most [`Key::MAX_BYTES`] of visible ASCII. A part that is longer, or has other characters, is replaced by its
+/// SHA-256, so that long keys cannot fill a store, and two different pairs of scope and key never have the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Box<str>);
 
@@ -24,7 +24,7 @@ impl Key {
         Self(text.into())
     }
 
-    /// The key whose text this is; `None` if it is the text of none.
+    /// The key with this text; `None` if it is not the text of a key.
     pub fn of_text(text: &str) -> Option<Self> {
         let is_text = text.len() <= Self::MAX_BYTES && text.contains(':') && text.bytes().all(|b| b.is_ascii_graphic());
         is_text.then(|| Self(text.into()))

@@ -27,7 +27,7 @@ impl LimiterLayer {
         }))
     }
 
-    /// Counts by what `key_of` makes of a request; one that has no key is not counted and passes.
+    /// Counts by the value that `key_of` returns; a request without a key is not counted and passes.
     pub fn by_key(limiter: Limiter, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Gate::new(move |parts| {
             let (limiter, key) = (limiter.clone(), key_of(parts)?);

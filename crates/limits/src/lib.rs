@@ -1,7 +1,7 @@
 //! The lockout limiter: at most N attempts per window, then a block for a fixed time.
 //!
-//! It is made against guessing (passwords, codes, tokens), and throttles whatever else costs something. Beside it stands
-//! the [token bucket](bucket): a sustained rate with a burst, for whole surfaces rather than for guessing.
+//! It prevents guessing (passwords, codes, tokens), and limits other expensive requests. The [token bucket](bucket) is
+//! the alternative: a sustained rate with a burst, for whole interfaces and not against guessing.
 //!
 //! # A route
 //!
@@ -45,8 +45,8 @@
 //!
 //! # Stores
 //!
-//! Limits hold per process with [`MemoryStore`], and for all replicas together with the others. One instance may back
-//! every limiter: keys carry their limiter's scope.
+//! Limits apply per process with [`MemoryStore`], and to all replicas together with the others. One instance may serve
+//! every limiter: keys contain their limiter's scope.
 //!
 //! | Store | Buckets | Where | For |
 //! |---|---|---|---|
@@ -60,16 +60,16 @@
     doc = "| [`RedisStore`] | [`RedisBuckets`](bucket::RedisBuckets) | Redis 5 or newer | replicas, many decisions a second |"
 )]
 //!
-//! All of them are exact: an attempt is one atomic step, and one round trip where there is a server, by that server's
-//! clock. N parallel attempts on any number of replicas never admit more than the policy does, and no stretch of time as
-//! long as the window does either; [`policy`] tells the rule and what is kept for it.
+//! All of them are exact: an attempt is one atomic step, and with a server one round trip, by that server's clock. N
+//! parallel attempts on any number of replicas never admit more than the policy does, and neither does any period as
+//! long as the window; [`policy`] describes the rule and the stored data.
 //!
-//! Rows of `SqlStore` that have ended are removed by [`Store::sweep`]; call it once in a while, say every minute.
+//! [`Store::sweep`] removes expired rows of `SqlStore`; call it regularly, for example every minute.
 //!
 //! # When a store fails
 //!
-//! Whatever fails on the way refuses, with a `Retry-After` of five seconds: a store that is down must not open the door
-//! to guessing. The log hears of it once when it begins and once when it ends. Stores recover by themselves.
+//! Every failure refuses, with a `Retry-After` of five seconds: an unavailable store must not allow guessing. It is
+//! logged once when it begins and once when it ends. Stores recover by themselves.
 //!
 //! # Features
 //!

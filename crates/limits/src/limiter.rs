@@ -28,7 +28,7 @@ impl Limiter {
     /// How long a caller is sent away when the store cannot answer.
     pub const STORE_DOWN_RETRY: Duration = FailClosed::RETRY;
 
-    /// A limiter whose keys live in `store`, apart from those of other scopes.
+    /// A limiter whose keys are in `store`, separate from those of other scopes.
     pub fn new(scope: &str, policy: Policy, store: Arc<dyn Store>) -> Self {
         Self(Arc::new(Inner {
             scope: scope.into(),
@@ -41,7 +41,7 @@ impl Limiter {
         }))
     }
 
-    /// A limiter with a [`MemoryStore`] of its own: its limits hold per process.
+    /// A limiter with its own [`MemoryStore`]: its limits apply per process.
     pub fn in_memory(scope: &str, policy: Policy, ambient: Ambient) -> Self {
         Self::new(scope, policy, Arc::new(MemoryStore::new(ambient)))
     }
@@ -51,16 +51,15 @@ impl Limiter {
         self.with(|inner| inner.dev_mode = on)
     }
 
-    /// How long the store may take (5 seconds unless told otherwise) before the attempt is refused.
+    /// How long the store may take (default: 5 seconds) before the attempt is refused.
     pub fn store_timeout(self, timeout: Duration) -> Self {
         self.with(|inner| inner.fail_closed.timeout = timeout)
     }
 
-    /// Counts one attempt of `key`; `Err` if it must not go on.
+    /// Counts one attempt of `key`; `Err` if it must be refused.
     ///
-    /// A store that fails, or takes longer than [`Limiter::store_timeout`], refuses with
-    /// [`Limiter::STORE_DOWN_RETRY`]. The future may be dropped at any time: the attempt has then counted or has not,
-    /// and the limiter goes on as before.
+    /// A store that fails, or takes longer than [`Limiter::store_timeout`], refuses with [`Limiter::STORE_DOWN_RETRY`].
+    /// The future may be dropped at any time: the attempt has then counted or not, and the limiter continues normally.
     pub async fn attempt(&self, key: &str) -> Result<(), Denied> {
         if self.0.dev_mode {
             return Ok(());

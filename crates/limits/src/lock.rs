@@ -1,6 +1,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A mutex whose data stays in use after a panic: each change of it is one step, so that there is none half done.
+/// A mutex whose data stays usable after a panic: each change is one step, so that none is left incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 

@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// An address that a mail can go to: one mailbox at one domain, with nothing in it that a mail header, an SMTP command
-/// or a log line could trip over.
+/// An address that a mail can be sent to: one mailbox at one domain, without characters that could break a mail header,
+/// an SMTP command or a log line.
 ///
-/// Quoted local parts, address literals (`ann@[127.0.0.1]`), comments and white space are refused. A domain with
-/// letters beyond ASCII travels in its ASCII form (IDNA), which every mail server takes; such letters before the `@` stay
-/// and need a server with `SMTPUTF8` (RFC 6531). `Debug` shows the domain alone.
+/// Quoted local parts, address literals (`ann@[127.0.0.1]`), comments and white space are refused. A domain with letters
+/// beyond ASCII is stored in its ASCII form (IDNA), which every mail server accepts; such letters before the `@` stay and
+/// need a server with `SMTPUTF8` (RFC 6531). `Debug` shows only the domain.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     text: String,
     wire: lettre::Address,
 }
 
-/// Text that is not an address. What it was is not repeated: it may be anything, and this goes to logs.
+/// Text that is not an address. The error does not repeat it: it may be anything, and errors are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an address that a mail can be sent to")]
 pub struct InvalidAddress;
@@ -41,7 +41,7 @@ impl Address {
         &self.text
     }
 
-    /// What is behind the `@`, in ASCII: all that is fit for a log.
+    /// The part after the `@`, in ASCII: the only part that may be logged.
     pub fn domain(&self) -> &str {
         self.wire.domain()
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gatewright_base::Secret;
 
-/// What a letter is for. Each kind has its templates.
+/// The purpose of a letter. Each kind has its templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A link that signs in.
@@ -58,34 +58,34 @@ impl Kind {
     }
 }
 
-/// A mail to be written: who gets which link.
+/// A mail to be written: its recipient and its link.
 ///
-/// Making one is as cheap as moving its parts: the address is looked at by the queue, off the request's path.
+/// Creating one is as cheap as moving its parts: the queue checks the address later, outside of the request.
 #[derive(Clone)]
 pub struct Letter {
-    /// What it is for.
+    /// The purpose.
     pub kind: Kind,
-    /// The account's address, as it is stored.
+    /// The account's address, as stored.
     pub to: Arc<str>,
     /// The link, whole: `https://…?token=…`.
     pub link: Secret,
-    /// How long the link works, counted from [`post`](crate::Outgoing::post). The mail says so, and after that time
-    /// it is not sent any more.
+    /// How long the link works, counted from [`post`](crate::Outgoing::post). The mail contains this time, and is not
+    /// sent after it.
     pub lifetime: Duration,
-    /// The tag of the reader's language. The first language, if there is none or it is not known.
+    /// The tag of the reader's language. If it is absent or unknown, the first language is used.
     pub language: Option<Arc<str>>,
     /// The code beside the link: `7K3Q-9XWD`.
     pub code: Option<Secret>,
-    /// Of [`Kind::NewDevice`]: what signed in.
+    /// For [`Kind::NewDevice`]: the device that signed in.
     pub device: Option<Device>,
 }
 
-/// What signed in, in words.
+/// The device that signed in, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Device {
     /// When: `2026-01-31 12:00 UTC`.
     pub time: String,
-    /// What people call it: `Firefox on Windows`.
+    /// Its name, such as `Firefox on Windows`.
     pub name: String,
     /// From where.
     pub address: String,
@@ -107,7 +107,7 @@ impl Letter {
         Self { code: Some(code), ..self }
     }
 
-    /// The same, with what signed in.
+    /// The same, with the device that signed in.
     pub fn device(self, device: Device) -> Self {
         Self { device: Some(device), ..self }
     }

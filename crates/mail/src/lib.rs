@@ -1,17 +1,18 @@
-//! Mails that carry a link: written from templates, kept in a bounded queue, sent over SMTP or shown in development.
+//! Mails that contain a link: written from templates, kept in a limited queue, sent over SMTP or shown in development.
 //!
-//! A single-use link is a credential, and whether a mail was sent at all tells whether an account exists. So this
-//! crate keeps two promises. *Timing tells nothing*: [`Outgoing::post`] only puts a [`Letter`] into a queue, the same
-//! short work whether mail servers are fast, slow or gone; checking the address, writing the mail and sending it
-//! happen later, on tasks of the queue's own. *Logs tell nothing*: links are [`Secret`](gatewright_base::Secret)s,
-//! addresses are logged as their domain alone, and what a mail server answers is stripped of both before it is logged.
+//! A single-use link is a credential, and whether a mail was sent reveals whether an account exists. So this crate
+//! guarantees two things. *Timing reveals nothing*: [`Outgoing::post`] only puts a [`Letter`] into a queue, which takes
+//! the same short time whether mail servers are fast, slow or unavailable; checking the address, writing the mail and
+//! sending it happen later, in the queue's own tasks. *Logs reveal nothing*: links are
+//! [`Secret`](gatewright_base::Secret)s, only the domain of an address is logged, and both are removed from a mail
+//! server's answer before it is logged.
 //!
-//! The path of a letter: [`Outgoing`] keeps it, [`Templates`] make a [`Mail`] of it, a [`Sender`] takes that away,
-//! and what failed for now is tried again with growing pauses until its link would no longer work. The senders are
+//! The path of a letter: [`Outgoing`] queues it, [`Templates`] make a [`Mail`] of it, and a [`Sender`] sends that.
+//! After a temporary failure it is retried with growing pauses until its link would no longer work. The senders are
 //! [`Smtp`], the [`DevMailbox`] whose pages are [`dev::routes`], and [`Both`].
 //!
-//! With the feature `sqlite` or `postgres`, the queue can live in a database (`stored`): letters survive a restart, several
-//! servers share them, and an operator sees and retries what cannot be sent.
+//! With the feature `sqlite` or `postgres`, the queue can be in a database (`stored`): letters survive a restart, several
+//! servers share them, and an operator sees and retries letters that cannot be sent.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -12,9 +12,9 @@ pub trait Sender: Send + Sync + 'static {
     async fn send(&self, mail: &Mail) -> Result<(), SendError>;
 }
 
-/// Why a mail was not sent, and whether trying again makes sense.
+/// Why a mail was not sent, and whether a retry makes sense.
 ///
-/// The reason goes to the log as it is: it must name neither links nor addresses.
+/// The reason is logged unchanged: it must not contain links or addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SendError {
@@ -23,7 +23,7 @@ pub struct SendError {
 }
 
 impl SendError {
-    /// It may work later: nobody answered, or the answer was "not now".
+    /// It may work later: the server was unavailable, or refused temporarily.
     pub fn temporary(reason: impl Into<String>) -> Self {
         Self { permanent: false, reason: reason.into() }
     }

@@ -21,7 +21,7 @@ const SPECIAL_V4: [(Ipv4Addr, u32); 16] = [
 ];
 
 /// Whether an address is on the public Internet: not loopback, private, link-local, shared, multicast, reserved or for
-/// documentation, and not an IPv6 address that stands for such an IPv4 one.
+/// documentation, and not an IPv6 address that maps to such an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -42,12 +42,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = address.to_ipv4_mapped() {
         return is_public_v4(inner);
     }
-    // NAT64 (RFC 6052): what a host without IPv4 is given in place of a public IPv4 address.
+    // NAT64 (RFC 6052): a host without IPv4 gets this instead of a public IPv4 address.
     if address.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
         let [_, _, _, _, _, _, high, low] = address.segments();
         return is_public_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     }
-    // Global unicast, but for protocol assignments (with Teredo), 6to4, and documentation.
+    // Global unicast, except protocol assignments (with Teredo), 6to4, and documentation.
     let global = a & 0xe000 == 0x2000;
     let assigned = a == 0x2001 && b < 0x0200;
     let documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b & 0xf000 == 0);

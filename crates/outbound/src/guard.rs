@@ -5,8 +5,8 @@ use url::{Host, Url};
 
 use crate::is_public;
 
-/// Resolves names and leaves out the addresses that are not public. The connection is made to what is returned here, so
-/// that a name that resolves to another address a moment later leads nowhere else.
+/// Resolves names and leaves out the addresses that are not public. The connection uses the returned addresses, so that
+/// a name that resolves differently a moment later does not bypass the check.
 pub(crate) struct Guard {
     pub(crate) private_networks: bool,
 }

@@ -1,8 +1,8 @@
-//! HTTP requests to addresses that somebody else chose: a webhook's receiver, a client's metadata document.
+//! HTTP requests to addresses that other users choose: a webhook's receiver, a client's metadata document.
 //!
-//! Whoever chooses the address must not reach what this server can reach and they cannot (server-side request forgery). So
-//! names are resolved here, addresses that are not public are left out, and the connection goes to what was resolved.
-//! Redirects are not followed, and no proxy is used: both would lead past the check.
+//! Such a user must not reach addresses that only this server can reach (server-side request forgery). So names are
+//! resolved here, addresses that are not public are left out, and the connection uses the resolved addresses. Redirects
+//! are not followed, and no proxy is used: both would bypass the check.
 
 mod addresses;
 mod guard;
@@ -18,7 +18,7 @@ pub use addresses::is_public;
 
 use guard::{Guard, NotPublic, check_literal};
 
-/// Sends requests to addresses that somebody else chose. Cheap to clone; clones share their connections.
+/// Sends requests to addresses that other users choose. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Outbound {
     http: reqwest::Client,
@@ -34,7 +34,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer. Messages hold no part of the URL, which may hold secrets.
+/// Why there is no answer. Messages contain no part of the URL, which may contain secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboundError {
@@ -62,12 +62,12 @@ pub enum OutboundError {
 }
 
 impl Outbound {
-    /// A client whose requests end after `timeout`, connecting and the whole answer included. `private_networks`: whether
-    /// addresses that are not public are allowed.
+    /// A client whose requests end after `timeout`, which includes connecting and the whole answer. `private_networks`:
+    /// whether addresses that are not public are allowed.
     pub fn new(timeout: Duration, private_networks: bool) -> Result<Self, OutboundError> {
         let http = reqwest::Client::builder()
             .timeout(timeout)
-            // A redirect would lead where nobody has looked.
+            // The target of a redirect is not checked.
             .redirect(reqwest::redirect::Policy::none())
             // A proxy would resolve the name itself, past the guard.
             .no_proxy()

@@ -1,7 +1,7 @@
-//! From the URL of a Redis server to a client for it, the same for everything that speaks to one.
+//! Creates a client from the URL of a Redis server, the same for all crates that use one.
 //!
 //! Certificates are always checked: against the authorities that the system trusts, or against those of a PEM file. No
-//! error repeats the URL, which may carry a password.
+//! error repeats the URL, which may contain a password.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum RedisUrlError {
     Certificates {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
 }
@@ -39,7 +39,7 @@ pub fn client(url: &Secret) -> Result<Client, RedisUrlError> {
     let info = url.as_str().into_connection_info().map_err(|error| refuse(&error))?;
     let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     if encrypted && CryptoProvider::get_default().is_none() {
-        // A program whose dependencies bring two providers must name one, or the first connection would panic.
+        // A program whose dependencies include two providers must select one, or the first connection would panic.
         let _another_thread_was_first = aws_lc_rs::default_provider().install_default();
     }
     let Some((path, pem)) = roots else { return Client::open(info).map_err(|error| refuse(&error)) };
@@ -51,7 +51,7 @@ pub fn client(url: &Secret) -> Result<Client, RedisUrlError> {
         .map_err(|error| RedisUrlError::Certificates { path, reason: error.to_string() })
 }
 
-/// Takes `sslrootcert` out of the URL, whose other parameters are the driver's, and reads the file.
+/// Removes `sslrootcert` from the URL, whose other parameters belong to the driver, and reads the file.
 fn take_roots(url: &mut url::Url) -> Result<Option<(String, Vec<u8>)>, RedisUrlError> {
     let (roots, rest): (Vec<_>, Vec<_>) =
         url.query_pairs().into_owned().partition(|(parameter, _)| parameter == "sslrootcert");

@@ -1,4 +1,4 @@
-//! The user that a server runs as. Postgres refuses to run as root, which is what containers and build machines are.
+//! The user that a server runs as. Postgres refuses to run as root, which is the user of containers and build machines.
 
 use std::{fs, os::unix::process::CommandExt, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account to switch to: none for an ordinary user, who starts servers as himself.
+    /// The account to switch to: none for an ordinary user, who starts servers under their own account.
     pub(crate) fn to_switch_to() -> Result<Option<Self>, Error> {
         if !is_superuser() {
             return Ok(None);

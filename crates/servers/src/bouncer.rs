@@ -15,7 +15,7 @@ pub struct PrivateBouncer {
 }
 
 impl PrivateBouncer {
-    /// Starts one before the server at `url`, with so many connections to each database.
+    /// Starts a pooler in front of the server at `url`, with this many connections to each database.
     pub fn start(url: &str, connections: usize) -> Result<Self, Error> {
         let program = program("pgbouncer", "pgbouncer")?;
         let Some(server) = target(url) else { return Err(Error::new("the URL has no user, host or port")) };

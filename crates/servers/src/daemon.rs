@@ -22,7 +22,7 @@ const LOG: &str = "log";
 
 type Ready = Box<dyn Fn(u32) -> bool + Send + Sync>;
 
-/// One server, running or not, and the folder that holds its data and its log.
+/// One server, running or not, and the folder with its data and its log.
 pub(crate) struct Daemon {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
@@ -43,8 +43,8 @@ pub(crate) struct Running {
 impl Daemon {
     /// Starts the server and returns once it answers.
     ///
-    /// A server killed a moment ago may still hold its port or its memory, so a start that ends at once is tried
-    /// again for a while.
+    /// A server that was killed a moment ago may still occupy its port or its memory, so a start that fails at once is
+    /// retried for a while.
     pub(crate) fn start(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + START_WITHIN;
         let mut exits = 0;
@@ -90,13 +90,13 @@ impl Daemon {
         let _ = running.child.wait();
     }
 
-    /// Ends the server's process, and those that it started, with SIGKILL, keeping its data.
+    /// Kills the server's process and its child processes with SIGKILL, and keeps its data.
     pub(crate) fn kill(&mut self) {
         if let Some(mut running) = self.running.take() {
             let started = children(running.child.id());
             let _ = running.child.kill();
             let _ = running.child.wait();
-            // Postgres' processes are in groups of their own, and go on answering for a moment without it.
+            // Postgres' processes are in their own groups, and continue to answer for a moment after it is killed.
             for process in started {
                 signal(process, "KILL");
             }
@@ -111,7 +111,7 @@ impl Daemon {
         };
         let mut command = command(&self.program, self.account, self.folder.path());
         command.args(&self.arguments).stdout(open()?).stderr(open()?);
-        // Its own group: an interrupt from the terminal is for the owner, who then stops its servers in order.
+        // Its own group: an interrupt from the terminal goes only to the owner, who then stops its servers in order.
         command.process_group(0);
         let mut child =
             command.spawn().map_err(Error::during(format_args!("cannot start {}", self.program.display())))?;
@@ -166,8 +166,8 @@ pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf, Error> {
         .ok_or_else(|| Error::new(format!("`{name}` is not installed; on Debian it is in the package {package}")))
 }
 
-/// Ports that a system gives to no connection and to no listener on port 0, unless it was told to: such a one could take the port before its server
-/// listens, or while the server is down for a while.
+/// Ports that a system assigns to no connection and to no listener on port 0, unless configured otherwise: an assigned port could be taken
+/// before its server listens, or while the server is down for a while.
 const PORTS: Range<u16> = 10_000..30_000;
 
 /// A loopback port that was free a moment ago, drawn at random.

@@ -1,6 +1,6 @@
 use std::{fmt, io};
 
-/// Why a private server could not be started or reached: one sentence, with the end of its log where there is one.
+/// Why a private server could not be started or reached: one sentence, with the end of its log if there is one.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -9,7 +9,7 @@ impl Error {
         Self(message.into())
     }
 
-    /// Names what was being done when the operating system refused.
+    /// Names the operation that the operating system refused.
     pub(crate) fn during(what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
         move |error| Self(format!("{what}: {error}"))
     }

@@ -49,7 +49,7 @@ impl Folder {
         Ok(file)
     }
 
-    /// Lets other users pass through, without listing it, to what they own inside.
+    /// Lets other users access their own files inside it, without listing it.
     pub(crate) fn let_through(&self) -> Result<(), Error> {
         fs::set_permissions(&self.0, fs::Permissions::from_mode(0o711))
             .map_err(Error::during(format_args!("cannot open {}", self.0.display())))

@@ -1,13 +1,13 @@
-//! Private servers for tests: a Postgres, a `PgBouncer`, a Redis or a NATS of one's own, gone when it is dropped.
+//! Private servers for tests: a Postgres, a `PgBouncer`, a Redis or a NATS, removed when it is dropped.
 //!
-//! Tests that need a second engine must not depend on what happens to run on a machine, and tests that kill a server
-//! must not kill somebody else's. [`PrivatePostgres::start`] and its siblings find the installed program
-//! ([`find_program`]), start it on a free loopback port with its data in a temporary folder and a random password,
-//! and return once it answers. Each can be killed as by a power cut and started again on the same data.
+//! Tests that need a second engine must not depend on servers that happen to run on a machine, and tests that kill a
+//! server must not kill another user's. [`PrivatePostgres::start`] and its siblings find the installed program
+//! ([`find_program`]), start it on a free loopback port with its data in a temporary folder and a random password, and
+//! return when it answers. Each can be killed as by a power cut and started again on the same data.
 //!
-//! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Watchdog`] does the same when
-//! the owner is itself killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds, but for the feature
-//! `tls`: a proxy that ends TLS in front of a server.
+//! Nothing outlives its owner: dropping stops the server and removes the folder, and a [`Watchdog`] does the same if the
+//! owner itself is killed. The crate has no dependencies, so that `cargo xtask` compiles in seconds. The exception is the
+//! feature `tls`: a proxy that terminates TLS in front of a server.
 
 mod account;
 mod bouncer;

@@ -9,10 +9,10 @@ use crate::{
 const USER: &str = "gatewright";
 const DATA: &str = "data";
 
-/// The server's settings beside its address. The time zone is one that no code should depend on.
+/// The server's settings besides its address. No code should depend on the time zone.
 ///
-/// Without `fsync` a commit survives the death of every process, which is what the tests cause, and not a power cut, which
-/// they cannot cause. `synchronous_commit` stays on: a commit is acknowledged after its log is written.
+/// Without `fsync`, a commit survives the end of every process, which the tests cause, but not a power cut, which they
+/// cannot cause. `synchronous_commit` stays on: a commit is acknowledged after its log is written.
 const SETTINGS: [&str; 8] = [
     "fsync=off",
     "full_page_writes=off",
@@ -60,7 +60,7 @@ impl PrivatePostgres {
         Ok(Self { daemon, port, password })
     }
 
-    /// The URL of the maintenance database, on which databases may be created.
+    /// The URL of the maintenance database, which is used to create databases.
     pub fn url(&self) -> String {
         self.database_url("postgres")
     }
@@ -98,8 +98,8 @@ fn initialise(
     if let Some(account) = account {
         account.owns(&secret)?;
     }
-    // `password` rather than SCRAM: on a loopback that nobody else listens on it is as good, and an unoptimised
-    // client spends a tenth of a second on each SCRAM exchange.
+    // `password` instead of SCRAM: on the loopback of this machine it is as secure, and an unoptimised client needs a
+    // tenth of a second for each SCRAM exchange.
     let output = command(initdb, account, data)
         .args(["--username", USER, "--auth", "password", "--encoding", "UTF8", "--no-locale", "--no-sync"])
         .arg("--pwfile")

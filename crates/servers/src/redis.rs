@@ -27,7 +27,7 @@ impl PrivateRedis {
             "bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir {}\nsave \"\"\nappendonly no\ndaemonize no\n",
             folder.path().display()
         );
-        // A file, not arguments: every user of the machine may read those.
+        // A file, not arguments: every user of the machine may read arguments.
         let settings = folder.write_secret("redis.conf", &text)?;
         let ready = {
             let password = password.clone();

@@ -9,16 +9,16 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Ends TLS in front of a server that speaks none, for as long as its runtime runs.
+/// Terminates TLS in front of a server without TLS, as long as its runtime runs.
 #[derive(Debug)]
 pub struct TlsProxy {
     /// The port on 127.0.0.1.
     pub port: u16,
-    /// Its own authority, for the name `localhost` alone, as PEM.
+    /// Its own authority, only for the name `localhost`, as PEM.
     pub certificate: String,
 }
 
-/// What a client says before it speaks TLS.
+/// The bytes that a client sends before TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
     /// Nothing.
@@ -44,7 +44,7 @@ impl TlsProxy {
         let port = listener.local_addr()?.port();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A client that is refused or goes away ends its own connection alone.
+                // If a client is refused or disconnects, only its own connection ends.
                 tokio::spawn(pass(client, acceptor.clone(), server.clone(), opening));
             }
         });

@@ -8,8 +8,8 @@ use std::{
 
 use crate::Error;
 
-/// Waits for a word on its standard input. `release` means that the owner cleaned up; the end of the input without it
-/// means that the owner is dead, however it died, and that the process and the folder are now the shell's to end.
+/// Waits for a word on its standard input. `release` means that the owner cleaned up. The end of the input without it
+/// means that the owner died: then the shell ends the process and removes the folder.
 const WATCH: &str = r#"
 trap '' INT TERM HUP
 read -r word
@@ -23,8 +23,8 @@ kill -s KILL -- "$2"
 
 /// Ends a process, and removes a folder, when the owner of the watchdog dies without dropping it.
 ///
-/// Drop alone cannot do that: an interrupted or killed test run drops nothing. The watchdog is a small shell in a process
-/// group of its own, which a signal to the owner's group does not reach.
+/// Drop is not enough: an interrupted or killed test run drops nothing. The watchdog is a small shell in its own process
+/// group, which a signal to the owner's group does not reach.
 #[derive(Debug)]
 pub struct Watchdog(Child);
 
@@ -54,8 +54,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// Sends the signal named `signal` (`TERM`, `INT`, …) to a process, or, where the number is negative, to a group.
-/// Whether there was such a process.
+/// Sends the signal named `signal` (`TERM`, `INT`, …) to a process or, if the number is negative, to a group. Returns
+/// whether it exists.
 pub fn signal(process: i64, signal: &str) -> bool {
     Command::new("sh")
         .args(["-c", r#"kill -s "$1" -- "$2""#, "kill", signal, &process.to_string()])
@@ -96,7 +96,7 @@ mod tests {
         fs::write(folder.path().join("file"), "x").unwrap();
         let mut child = sleeper();
         let mut watchdog = Watchdog::start(child.id().into(), "TERM", Some(folder.path())).unwrap();
-        // What the operating system does to a dead owner's pipes.
+        // The operating system closes a dead owner's pipes like this.
         drop(watchdog.0.stdin.take());
         assert!(ended(&mut child).is_some());
         let _ = watchdog.0.wait();

@@ -4,15 +4,15 @@ use gatewright_base::Roles;
 pub const OWNER: &str = "owner";
 /// Manages the members who are not owners.
 pub const ADMIN: &str = "admin";
-/// What an invitation gives if it names no roles.
+/// The default role of an invitation.
 pub const MEMBER: &str = "member";
 
-/// What somebody wants to change about a tenant's members.
+/// A change of a tenant's members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
     /// Look at the members and invitations.
     List,
-    /// Invite somebody with these roles.
+    /// Invite a user with these roles.
     Invite(&'a Roles),
     /// Withdraw an invitation.
     Withdraw,
@@ -29,8 +29,8 @@ pub enum Change<'a> {
     Leave,
 }
 
-/// Whether a member with the roles `actor` may make this change. Owners and admins manage; whatever gives, changes or takes
-/// the role `owner` is for owners; everybody may leave. That the last owner stays is another rule.
+/// Whether a member with the roles `actor` may make this change. Owners and admins manage; only owners may give, change or
+/// remove the role `owner`; every member may leave. Another rule keeps the last owner.
 pub fn permits(actor: &Roles, change: Change<'_>) -> bool {
     let (owner, admin) = (actor.contains(OWNER), actor.contains(ADMIN));
     let of_owner = match change {

@@ -22,7 +22,8 @@ pub(crate) async fn join(
     }
 }
 
-/// The roles that a user has in a tenant, which is held until the transaction ends; `None` if it has no room for one more member.
+/// The roles that a user has in a tenant, which is locked until the transaction ends; `None` if it has no room for one more
+/// member.
 async fn admitted(
     tx: &Tx,
     tenant: &TenantId,
@@ -41,7 +42,7 @@ async fn admitted(
     Ok((!is_full).then(Roles::default))
 }
 
-/// Makes a member with more roles than those that they have.
+/// Adds these roles to those that a user has, and makes them a member if necessary.
 async fn enter(
     tx: &Tx,
     tenant: &TenantId,

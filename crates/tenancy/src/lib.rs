@@ -1,11 +1,11 @@
-//! Tenants: who belongs to which, with which roles.
+//! Tenants: their members, and the members' roles.
 //!
-//! A tenant is no more than its id: it exists where it has members or records. [`SqlMemberships`] keeps members and names
-//! in a SQLite or Postgres database. A program with teams of its own implements [`TenantStore`], through which
-//! accounts manage their tenants.
+//! A tenant is only its id: it exists if it has members or records. [`SqlMemberships`] stores members and names in a
+//! SQLite or Postgres database. A program with its own teams implements [`TenantStore`], through which accounts manage
+//! their tenants.
 //!
-//! Who may change what is one pure function, [`permits`]. The store asks it inside the transaction of the change, which
-//! holds the tenant's row, so that two changes of one tenant never overlap: the last owner stays.
+//! One pure function, [`permits`], decides who may make which change. The store calls it inside the transaction of the
+//! change, which locks the tenant's row, so that two changes of one tenant never overlap and the last owner stays.
 
 mod authority;
 mod joining;

@@ -5,7 +5,7 @@ use gatewright_base::{Roles, ServiceId, Subject, TenantId, UserId};
 pub struct Member {
     /// The tenant.
     pub tenant: TenantId,
-    /// What kind of account belongs to it.
+    /// The kind of the account.
     pub kind: MemberKind,
     /// The account's id.
     pub id: String,
@@ -13,7 +13,7 @@ pub struct Member {
     pub roles: Roles,
 }
 
-/// What kind of account a member is. A user and a service account of the same id are two.
+/// The kind of a member's account. A user and a service account with the same id are two members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberKind {
@@ -31,7 +31,7 @@ impl MemberKind {
         }
     }
 
-    /// The word that the table holds.
+    /// The kind as text, as in the table.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -39,12 +39,12 @@ impl MemberKind {
         }
     }
 
-    /// The kind for the word that the table holds.
+    /// The kind for a text of the table.
     pub(crate) fn parse(word: &str) -> Self {
         if word == Self::Service.as_str() { Self::Service } else { Self::User }
     }
 
-    /// The account of this kind with this id; `None` for text that is no id.
+    /// The account of this kind with this id; `None` if the id is invalid.
     pub(crate) fn subject(self, id: &str) -> Option<Subject> {
         match self {
             Self::User => UserId::parse(id).ok().map(Subject::User),

@@ -1,4 +1,4 @@
-//! Roles as a column holds them: a JSON array of names.
+//! Roles in the form of a column: a JSON array of names.
 
 use gatewright_base::Roles;
 use gatewright_db::{Error, Row};

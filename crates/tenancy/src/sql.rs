@@ -20,7 +20,7 @@ pub struct SqlMemberships {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipsInitError {
-    /// A table is missing, and making it is left to the operator.
+    /// A table is missing, and the operator must create it.
     #[error("the tables of memberships are missing or of an older shape; run `gatewright migrate`")]
     Missing,
     /// The tables could not be made ready.
@@ -39,7 +39,7 @@ impl SqlMemberships {
         Ok(Self::new(db, ambient))
     }
 
-    /// Memberships over `db`, whose tables are there: [`gatewright_db::migrate`] makes them of [`STEPS`].
+    /// Memberships over `db`, whose tables must exist: [`gatewright_db::migrate`] creates them from [`STEPS`].
     pub fn new(db: Db, ambient: Ambient) -> Self {
         Self { db: db.lane(Lane::Identity), ambient }
     }
@@ -53,8 +53,9 @@ impl SqlMemberships {
         Ok(self.db.execute(sql, params).await? > 0)
     }
 
-    /// Makes an account a member with exactly these roles, whether it was one or not. For trusted management: nobody is
-    /// asked, and no owner is kept. Invitations that the member sent are withdrawn if the roles do not allow to send any.
+    /// Makes an account a member with exactly these roles, whether or not it was one. For trusted management: no
+    /// permission is checked, and the last owner is not kept. Invitations that the member sent are withdrawn if the roles
+    /// do not allow inviting.
     pub async fn put(&self, tenant: &TenantId, subject: &Subject, roles: &Roles) -> Result<(), Error> {
         tenants::put(&self.db, tenant, subject, roles, self.ambient.now()).await
     }
@@ -75,7 +76,7 @@ impl SqlMemberships {
         self.db.query(sql, params).await?.iter().map(member).collect()
     }
 
-    /// At most `limit` tenants that have members, by id, those after `after` where it is given.
+    /// At most `limit` tenants that have members, by id, starting after `after` if it is given.
     pub async fn tenants(&self, after: Option<&str>, limit: u32) -> Result<Vec<TenantSummary>, Error> {
         tenants::all(&self.db, after.unwrap_or_default(), limit).await
     }
@@ -85,7 +86,7 @@ impl SqlMemberships {
         tenants::one(&self.db, tenant).await
     }
 
-    /// The roles of a member; `None` if the account is none.
+    /// The roles of a member; `None` if the account is not a member.
     pub async fn roles_of(&self, tenant: &TenantId, subject: &Subject) -> Result<Option<Roles>, Error> {
         let params = params![tenant, MemberKind::of(subject).as_str(), subject.as_str()];
         self.db.query_opt(ROLES, params).await?.map(|row| roles::read(&row)).transpose()

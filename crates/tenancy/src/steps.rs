@@ -1,11 +1,11 @@
 use gatewright_db::Step;
 
-/// What the steps belong to, for `migrate` and `pending` of `gatewright_db`.
+/// The component of the steps, for `migrate` and `pending` of `gatewright_db`.
 pub const COMPONENT: &str = "tenancy";
 
-/// The table of invitations, to an account, to a tenant or to both. Sign-in (`gatewright_auth`) keeps it; memberships take out of it what a
-/// member has sent who may not invite any more. Each makes it if it is not there, and moves what was in a table of its own
-/// before, in whichever order they come.
+/// The table of invitations, to an account, to a tenant or to both. Sign-in (`gatewright_auth`) maintains it; memberships remove from it
+/// the invitations of a member who may not invite any more. Each of the two creates the table if it is missing, and moves the rows of its
+/// own former table, in either order.
 ///
 /// `sender` is `operator` for trusted code, and `member` for a member of the tenant. `tenant` is empty for none.
 macro_rules! invitations {
@@ -34,7 +34,7 @@ macro_rules! invitations {
     };
 }
 
-/// What invitations belong to.
+/// The component of invitations.
 pub const INVITATIONS: &str = "invitations";
 
 /// The steps that make the table of invitations, for a program with sign-in.
@@ -67,7 +67,7 @@ pub const INVITATION_STEPS: &[Step] = &[
           DROP TABLE users_invitations"
         ),
     },
-    // Only these steps add columns: those of memberships may make the table without them, before or after.
+    // Only these steps add columns: the steps of memberships may create the table without them, before or after.
     Step {
         version: 3,
         name: "invitations that are being accepted",

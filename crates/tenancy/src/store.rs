@@ -5,10 +5,10 @@ use gatewright_base::{Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
-/// Where the tenants that accounts manage live. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
+/// The store of the tenants that accounts manage. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
 ///
-/// A store asks [`permits`](crate::permits) with the roles that the actor has at the moment of the change, and keeps the
-/// last owner: of two owners who leave at once, one stays.
+/// A store calls [`permits`](crate::permits) with the roles that the actor has at the moment of the change, and keeps
+/// the last owner: if two owners leave at once, one stays.
 #[async_trait]
 pub trait TenantStore: Send + Sync + 'static {
     /// The tenants of a user, by id.
@@ -17,16 +17,17 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Keeps a new tenant and its first owner; `false` if the user belongs to `most` tenants or more already.
     async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError>;
 
-    /// What people call a tenant, for those who are invited to it. Absent, it is called by its id.
+    /// The tenant's display name, for invited users. If absent, its id is shown.
     async fn name(&self, tenant: &TenantId) -> Result<Option<String>, TenantStoreError> {
         let _ = tenant;
         Ok(None)
     }
 
-    /// The roles of a member; `None` if the account is none. An invitation counts as long as its sender's roles permit to send it.
+    /// The roles of a member; `None` if the account is not a member. An invitation counts as long as its sender's roles permit
+    /// sending it.
     async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError>;
 
-    /// At most `limit` members in the order of their kind and id, those after `after` where it is given.
+    /// At most `limit` members in the order of their kind and id, starting after `after` if it is given.
     async fn members(
         &self,
         tenant: &TenantId,
@@ -46,8 +47,8 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Ends a membership: another's, or the actor's own.
     async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError>;
 
-    /// Makes `user` a member with these roles, beside those that they have: they accept an invitation. A tenant takes no more than
-    /// `most_members`. May be called again for the same invitation if the server stopped before it was spent.
+    /// Makes `user` a member with these roles, in addition to their current ones: they accept an invitation. A tenant has at most
+    /// `most_members`. May be called again for the same invitation if the server stopped before it was used up.
     async fn join(
         &self,
         tenant: &TenantId,
@@ -63,21 +64,21 @@ pub trait TenantStore: Send + Sync + 'static {
     }
 
     /// Ends all memberships of a user who deletes their account. A tenant keeps its last owner as long as it has other
-    /// users: if there are such tenants, they are returned, and nothing is changed. Absent, [`forget`](Self::forget) ends
-    /// the memberships, whatever they are.
+    /// users: if there are such tenants, they are returned, and nothing is changed. By default, [`forget`](Self::forget)
+    /// ends all memberships without this check.
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
         let _ = user;
         Ok(Vec::new())
     }
 
-    /// Removes what is kept of an account that is deleted.
+    /// Removes the data about a deleted account.
     async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError>;
 }
 
-/// Makes members in a transaction that belongs to somebody else.
+/// Adds members in a transaction of the caller.
 #[async_trait]
 pub trait TenantsWithin: Send + Sync {
-    /// The database whose transactions [`join`](Self::join) takes.
+    /// The database whose transactions [`join`](Self::join) uses.
     fn database(&self) -> &Db;
 
     /// [`TenantStore::join`], in a transaction of [`database`](Self::database).
@@ -96,7 +97,7 @@ pub trait TenantsWithin: Send + Sync {
 pub struct TenantOfUser {
     /// Its id.
     pub id: TenantId,
-    /// Its name; the id for a tenant that was given none.
+    /// Its name; the id for a tenant without a name.
     pub name: String,
     /// The user's roles in it.
     pub roles: Roles,
@@ -105,7 +106,7 @@ pub struct TenantOfUser {
 /// A tenant that is made.
 #[derive(Debug, Clone)]
 pub struct NewTenant {
-    /// Its id, which nobody has chosen.
+    /// Its generated id.
     pub id: TenantId,
     /// Its name: one line, checked.
     pub name: String,
@@ -124,16 +125,16 @@ pub struct TenantMember {
     pub since: Timestamp,
 }
 
-/// What came of accepting an invitation.
+/// The result of accepting an invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Joined {
     /// The user is a member, with these roles from now on.
     Member(Roles),
-    /// The tenant has as many members as it may. Nothing is changed.
+    /// The tenant's limit of members is reached. Nothing is changed.
     Full,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     /// It is made.
@@ -142,7 +143,7 @@ pub enum Changed {
     Stranger,
     /// The actor's roles do not permit it.
     Forbidden,
-    /// There is no such member.
+    /// The member does not exist.
     Missing,
     /// The tenant would be left without an owner.
     LastOwner,

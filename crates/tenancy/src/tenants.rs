@@ -26,9 +26,9 @@ pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>,
 pub struct TenantSummary {
     /// Its identifier.
     pub id: TenantId,
-    /// Its name, if somebody gave it one.
+    /// Its name, if it has one.
     pub name: Option<String>,
-    /// How many accounts belong to it.
+    /// Its number of members.
     pub members: i64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn members(
     rows.iter().filter_map(|row| member(row).transpose()).collect()
 }
 
-/// A row whose id is none names nobody.
+/// A row with an invalid id is skipped.
 fn member(row: &Row) -> Result<Option<TenantMember>, Error> {
     let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
     let Some(subject) = kind.subject(&row.get::<String>("member_id")?) else { return Ok(None) };
@@ -196,7 +196,7 @@ pub(crate) async fn end(db: &Db, tenant: &TenantId, member: &Subject, at: Timest
     db.write(end).await
 }
 
-/// The member if they may have sent invitations, which users do who belong to the tenant. Nobody invites until the transaction
+/// The member if they may have sent invitations: a user who belongs to the tenant. No member can invite until the transaction
 /// ends.
 async fn inviter<'a>(
     tx: &Tx,
@@ -211,7 +211,7 @@ async fn inviter<'a>(
 pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<TenantId>, Error> {
     let user = user.clone();
     let depart = async move |tx: &Tx| -> Result<Vec<TenantId>, Error> {
-        // In the order of their ids: two who depart at once wait for each other and no longer.
+        // In the order of their ids: otherwise two accounts that depart at once could deadlock.
         let sql =
             "SELECT tenant_id FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1 ORDER BY tenant_id";
         let mut needed = Vec::new();
@@ -247,8 +247,8 @@ pub(crate) async fn name(db: &Db, tenant: &TenantId) -> Result<Option<String>, E
     db.query_opt(sql, params![tenant]).await?.map(|row| row.get("name")).transpose()
 }
 
-/// Holds the tenant until the transaction ends, and returns the actor's roles in it; `None` for a stranger, for whom nothing
-/// is held or written.
+/// Locks the tenant until the transaction ends, and returns the actor's roles in it; `None` for a stranger, for whom nothing
+/// is locked or written.
 pub(crate) async fn hold(tx: &Tx, tenant: &TenantId, actor: &UserId, at: Timestamp) -> Result<Option<Roles>, Error> {
     if of_member(tx, tenant, actor).await?.is_none() {
         return Ok(None);
@@ -258,7 +258,7 @@ pub(crate) async fn hold(tx: &Tx, tenant: &TenantId, actor: &UserId, at: Timesta
     of_member(tx, tenant, actor).await
 }
 
-/// The write that changes nothing holds the row. A tenant that an operator made gets one.
+/// A write that changes nothing locks the row. A tenant that an operator created gets a row here.
 pub(crate) async fn lock(tx: &Tx, tenant: &TenantId, at: Timestamp) -> Result<(), Error> {
     let sql = "INSERT INTO tenant_names (tenant_id, name, created_at) VALUES (?1, ?2, ?3) \
                ON CONFLICT (tenant_id) DO UPDATE SET name = tenant_names.name";
@@ -287,7 +287,7 @@ async fn has_other_user(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<boo
     Ok(tx.query_opt(sql, params![tenant, user]).await?.is_some())
 }
 
-/// Whoever may not invite any more has no invitations out, by which they could come back.
+/// A member who may no longer invite must have no open invitations, because they could use one to return.
 async fn drop_invitations_by(tx: &Tx, tenant: &TenantId, user: &UserId) -> Result<(), Error> {
     let sql = "DELETE FROM account_invitations WHERE sender = 'member' AND tenant = ?1 AND invited_by = ?2";
     tx.execute(sql, params![tenant, user]).await?;

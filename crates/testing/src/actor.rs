@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use crate::app::PASSWORD;
 use crate::{Answer, Stream};
 
-/// Somebody who uses the application: keeps cookies as a browser does, or bears a token.
+/// A user of the application: keeps cookies as a browser does, or has a token.
 #[derive(Debug, Clone)]
 pub struct Actor {
     router: Router,
@@ -41,13 +41,13 @@ impl Actor {
         self
     }
 
-    /// The same person, whom a host's own middleware has found to be this.
+    /// The same user, with this identity from a program's own middleware.
     pub fn found_to_be(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
         self
     }
 
-    /// The same person, who sends this header with every request.
+    /// The same user, who sends this header with every request.
     pub fn sending(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
@@ -109,7 +109,7 @@ impl Actor {
         }
     }
 
-    /// Opens the event stream at `path`, or says how it is refused.
+    /// Opens the event stream at `path`, or returns the refusal.
     pub async fn open(&self, path: &str) -> Result<Stream, Answer> {
         let request = self.request(Method::GET, path).body(Body::empty()).expect("a request");
         let response = self.router.clone().oneshot(request).await.expect("routers do not fail");
@@ -160,7 +160,7 @@ impl Actor {
         Answer::read(what, response).await
     }
 
-    /// Does with the answer's cookies what a browser does.
+    /// Stores the answer's cookies as a browser does.
     pub fn keep_cookies(&mut self, answer: &Answer) {
         for (name, value) in answer.set_cookies() {
             if value.is_empty() {

@@ -3,7 +3,7 @@ use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
 pub struct Answer {
     request: String,
@@ -64,13 +64,13 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// If it is not JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("{} answers JSON: {}", self.request, self.text))
     }
 
-    /// The part of the JSON body at `pointer` (RFC 6901); null when there is none.
+    /// The part of the JSON body at `pointer` (RFC 6901); null if there is none.
     #[track_caller]
     pub fn at(&self, pointer: &str) -> Value {
         self.json().pointer(pointer).cloned().unwrap_or_default()

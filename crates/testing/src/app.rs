@@ -23,11 +23,11 @@ pub struct TestApp {
 }
 
 impl TestApp {
-    /// One application on each engine that there is, configured by `toml` in dev mode, with the cheapest password
-    /// hashes. The clock starts at the present and stands still.
+    /// One application on each available engine, configured by `toml` in dev mode, with the cheapest password hashes.
+    /// The clock starts at the present and does not advance by itself.
     ///
     /// # Panics
-    /// When the configuration is refused or the application does not start.
+    /// If the configuration is refused or the application does not start.
     pub async fn on_every_engine(toml: &str) -> Vec<Self> {
         let mut apps = Vec::new();
         for database in engines().await {
@@ -61,17 +61,17 @@ impl TestApp {
         self.clock.now()
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn wait(&self, time: SignedDuration) {
         self.clock.advance(time);
     }
 
-    /// Somebody without credentials.
+    /// A user without credentials.
     pub fn anonymous(&self) -> Actor {
         Actor::new(self.app.router())
     }
 
-    /// Somebody new who registered and signed in with a browser's cookie.
+    /// A new user who registered and signed in with a browser's cookie.
     pub async fn signed_in(&self, email: &str) -> Actor {
         self.registered(email).await;
         let mut actor = self.anonymous();
@@ -79,7 +79,7 @@ impl TestApp {
         actor
     }
 
-    /// Somebody new who carries a JWT.
+    /// A new user with a JWT.
     pub async fn with_jwt(&self, email: &str) -> Actor {
         let answer = self.registered(email).await;
         let token = answer["token"].as_str().expect("registration answers a token").to_owned();
@@ -95,7 +95,7 @@ impl TestApp {
     /// The id of an existing account.
     ///
     /// # Panics
-    /// When there is no such account.
+    /// If there is no such account.
     pub async fn user_id(&self, email: &str) -> UserId {
         let accounts = self.app.auth().expect("authentication is on").accounts();
         accounts.find(email).await.expect("the account exists").id
@@ -104,7 +104,7 @@ impl TestApp {
     /// Marks the mailbox of an existing account as proven, as a link in a mail does.
     ///
     /// # Panics
-    /// When there is no such account.
+    /// If there is no such account.
     pub async fn prove_mailbox(&self, email: &str) {
         let id = self.user_id(email).await;
         let sql = "UPDATE users SET email_verified = ?2 WHERE id = ?1";
@@ -114,7 +114,7 @@ impl TestApp {
     /// Makes an existing account a member of a tenant.
     ///
     /// # Panics
-    /// When there is no such account, or it is a member already.
+    /// If there is no such account, or it is a member already.
     pub async fn join(&self, email: &str, tenant: &str) {
         let memberships = SqlMemberships::new(self.app.db().clone(), Ambient::system());
         let tenant = TenantId::parse(tenant).expect("the tenant's name is valid");
@@ -128,7 +128,7 @@ impl TestApp {
     /// Gives an existing account these roles and no others.
     ///
     /// # Panics
-    /// When there is no such account.
+    /// If there is no such account.
     pub async fn grant(&self, email: &str, roles: &[&str]) {
         let accounts = self.app.auth().expect("authentication is on").accounts();
         let user = accounts.find(email).await.expect("the account exists");

@@ -1,7 +1,7 @@
 //! Test applications and the actors that use them.
 //!
-//! A [`TestApp`] is the whole backend in the test's own process, on a fresh database, with a clock that the test moves.
-//! Whoever uses it is an [`Actor`], and a test reads as what they do:
+//! A [`TestApp`] is the whole backend in the test's own process, on a fresh database, with a clock that the test
+//! advances. Its users are [`Actor`]s, and a test describes what they do:
 //!
 //! ```no_run
 //! # async fn example() {

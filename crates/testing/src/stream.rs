@@ -14,7 +14,7 @@ impl Stream {
         Self { body: body.into_data_stream(), read: String::new() }
     }
 
-    /// The next message as it came, comments too; `None` when the stream has ended.
+    /// The next message, including comments; `None` when the stream has ended.
     pub async fn next_message(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.read.find("\n\n") {
@@ -25,10 +25,10 @@ impl Stream {
         }
     }
 
-    /// The next event's name and data; `None` when the stream has ended. Comments and `ready` are passed over.
+    /// The next event's name and data; `None` when the stream has ended. Comments and `ready` are skipped.
     ///
     /// # Panics
-    /// When an event's data is not JSON.
+    /// If an event's data is not JSON.
     pub async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let message = self.next_message().await?;

@@ -12,7 +12,7 @@ use super::AuditKind;
 /// because [`Secret`](gatewright_base::Secret) cannot be converted to JSON, and no other type holds one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: AuditKind,
     /// The account, if it is known.
     pub user_id: Option<UserId>,

@@ -1,7 +1,7 @@
 /// The kind of an audit event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuditKind {
-    /// Somebody signed in.
+    /// A user signed in.
     LoginSucceeded,
     /// A first factor was right, and the second is pending.
     LoginPendingTwoFactor,
@@ -33,7 +33,7 @@ pub enum AuditKind {
     OAuthLinked,
     /// A provider was unlinked.
     OAuthUnlinked,
-    /// Somebody signed in by a provider.
+    /// A user signed in by a provider.
     OAuthLogin,
     /// A provider's sign-in was refused.
     OAuthRefused,

@@ -27,12 +27,12 @@ pub struct AuditQuery {
     pub limit: u32,
 }
 
-/// One event, as it is stored.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRecord {
     /// Its id.
     pub id: String,
-    /// What happened.
+    /// The kind of the event.
     pub kind: String,
     /// The account, if it is known.
     pub user: Option<String>,
@@ -110,7 +110,7 @@ fn record(row: &Row) -> Result<AuditRecord, Error> {
         user: row.get("user_id")?,
         remote: row.get("remote")?,
         subject: row.get("subject")?,
-        // What another program wrote there is shown as it is.
+        // Rows of other programs are shown unchanged.
         meta: serde_json::from_str(&meta).unwrap_or(Json::String(meta)),
         at: row.get("created_at")?,
     })

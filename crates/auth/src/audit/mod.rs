@@ -1,8 +1,8 @@
 //! The audit log: sign-ins, failed attempts, and changes of credentials.
 //!
-//! Flows pass an [`AuditEvent`] with an [`AuditKind`] to [`Audit`], which passes it to the
-//! [`AuditSink`]: the table `audit_log` ([`SqlAuditSink`]), a host's own, or none. Watching must never break what is
-//! watched, so a sink that fails is a line in the log.
+//! Flows pass an [`AuditEvent`] with an [`AuditKind`] to [`Audit`], which passes it to the [`AuditSink`]: the table
+//! `audit_log` ([`SqlAuditSink`]), a program's own, or none. Auditing must never break the audited operation, so a sink
+//! that fails only adds a line to the log.
 
 mod event;
 mod kind;

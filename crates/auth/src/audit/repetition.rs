@@ -22,14 +22,15 @@ impl AuditEvent {
             detail("reason"),
             detail("email"),
             detail("provider"),
-            // One address makes up as many as it likes: the scheme of tokens audits a bounded number of its failures.
+            // One address could invent any number of tokens, but the scheme of tokens audits a limited number of its
+            // failures.
             detail("token"),
         ]
         .map(|part| part.map(str::to_owned));
         let mut hash = Sha256::new();
         hash.update(self.at.as_second().div_euclid(60).to_be_bytes());
         for part in parts {
-            // The length goes first, so that no two lists of parts are one text.
+            // The length goes first, so that two different lists of parts never produce the same text.
             hash.update(part.as_ref().map_or(u64::MAX, |part| part.len() as u64).to_be_bytes());
             hash.update(part.unwrap_or_default());
         }

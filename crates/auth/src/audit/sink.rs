@@ -56,7 +56,7 @@ pub struct Audit {
     ambient: Ambient,
 }
 
-/// How long a request waits for the sink. The event is not lost then, the answer only goes first.
+/// How long a request waits for the sink. After that it is answered, and the event is still stored.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Audit {

@@ -8,8 +8,8 @@ use super::{AuditAt, AuditEvent, AuditKind, AuditLog, AuditPage, AuditQuery, Aud
 use crate::email::EmailAddress;
 use crate::users::BoxError;
 
-/// Keeps events in the table `audit_log` of a SQLite or Postgres database. [Repetitions](AuditEvent::repetition) are one
-/// row, whose `meta` has their number as `count`.
+/// Stores events in the table `audit_log` of a SQLite or Postgres database. [Repetitions](AuditEvent::repetition) are
+/// one row, whose `meta` has their number as `count`.
 #[derive(Debug, Clone)]
 pub struct SqlAuditSink {
     db: Db,
@@ -23,14 +23,14 @@ pub struct SqlAuditSink {
 
 /// Events that one statement looks at or changes when an account is forgotten.
 const BATCH: usize = 1_000;
-/// What events may tell of a person, beside the client's address: the address, the values of records, names that people
-/// give to tokens and passkeys, who they are at a provider, and browsers.
+/// Keys of `meta` with personal data, in addition to the client's address: the address, the values of records, names of
+/// tokens and passkeys, identities at providers, and browsers.
 const PERSONAL: [&str; 5] = ["email", "fields", "name", "provider_id", "user_agent"];
 
 /// The steps that make the table.
 pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH, ADDRESSES];
 
-/// What the log is searched by, apart from time and account.
+/// The filters of the log, in addition to time and account.
 const SEARCH: Step = Step {
     version: 2,
     name: "audit log search",
@@ -39,8 +39,8 @@ const SEARCH: Step = Step {
           CREATE INDEX audit_log_kind ON audit_log (kind, created_at)",
 };
 
-/// What an account that is deleted is forgotten by. A step that only makes an index is applied once more to tables that were
-/// there without a record of their steps.
+/// The index for removing the data of a deleted account. A step that only creates an index runs again for tables that exist
+/// without a record of their steps.
 const ADDRESSES: Step = Step {
     version: 3,
     name: "audit log addresses",
@@ -82,8 +82,8 @@ impl SqlAuditSink {
                 "{forget} id IN (SELECT id FROM audit_log WHERE user_id = ?1 AND (remote IS NOT NULL OR {told}) LIMIT {BATCH})"
             )
             .into(),
-            // Requests for links are made for an address, whether it has an account or not. What another account did stays
-            // theirs, with the address from which they did it.
+            // Requests for links are recorded for an address, whether or not it has an account. The events of another
+            // account stay, with the address that caused them.
             forget_address: format!(
                 "UPDATE audit_log SET remote = CASE WHEN user_id IS NULL THEN NULL ELSE remote END, meta = {} \
                  WHERE id IN (SELECT id FROM audit_log WHERE {EMAIL} = ?1 LIMIT {BATCH})",
@@ -118,7 +118,7 @@ impl AuditSink for SqlAuditSink {
 
     async fn forget(&self, user: &UserId, email: &EmailAddress) -> Result<(), BoxError> {
         let full = u64::try_from(BATCH).unwrap_or(u64::MAX);
-        // In short steps, which hold up no other write.
+        // In short steps, which do not block other writes.
         while self.db.execute(&self.forget_user, params![user]).await? >= full {
             tokio::task::yield_now().await;
         }

@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 
 use crate::jwt::JwtConfig;
 
-/// The cookie that a known device holds: one token for each account that has signed in there, signed.
+/// The cookie of a known device: one token for each account that has signed in there, signed.
 ///
-/// An account is named by a keyed hash of its id, so that who reads the cookie learns of nobody, and the sign-in of one
-/// account leaves the tokens of the others alone. The signature keeps made-up cookies away from the database.
+/// An account is identified by a keyed hash of its id, so that the cookie reveals no account, and the sign-in of one
+/// account leaves the tokens of the others unchanged. Because of the signature, forged cookies cause no database query.
 #[derive(Clone)]
 pub(crate) struct DeviceCookie {
-    /// The first signs; those of secrets before it are good for reading.
+    /// The first one signs; the keys of earlier secrets only verify.
     keys: Arc<[SigningKey]>,
     secure: bool,
 }
@@ -24,11 +24,11 @@ pub(crate) struct DeviceCookie {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag([u8; TAG]);
 
-/// What names one account: its tag by each key, the one that signs first.
+/// The identifier of one account: its tag by each key, the signing key first.
 #[derive(Debug, Clone)]
 pub(super) struct Tags(Vec<Tag>);
 
-/// What makes a browser a known device of one account.
+/// The token that makes a browser a known device of one account.
 #[derive(Clone)]
 pub(super) struct Token(Zeroizing<[u8; TOKEN]>);
 
@@ -36,20 +36,20 @@ pub(super) struct Token(Zeroizing<[u8; TOKEN]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenHash(pub(super) [u8; 32]);
 
-/// What a browser holds, the latest account first.
+/// The tokens of a browser, the latest account first.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Held(Vec<(Tag, Token)>);
 
-/// Parts of what is signed.
+/// Parts of the signed input.
 const OF_COOKIE: &str = "gatewright/known-device/v1";
 const OF_ACCOUNT: &[u8] = b"account";
 const TAG: usize = 8;
 const TOKEN: usize = 16;
-/// Accounts in one cookie. The one that signed in the longest time ago leaves it.
+/// Limit of accounts in one cookie. The one with the oldest sign-in is removed.
 const MOST_ACCOUNTS: usize = 5;
 /// More than the text of a full cookie.
 const LONGEST: usize = (MOST_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 + 64;
-/// What browsers keep a cookie for at most.
+/// The longest lifetime of a cookie that browsers accept.
 const LIFETIME: Duration = Duration::from_hours(400 * 24);
 
 impl DeviceCookie {
@@ -63,7 +63,7 @@ impl DeviceCookie {
         if self.secure { "__Host-svc_device" } else { "svc_device" }
     }
 
-    /// How the cookie names an account, or nobody.
+    /// The tag of an account, or of no account.
     pub(super) fn tags(&self, user: Option<&UserId>) -> Tags {
         let user = user.map_or("", UserId::as_str).as_bytes();
         let tag = |key: &SigningKey| {
@@ -74,7 +74,7 @@ impl DeviceCookie {
         Tags(self.keys.iter().map(tag).collect())
     }
 
-    /// What a request's browser holds; nothing, if the cookie was not signed here.
+    /// The tokens of a request's browser; none if the cookie was not signed here.
     pub(super) fn read(&self, headers: &HeaderMap) -> Held {
         cookies::read_all(headers, self.name()).find_map(|text| self.open(&text)).unwrap_or_default()
     }
@@ -184,7 +184,7 @@ mod tests {
         let set = before.set(&before.read(&back(&set)), &before.tags(Some(&bob)), of_bob);
         let held = after.read(&back(&set));
         assert_eq!(held.token(&after.tags(Some(&ann))).unwrap().hash(), of_ann.hash());
-        // Ann signs in: the cookie is signed anew, and Bob stays in it.
+        // Ann signs in: the cookie is signed again, and still contains Bob.
         let renewed = Token::generate(&ambient);
         let hash_of_ann = renewed.hash();
         let set = after.set(&held, &after.tags(Some(&ann)), renewed);

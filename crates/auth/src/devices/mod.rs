@@ -51,12 +51,13 @@ impl Devices {
         self.rows.remove(user, id).await
     }
 
-    /// Forgets the devices of an account but one, and returns how many there were. The next sign-in elsewhere is noticed.
+    /// Forgets all devices of an account except one, and returns how many there were. The next sign-in elsewhere causes a
+    /// notice.
     pub(crate) async fn forget_all(&self, user: &UserId, keep: Option<Uuid>) -> Result<u64, Error> {
         self.rows.remove_all(user, keep).await
     }
 
-    /// Forgets that there ever was one: the account is gone, or begins again with another holder.
+    /// Removes all data: the account is deleted, or gets another holder.
     pub(crate) async fn forget_account(&self, user: &UserId) -> Result<(), Error> {
         self.rows.remove_account(user).await
     }

@@ -1,7 +1,6 @@
 use gatewright_http::locale;
 
-/// What people call the thing that a `User-Agent` names: `Firefox on Windows`. One that is not known is shown as it is,
-/// cut short.
+/// A readable name of a `User-Agent`: `Firefox on Windows`. An unknown one is shown unchanged, but shortened.
 pub(crate) fn device_name(user_agent: Option<&str>) -> String {
     let shown = || user_agent.map_or_else(unknown, |text| text.chars().take(60).collect());
     known_name(user_agent).unwrap_or_else(shown)

@@ -12,14 +12,14 @@ use crate::mail::{Mail, MailKind, NewDevice};
 use crate::session::Client;
 use crate::users::User;
 
-/// Mails to owners of accounts that somebody has signed in from a new device.
+/// Mails account owners that their account was used from a new device.
 pub(crate) struct Notices {
     /// The page on which devices are forgotten; absent where no notice is mailed.
     account: Option<Secret>,
     by_account: Limiter,
 }
 
-/// Notices to one account in an hour. Who gets these knows.
+/// Limit of notices to one account in an hour. A user who gets these is informed.
 const MOST: u32 = 10;
 /// As long as the letter is worth sending.
 const LIFETIME: Duration = Duration::from_hours(24);

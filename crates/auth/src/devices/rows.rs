@@ -23,7 +23,7 @@ pub(crate) struct StoredDevice {
     pub(crate) client: Client,
 }
 
-/// Somebody signed in.
+/// A sign-in.
 #[derive(Debug, Clone)]
 pub(super) struct Arrival {
     /// Of the device, if it is a new one.
@@ -42,14 +42,14 @@ pub(super) enum Arrived {
     Known,
     /// From a device that was not known.
     New,
-    /// The same, and it is the account's first sign-in that devices know of.
+    /// The same, and it is the account's first sign-in since devices are recorded.
     First,
 }
 
 /// The name under which the steps are remembered.
 pub(crate) const COMPONENT: &str = "devices";
 
-/// The steps that make the tables. There is no foreign key: users may live in a host's own store.
+/// The steps that create the tables. There is no foreign key: users may be in a program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "known devices",
@@ -73,8 +73,8 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
 /// The name under which the owners of before are remembered.
 pub(crate) const OWNERS: &str = "device_owners";
 
-/// Accounts that were there before devices were known have signed in before: their next sign-in is not the first. After the
-/// steps of users, where those live in the same database.
+/// Accounts that are older than this table have signed in before: their next sign-in is not the first. Runs after the steps
+/// of users, if those are in the same database.
 pub(crate) const OWNERS_OF_BEFORE: &[Step] = &[Step {
     version: 1,
     name: "accounts of before",
@@ -101,8 +101,8 @@ impl Rows {
         row.map(|row| id(&row)).transpose()
     }
 
-    /// Gives the device that holds a token with the hash `held` its new one; without such a device, keeps a new one. Of
-    /// concurrent calls with one token one meets a known device.
+    /// Replaces the token of the device whose token has the hash `held`; without such a device, stores a new one. Of
+    /// concurrent calls with one token, one finds a known device.
     pub(super) async fn arrive(
         &self,
         arrival: &Arrival,

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::session::{Client, SessionSecret};
 use crate::users::User;
 
-/// What a browser brings to a sign-in, beside what proves somebody.
+/// The parts of a request that matter for a sign-in, in addition to the credentials.
 #[derive(Debug, Default)]
 pub(crate) struct Browser {
     /// Its session of before, which the new one replaces.
@@ -39,7 +39,7 @@ pub(crate) enum Counted {
 }
 
 impl Browser {
-    /// What this request's browser brings.
+    /// The parts of this request.
     pub(crate) fn of(core: &Core, headers: &HeaderMap) -> Self {
         Self { replaces: core.cookie.read(headers), held: core.device_cookie.read(headers) }
     }
@@ -50,8 +50,8 @@ impl DeviceBudget {
         Self { limiter }
     }
 
-    /// Counts an attempt to be `user`, or whoever has the address `key` where there is no such account: for the known
-    /// device that it comes from or, otherwise, for `key` in the budget `of_account`.
+    /// Counts an attempt to sign in to `user` or, without such an account, to the address `key`. It counts for the
+    /// known device that sent it or, otherwise, for `key` in the budget `of_account`.
     pub(crate) async fn attempt(
         &self,
         core: &Core,
@@ -82,8 +82,8 @@ impl DeviceBudget {
     }
 }
 
-/// The device of `user` that this browser is. Nobody's tag is computed for an address without an account, so that both cost
-/// the same.
+/// The device of `user` that this browser is. For an address without an account, a tag is computed too, so that both cases
+/// take the same time.
 async fn known(core: &Core, user: Option<&UserId>, browser: &Browser) -> Option<Uuid> {
     let devices = core.devices.as_ref()?;
     let tags = core.device_cookie.tags(user);
@@ -99,8 +99,8 @@ async fn known(core: &Core, user: Option<&UserId>, browser: &Browser) -> Option<
 }
 
 impl Devices {
-    /// Makes the browser in which `user` has just signed in a known device, and returns its new cookie. The owner is mailed
-    /// a notice if it was not known before. A store that fails keeps nobody out, and knows no device.
+    /// Makes the browser in which `user` has just signed in a known device, and returns its new cookie. If it was not known
+    /// before, the owner gets a notice by mail. If the store fails, the sign-in still succeeds, and no device is known.
     pub(crate) async fn welcome(core: &Core, user: &User, browser: &Browser, client: &Client) -> Option<HeaderValue> {
         let devices = core.devices.as_ref()?;
         let tags = core.device_cookie.tags(Some(&user.id));

@@ -6,15 +6,15 @@ use tower::Layer;
 use super::wrap::{Call, Guard, Guarded};
 
 /// Guards routes: callers with a session, a JWT or an API token pass if their account has one of the named roles now.
-/// Others get 403, nobody
-/// 401. An embedded surface's grant is 403 whatever its user's roles: they were lent to that surface alone.
+/// Other callers get 403, anonymous ones 401. An embedded surface's grant gets 403 in any case, because its user's
+/// roles are not part of the grant.
 #[derive(Debug, Clone)]
 pub struct RoleGuard {
     roles: Roles,
 }
 
 impl RoleGuard {
-    /// Requires one of `roles`. Without any, nobody passes.
+    /// Requires one of `roles`. Without any, no caller passes.
     pub fn any_of<S: Into<String>>(roles: impl IntoIterator<Item = S>) -> Self {
         Self { roles: roles.into_iter().collect() }
     }

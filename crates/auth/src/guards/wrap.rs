@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::problem::{no_session, second_factor_owed};
 
-/// What one of the guards does with requests.
+/// The decision of one of the guards about requests.
 #[derive(Debug, Clone)]
 pub struct Guarded<G>(pub(super) G);
 
@@ -15,11 +15,11 @@ pub(super) trait Guard {
     fn check(&self, call: &Call<'_>) -> Result<(), Problem>;
 }
 
-/// What a guard looks at.
+/// The inputs of a guard.
 pub(super) struct Call<'a> {
     pub(super) identity: &'a Identity,
     pub(super) method: &'a Method,
-    /// The path as the caller sent it, whatever routers have taken off it since.
+    /// The path that the caller sent, including parts that routers have removed.
     pub(super) path: &'a str,
 }
 
@@ -40,7 +40,7 @@ impl<G: Guard> Middleware for Guarded<G> {
 }
 
 impl Call<'_> {
-    /// Somebody known: nobody is 401, and who owes a second factor 403.
+    /// A signed-in caller: anonymous ones get 401, and those with a pending second factor 403.
     pub(super) fn somebody(&self) -> Result<&Principal, Problem> {
         match self.identity {
             Identity::Known(principal) => Ok(principal),

@@ -37,7 +37,7 @@ impl Claims {
         i64::try_from(seconds).ok()?.checked_mul(1000)?.checked_add(i64::from(nanos / 1_000_000))
     }
 
-    /// What `amr` says of a holder who has proven a second factor, or has not.
+    /// The value of `amr` for a second factor that was proven, or was not.
     pub(super) fn methods(second_factor: bool) -> Vec<String> {
         second_factor.then(|| SEVERAL_FACTORS.to_owned()).into_iter().collect()
     }
@@ -58,7 +58,7 @@ impl Claims {
     }
 }
 
-/// The claims of a token whose signature is right, as they came.
+/// The unchecked claims of a token with a valid signature.
 #[derive(serde::Deserialize)]
 pub(super) struct Presented {
     iss: String,
@@ -74,7 +74,7 @@ pub(super) struct Presented {
 }
 
 impl Presented {
-    /// `None` for another issuer's token, and for one that was made for somebody else: ours name no audience.
+    /// `None` for another issuer's token, and for one with an audience: ours have none.
     pub(super) fn claims(self) -> Option<Claims> {
         let Self { iss, sub, email, roles, iat, exp, jti, amr, aud } = self;
         (iss == ISSUER && aud.is_none()).then_some(Claims { iss, sub, email, roles, iat, exp, jti, amr })

@@ -32,7 +32,7 @@ impl Default for JwtConfig {
 /// Signs and verifies JWTs.
 pub struct Jwts {
     signing: EncodingKey,
-    /// With the key worked in: half of what one short token costs.
+    /// With the prepared key: preparing it takes half the time for a short token.
     verifying: Vec<Hmac<Sha256>>,
     /// The first part of every token of ours.
     header: String,
@@ -48,7 +48,7 @@ pub struct InvalidJwt;
 /// Part of the signed format: tokens signed under another label do not verify.
 const LABEL: &str = "gatewright/jwt/v1";
 
-/// The longest token looked at, in bytes. Ours have a few hundred, more with many roles.
+/// The longest token that is parsed, in bytes. Ours have a few hundred, more with many roles.
 const MAX_BYTES: usize = 16 * 1024;
 
 impl Jwts {
@@ -133,7 +133,7 @@ impl Jwts {
         let (header, payload) = signed.split_once('.').filter(|(_, rest)| !rest.contains('.')).ok_or(InvalidJwt)?;
         if header != self.header {
             let header = jsonwebtoken::decode_header(text).map_err(|_| InvalidJwt)?;
-            // RFC 7515, 4.1.11: who does not understand an extension listed as critical must refuse.
+            // RFC 7515, 4.1.11: a recipient that does not support an extension listed as critical must refuse.
             if header.alg != Algorithm::HS256 || header.crit.is_some() {
                 return Err(InvalidJwt);
             }

@@ -21,7 +21,7 @@ pub enum PasswordAlgorithm {
     Argon2id {
         /// Memory in KiB.
         memory_kib: u32,
-        /// Passes over it.
+        /// Number of passes over it.
         iterations: u32,
         /// Lanes.
         parallelism: u32,
@@ -79,7 +79,7 @@ impl PasswordAlgorithm {
         Some(Self::Argon2id { memory_kib: number("m=")?, iterations: number("t=")?, parallelism: number("p=")? })
     }
 
-    /// Whether the numbers are in range. The error says what is not.
+    /// Whether the numbers are in range. The error names the one that is not.
     pub(crate) fn check(&self) -> Result<(), String> {
         match *self {
             Self::Bcrypt { cost } if !(4..=31).contains(&cost) => {
@@ -90,7 +90,7 @@ impl PasswordAlgorithm {
         }
     }
 
-    /// Whether the whole of `password` goes into the hash.
+    /// Whether the algorithm uses all of `password`.
     pub(super) fn takes(&self, password: &Secret) -> bool {
         match self {
             Self::Bcrypt { .. } => password.len() <= BCRYPT_MAX_BYTES,
@@ -98,7 +98,7 @@ impl PasswordAlgorithm {
         }
     }
 
-    /// Hashes `password`, which takes a good part of a second. bcrypt cuts what it cannot take in: callers check
+    /// Hashes `password`, which takes a large part of a second. bcrypt ignores bytes beyond its limit: callers check
     /// [`takes`](Self::takes) first.
     pub(super) fn hash(&self, password: &Secret, salt: [u8; 16]) -> Result<PasswordHash, AlgorithmError> {
         let text = match *self {
@@ -135,7 +135,7 @@ impl PasswordHash {
         self.0.expose()
     }
 
-    /// Whether `password` is the one behind this hash. Costs what the hash's own algorithm and cost say.
+    /// Whether `password` matches this hash. Takes as long as the hash's own algorithm and cost require.
     pub(super) fn matches(&self, password: &Secret) -> Result<bool, AlgorithmError> {
         let stored = self.expose();
         if ["$2a$", "$2b$", "$2y$"].iter().any(|version| stored.starts_with(version)) {
@@ -143,7 +143,7 @@ impl PasswordHash {
             let computed = bcrypt_parts(password, parts.get_cost(), parts.get_salt_raw())?;
             // The same version on both sides: `$2a$`, `$2b$` and `$2y$` name one algorithm.
             let same = computed.to_string().as_bytes().ct_eq(parts.to_string().as_bytes());
-            // What was cut cannot be the password, and finding out cost as much as any other attempt.
+            // A truncated password cannot be the right one, and this attempt took as long as any other.
             return Ok(bool::from(same) && password.len() <= BCRYPT_MAX_BYTES);
         }
         let hash = phc::PasswordHash::new(stored).map_err(|_| AlgorithmError::UnknownFormat)?;
@@ -188,7 +188,8 @@ fn bcrypt_parts(password: &Secret, cost: u32, salt: [u8; 16]) -> Result<bcrypt::
     if bytes.len() < BCRYPT_MAX_BYTES {
         bcrypt::non_truncating_hash_with_salt(bytes, cost, salt)
     } else {
-        // The non-truncating call wants room for a closing zero byte and so refuses 72 bytes, none of which is lost.
+        // The non-truncating call reserves one byte for a closing zero and so refuses 72 bytes, although none of them
+        // would be lost.
         bcrypt::hash_with_salt(&bytes[..BCRYPT_MAX_BYTES], cost, salt)
     }
 }

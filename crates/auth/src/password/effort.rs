@@ -1,18 +1,19 @@
-//! The work of a comparison, which is the same for every stored hash and for none.
+//! The work of a comparison, which is the same for every stored hash and without one.
 
 use std::collections::BTreeSet;
 
 use super::PasswordAlgorithm;
 
-/// The hash computations of one comparison: the same for every account and for none.
+/// The hash computations of one comparison: the same for every account and without one.
 ///
-/// A comparison costs what the stored hash's own setting costs. After a change of setting, stored hashes of the old one
-/// remain, and an attacker could tell an account that exists by a time that differs from that of an unknown address. So
-/// every comparison computes a hash of each setting that is in use: with the account's own hash where there is one, with
-/// a made-up one otherwise.
+/// A comparison takes as long as the stored hash's own setting requires. After a change of settings, hashes of the old
+/// setting remain, and an attacker could recognise an existing account by a time that differs from that of an unknown
+/// address. So every comparison computes a hash of each setting that is in use: with the account's own hash if there is
+/// one, otherwise with a dummy.
 ///
 /// bcrypt at cost `c` computes 2^c rounds, and 2^c + 2^c + 2^(c+1) + … + 2^(n-1) = 2^n. So an account with a lower cost
-/// than the highest in use makes up for it exactly, by a hash of each cost from its own up to the highest but one.
+/// than the highest in use adds exactly the missing rounds, by a hash of each cost from its own up to the highest minus
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Effort {
     /// The highest cost in use.
@@ -24,7 +25,7 @@ pub(super) struct Effort {
 const ARGON2_SETTINGS: usize = 4;
 /// The highest bcrypt cost that is imitated if new hashes have a lower one: about four seconds.
 const HIGHEST_BCRYPT_COST: u32 = 16;
-/// The highest product of memory in KiB and passes that is imitated if new hashes have a lower one.
+/// The highest product of memory in KiB and passes that is computed for old hashes if new hashes have a lower one.
 const HIGHEST_ARGON2_WORK: u64 = 4 << 20;
 
 impl Effort {
@@ -35,8 +36,8 @@ impl Effort {
         effort
     }
 
-    /// Adds a setting that a stored hash has. `false` if it is too costly to make every sign-in wait for it, or one of
-    /// too many.
+    /// Adds the setting of a stored hash. `false` if it is too expensive to delay every sign-in for it, or if there are
+    /// too many settings.
     pub(super) fn learn(&mut self, stored: PasswordAlgorithm) -> bool {
         if self.covers(stored) {
             return true;
@@ -62,7 +63,7 @@ impl Effort {
         }
     }
 
-    /// What remains to be computed beside the comparison with a hash of the setting `own`, or without any.
+    /// The work in addition to the comparison with a hash of the setting `own`, or without a hash.
     pub(super) fn beside(&self, own: Option<PasswordAlgorithm>) -> Vec<PasswordAlgorithm> {
         let bcrypt = match (self.bcrypt, own) {
             (None, _) => 0..0,

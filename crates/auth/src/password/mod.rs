@@ -49,11 +49,11 @@ pub struct Passwords {
 /// The result of comparing a password with a stored hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It is not the password, or there is no hash to compare with.
+    /// The password is wrong, or there is no hash to compare with.
     Wrong,
     /// It is the password.
     Right {
-        /// The hash was made with another algorithm or cost than new ones: make it anew.
+        /// The hash was created with another algorithm or cost than new ones: it must be replaced.
         outdated: bool,
     },
 }
@@ -83,8 +83,8 @@ impl Passwords {
         Self { algorithm, effort, settings_read_at: Arc::new(RwLock::new(Timestamp::MIN)), pool, ambient }
     }
 
-    /// Says which settings stored hashes have, in place of what was known before: every comparison computes as much as
-    /// the costliest of them.
+    /// Sets the settings of stored hashes, and replaces the known ones: every comparison computes as much as the most
+    /// expensive of them.
     pub(crate) fn stored_settings(&self, settings: impl IntoIterator<Item = PasswordAlgorithm>) {
         let mut effort = Effort::of(self.algorithm);
         for setting in settings {
@@ -94,7 +94,7 @@ impl Passwords {
         *self.settings_read_at.write() = self.ambient.now();
     }
 
-    /// Whether the settings of stored hashes were told more than an hour ago. Telling them reads all accounts.
+    /// Whether the settings of stored hashes were last set more than an hour ago. Determining them reads all accounts.
     pub(crate) fn settings_are_old(&self) -> bool {
         self.ambient.now().duration_since(*self.settings_read_at.read()) > SignedDuration::from_hours(1)
     }
@@ -142,7 +142,7 @@ impl Passwords {
                 Some((Ok(false), _)) | None => Check::Wrong,
                 Some((Err(error), _)) => {
                     tracing::error!(%error, "a stored password hash cannot be read; its owner cannot sign in with a password");
-                    // It cost nothing, and no other account must be told from it by that.
+                    // It took no time, and an account must not be recognisable by that.
                     let _ = own.map(|setting| setting.hash(&password, salt));
                     Check::Wrong
                 }
@@ -151,8 +151,8 @@ impl Passwords {
         self.pool.run(requester, compare).await
     }
 
-    /// What to compute in addition to the comparison with a hash of the setting `own`. A new setting counts for every
-    /// later comparison.
+    /// The work in addition to the comparison with a hash of the setting `own`. A new setting counts for every later
+    /// comparison.
     fn beside(&self, own: Option<PasswordAlgorithm>) -> Vec<PasswordAlgorithm> {
         if let Some(own) = own
             && !self.effort.read().covers(own)
@@ -162,8 +162,8 @@ impl Passwords {
         self.effort.read().beside(own)
     }
 
-    /// Hashes a password that was just found right, whose stored hash is outdated. It is not held to the rules for new
-    /// ones: they may have changed since it was chosen.
+    /// Hashes a correct password whose stored hash is outdated. The rules for new passwords do not apply: they may have
+    /// changed since it was chosen.
     pub(crate) async fn rehash(&self, requester: Requester, password: &Secret) -> Result<PasswordHash, HashError> {
         let (algorithm, password, salt) = (self.algorithm, password.clone(), self.ambient.bytes());
         Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(verdict, Ok(Check::Right { outdated: true }));
     }
 
-    /// Cost 31 would take days: had the text been hashed, this test would not come back.
+    /// Cost 31 would take days: if the text were hashed, this test would not end.
     #[tokio::test]
     async fn a_text_too_long_to_be_a_password_is_not_hashed() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 31 });

@@ -8,11 +8,12 @@ use tokio::sync::oneshot;
 use super::Requester;
 use super::turns::{Admission, Capacity, Turns};
 
-/// Runs hashing on blocking threads, one for each core, with a bounded queue per requester.
+/// Runs hashing on blocking threads, one for each core, with a limited queue per requester.
 ///
-/// A password hash is a quarter second of computation by design. Without a bound, a burst of sign-ins would take every
-/// core and answer nobody in time. Requesters take turns, so that one with a full queue delays another by one hash and
-/// not by its whole queue. A caller who gives up leaves the queue. A hash that has begun keeps its core until it is done.
+/// A password hash is a quarter second of computation by design. Without a limit, a burst of sign-ins would use every
+/// core, and no answer would be in time. Requesters take turns, so that one with a full queue delays another by one hash
+/// and not by its whole queue. A caller that is dropped leaves the queue. A hash that has begun keeps its core until it
+/// is done.
 #[derive(Debug, Clone)]
 pub(super) struct Pool(Arc<Shared>);
 
@@ -69,7 +70,7 @@ impl Pool {
         match job.await {
             Ok(result) => Ok(result),
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Only a runtime that is shutting down cancels a job that nobody aborts.
+            // A job is only aborted when the runtime shuts down.
             Err(_) => Err(Overloaded),
         }
     }
@@ -83,7 +84,7 @@ impl Pool {
     async fn worker(&self, requester: Requester) -> Result<Worker, Overloaded> {
         let (sender, receiver) = oneshot::channel();
         let (admission, displaced) = self.0.turns.lock().admit(requester, sender);
-        // Dropping its sender tells a caller that it has lost its place.
+        // Dropping its sender informs a caller that it has lost its place.
         drop(displaced);
         let ticket = match admission {
             Admission::Now => return Ok(Worker(Some(self.0.clone()))),

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv6Addr};
 
-/// On whose behalf a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
+/// The client for whom a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
 ///
 /// Each IPv4 address is a requester. An IPv6 /48 is one requester, because one customer of a provider can have so many
 /// addresses.

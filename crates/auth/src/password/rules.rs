@@ -56,7 +56,7 @@ impl NewPassword {
     }
 }
 
-/// Whether `text` is longer than any password can be, found out without reading a giant text through.
+/// Whether `text` is longer than any password can be, without reading a huge text completely.
 pub(super) fn is_oversized(text: &Secret) -> bool {
     text.len() > MAX_CHARS * 4 || text.expose().chars().count() > MAX_CHARS
 }

@@ -14,7 +14,7 @@ pub(super) struct Capacity {
     pub(super) waiting_per_requester: usize,
 }
 
-/// Whose turn it is: a queue for each requester, served in rotation. Neither clock nor locks.
+/// The queues of all requesters, served in rotation. No clock and no locks.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     capacity: Capacity,
@@ -26,7 +26,7 @@ pub(super) struct Turns<T> {
     last_ticket: u64,
 }
 
-/// What became of a caller.
+/// The result for a new caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     /// The caller has an idle worker.
@@ -44,7 +44,7 @@ impl<T> Turns<T> {
         Self { idle: capacity.workers.get(), capacity, waiting: 0, queues, rotation, last_ticket: 0 }
     }
 
-    /// Takes `caller` in. If everything is full, a requester with a short queue displaces the last caller of the longest
+    /// Adds `caller`. If everything is full, a requester with a short queue displaces the last caller of the longest
     /// queue, who is returned.
     pub(super) fn admit(&mut self, requester: Requester, caller: T) -> (Admission, Option<T>) {
         if self.idle > 0 {
@@ -75,7 +75,7 @@ impl<T> Turns<T> {
         (Admission::Queued(self.last_ticket), displaced)
     }
 
-    /// The caller whose turn it is, for the worker that has come free. `None`: nobody waits, and the worker is idle.
+    /// The next caller, for a worker that is free. `None`: no caller waits, and the worker is idle.
     pub(super) fn next(&mut self) -> Option<T> {
         while let Some(requester) = self.rotation.pop_front() {
             let Some(queue) = self.queues.get_mut(&requester) else { continue };
@@ -94,7 +94,7 @@ impl<T> Turns<T> {
         None
     }
 
-    /// Removes a waiting caller and returns it; `None` if its turn has come already.
+    /// Removes a waiting caller and returns it; `None` if it is no longer in the queue.
     pub(super) fn leave(&mut self, requester: Requester, ticket: u64) -> Option<T> {
         let queue = self.queues.get_mut(&requester)?;
         let index = queue.iter().position(|(queued, _)| *queued == ticket)?;

@@ -1,7 +1,7 @@
-//! The two engines. Nothing above this module knows which one it talks to.
+//! The two engines. The modules above do not know which engine is used.
 //!
-//! An engine whose feature is off is replaced by a module with the same names, whose types have no values: the rest of
-//! the crate is the same code in every build, and what belongs to the absent engine compiles to nothing.
+//! If the feature of an engine is off, a module with the same names replaces it, whose types have no values. So the
+//! rest of the crate is the same code in every build, and code for the absent engine compiles to nothing.
 
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;

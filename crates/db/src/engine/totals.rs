@@ -1,7 +1,8 @@
 //! Cached counts, valid until the next write.
 //!
-//! A list of a million records counts them all for its `total`, page after page. A connection keeps its counts together with
-//! the state of the database that they are of: SQLite's `data_version`, or Postgres' snapshot. They hold until it changes.
+//! A list of a million records counts them all for its `total`, page after page. A connection caches its counts together
+//! with the state of the database that they belong to: SQLite's `data_version`, or Postgres' snapshot. They are valid until
+//! it changes.
 
 use std::collections::HashMap;
 
@@ -28,7 +29,7 @@ impl<S: PartialEq> Totals<S> {
         self.counts.get(key).map(|count| (&self.state, *count))
     }
 
-    /// Keeps a count of a state, and forgets those of another.
+    /// Caches a count of a state, and drops those of another state.
     pub(crate) fn keep(&mut self, state: S, key: Key, count: i64) {
         if self.state != state {
             self.state = state;
@@ -43,7 +44,7 @@ impl<S: PartialEq> Totals<S> {
     }
 }
 
-/// The key of a count: each parameter with its kind and its length. `None` when they are long.
+/// The key of a count: each parameter with its kind and its length. `None` if they are long.
 pub(crate) fn key(sql: &Sql, params: &[Value]) -> Option<Key> {
     let mut key = Vec::new();
     let mut put = |kind: u8, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! A sum over rows that does not depend on their order, nor on how an engine spells a value.
+//! A checksum over rows that does not depend on their order, or on how an engine writes a value.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Value;
 
-/// What a column holds, by Postgres's word for its type.
+/// The type of a column, by Postgres's name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// How many rows, and the sum of their digests.
+/// The number of rows, and the sum of their digests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checksum {
     rows: u64,
@@ -68,7 +68,8 @@ impl fmt::Display for Checksum {
     }
 }
 
-/// The value's one form. What cannot be read in its column's type stays as it is, and then differs from what can.
+/// The value in its canonical form. A value that does not fit its column's type stays unchanged, and then differs from
+/// one that does.
 fn canonical(value: &Value, kind: Kind) -> (u8, Vec<u8>) {
     match (value, kind) {
         (Value::Null, _) => (0, Vec::new()),
@@ -103,7 +104,7 @@ fn json(text: &str) -> Vec<u8> {
                 Json::Object(members.into_iter().collect())
             }
             Json::Array(items) => Json::Array(items.into_iter().map(sorted).collect()),
-            // 1, 1.0 and 1e0 are one number. Of very large ones, what a double holds is compared.
+            // 1, 1.0 and 1e0 are one number. Very large numbers are compared as doubles.
             Json::Number(number) => number.as_f64().map_or(Json::Number(number), Json::from),
             other => other,
         }

@@ -12,7 +12,7 @@ use crate::{Db, Engine, Error, Tx, Value, params};
 
 use checksum::{Checksum, Kind};
 
-/// How many rows one INSERT carries. A row may be megabytes large.
+/// How many rows one INSERT has. A row may be megabytes large.
 const ROWS: usize = 100;
 
 /// The tables that remember the schema itself. Each database writes its own.
@@ -102,7 +102,7 @@ pub async fn promote(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<C
         .await
 }
 
-/// Fails if a table has rows. Those of the schema's own memory do not count.
+/// Fails if a table has rows. Those of the schema's own tables do not count.
 pub async fn refuse_rows(target: &Db) -> Result<(), CopyError> {
     let filled = target.read(async |tx: &Tx| target::filled(tx).await).await?;
     if filled.is_empty() { Ok(()) } else { Err(CopyError::NotEmpty(filled)) }
@@ -154,7 +154,7 @@ async fn count(db: &Db, sql: &str) -> Result<i64, Error> {
 async fn copy(tx: &Tx, source: &Db, table: &Table) -> Result<Copied, CopyError> {
     let name = quoted(&table.name);
     let columns = table.columns.iter().map(|(column, _)| quoted(column)).collect::<Vec<_>>().join(", ");
-    // What the schema remembers was written when the tables were made.
+    // The schema's own tables were filled when the tables were created.
     tx.execute(format!("DELETE FROM {name}"), vec![]).await?;
     let select = format!("SELECT {columns}, rowid FROM {name} WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
     let (mut read, mut last) = (Checksum::default(), i64::MIN);

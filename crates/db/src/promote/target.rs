@@ -1,4 +1,4 @@
-//! The Postgres side: what of its tables stands in the way of rows, and comes back after them.
+//! The Postgres side: parts of its tables that would prevent inserts. They are removed before and restored after.
 
 use crate::dialect::quoted;
 use crate::{Error, Tx, params};
@@ -10,8 +10,7 @@ pub(super) struct ForeignKey {
     definition: String,
 }
 
-/// The tables that have rows, other than those in which the schema remembers itself. Tables of other extensions and views
-/// have none of their own.
+/// The tables that have rows, except the schema's own. Tables of other extensions and views have no rows of their own.
 pub(super) async fn filled(tx: &Tx) -> Result<Vec<String>, Error> {
     let tables = "SELECT c.relname::text AS name FROM pg_class c
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'f')
@@ -27,7 +26,7 @@ pub(super) async fn filled(tx: &Tx) -> Result<Vec<String>, Error> {
     Ok(filled)
 }
 
-/// Keeps everybody else away from the tables, and makes sure once more that they are empty.
+/// Locks the tables against all other clients, and checks once more that they are empty.
 pub(super) async fn begin(tx: &Tx, tables: &[&str]) -> Result<(), super::CopyError> {
     // Checking millions of rows against a foreign key takes its time.
     tx.execute_script("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0").await?;
@@ -64,7 +63,7 @@ pub(super) async fn add_foreign_keys(tx: &Tx, keys: Vec<ForeignKey>) -> Result<(
     Ok(())
 }
 
-/// The numbers that the table's identity column gives go on behind `last` and behind those that are there.
+/// The numbers of the table's identity column continue after `last` and after the existing ones.
 pub(super) async fn go_on_counting(tx: &Tx, table: &str, last: Option<i64>) -> Result<(), Error> {
     let column = "SELECT a.attname::text AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
         WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND a.attidentity <> ''";

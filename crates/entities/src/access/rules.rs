@@ -41,7 +41,7 @@ impl Action {
 /// The requirement of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demand {
-    /// None: anybody may.
+    /// No requirement: every caller is allowed.
     Public,
     /// A signed-in caller.
     SignedIn,
@@ -62,7 +62,7 @@ impl Demand {
 /// An entity's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The resource in scopes: the table, which is the first segment of the path.
+    /// The resource name in scopes: the table, which is the first segment of the path.
     pub resource: Arc<str>,
     /// For [`Action::Read`].
     pub read: Demand,

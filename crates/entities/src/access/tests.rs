@@ -175,7 +175,7 @@ fn a_tenant_is_named_and_belonged_to() {
     for (case, rules, identity, standing, expected) in table {
         assert_eq!(decide(&policy(), rules, &identity, standing, Action::Read), expected, "{case}");
     }
-    // An entity without tenants does not care for what a request names.
+    // An entity without tenants ignores the tenant that a request names.
     let single = rules(|_| Demand::SignedIn, false);
     assert_eq!(decide(&policy(), &single, &user(&[]), &Standing::Stranger, Action::Read), Ok(Reach::ALL));
 }
@@ -186,7 +186,7 @@ fn roles_within_a_tenant_permit_there_and_nowhere_else() {
         ("editor".to_owned(), Grants::parse(["posts:read"]).unwrap()),
         ("auditor".to_owned(), Grants::parse(["posts:read", "posts:audit"]).unwrap()),
     ]);
-    // Account roles of the same names must not count as tenant roles, nor the other way round.
+    // Account roles of the same names must not count as tenant roles, and tenant roles must not count as account roles.
     let policy = Policy { roles: RolePermissions::default(), ..policy() };
     let policy = Policy { tenant_roles: RolePermissions::new(tenant_roles), ..policy };
     let ours = Rules { multi_tenant: true, ..rules(by_permission, false) };

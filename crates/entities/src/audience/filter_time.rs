@@ -2,13 +2,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// What the filters of streams may take in one transaction where there is an event log, from which a stream gets an event that its
-/// filter was not asked about.
+/// The time limit for the filters of streams in one transaction, if there is an event log. A stream reads an event from the log if
+/// its filter was not evaluated in the write.
 const WITH_LOG: Duration = Duration::from_millis(10);
-/// What they may take for one event without a log. A stream does not get an event that its filter was not asked about.
+/// The limit for one event without a log. There, a stream does not get an event if its filter was not evaluated.
 const WITHOUT_LOG: Duration = Duration::from_millis(500);
 
-/// How long a transaction waits for what streams want. The writer did not ask for it, and on SQLite others wait as well.
+/// How long a transaction waits for the filters of streams. The writer did not request them, and on SQLite other writers
+/// wait as well.
 #[derive(Debug)]
 pub(crate) enum FilterTime {
     OfTransaction(Mutex<Duration>),
@@ -38,7 +39,7 @@ impl FilterTime {
         self.left().is_zero()
     }
 
-    /// Whether a filter that did not come to its end in `time` is slow. Earlier ones may have left it little.
+    /// Whether a filter that did not finish within `time` is slow. Earlier filters may have used up most of the time.
     pub(super) fn is_fair(&self, time: Duration) -> bool {
         match self {
             Self::OfTransaction(_) => time >= WITH_LOG / 2,

@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 /// How long writes do not ask the filters of a caller, one of which took too long.
 const ASIDE: SignedDuration = SignedDuration::from_secs(60);
-/// Overruns of one entity in that time. After them no write to it asks filters, so that many callers, or ever new ones, cannot
-/// slow every write down.
+/// The limit of overruns of one entity in that time. When it is reached, writes to the entity evaluate no filters, so that
+/// many callers, or a series of new ones, cannot slow down every write.
 const MOST: usize = 16;
 
-/// The callers whose filters took longer than a write has time for, by entity.
+/// The callers whose filters took longer than the limit of a write, by entity.
 #[derive(Debug, Default)]
 pub(super) struct Overruns(Mutex<HashMap<usize, VecDeque<Overrun>>>);
 
@@ -31,7 +31,7 @@ impl Overruns {
         }
     }
 
-    /// Whether a filter that all these callers have is not asked in a write.
+    /// Whether a write skips a filter of these callers: each of them has an overrun, or the entity has too many.
     pub(super) fn include<'a>(
         &self,
         entity: usize,

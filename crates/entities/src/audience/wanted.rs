@@ -14,9 +14,9 @@ const MOST_RELATIONS: usize = 16;
 /// The most values that one compares with.
 const MOST_VALUES: usize = 100;
 
-/// A stream's filter that the database decides: it follows relations, reads JSON or names the caller.
-///
-/// Two are equal if they say the same under rights of the same kind. Whose rights they are is said by the caller who asks.
+/// A stream's filter that the database evaluates: it follows relations, reads JSON or names the caller. Two filters are
+/// equal if their expressions are equal and apply under the same kind of rights. The filter does not contain the caller:
+/// the caller who evaluates it brings the rights.
 #[derive(Clone)]
 pub(crate) struct Wanted(Arc<Inner>);
 
@@ -33,7 +33,7 @@ struct Inner {
 pub(crate) struct TooManyFilters;
 
 impl Wanted {
-    /// What `expression` wants, resolved as `bound`. The error is a sentence for the caller.
+    /// Creates the filter from `expression`, resolved as `bound`. The error is a sentence for the caller.
     pub(crate) fn new(expression: &Expression, bound: Bound) -> Result<Self, String> {
         let condition = &bound.rule.resolved.condition;
         if condition.relations() > MOST_RELATIONS {
@@ -42,19 +42,20 @@ impl Wanted {
         if condition.values() > MOST_VALUES {
             return Err(format!("filter: a stream's filter compares with at most {MOST_VALUES} values"));
         }
-        // In these entities the caller's own records count alone.
+        // In these entities, only the caller's own records count.
         let owned: Vec<usize> =
             bound.guards.iter().filter(|(_, reach)| reach.owner().is_some()).map(|(index, _)| *index).collect();
         Ok(Self(Arc::new(Inner { key: format!("{owned:?} {expression}"), bound })))
     }
 
-    /// The filter for the caller who brought it.
+    /// The filter, bound to the caller who sent it.
     pub(crate) fn bound(&self) -> &Bound {
         &self.0.bound
     }
 }
 
-/// 2 for the callers of `_c` who want the record whose id is the second parameter, and 3 for the others.
+/// An SQL expression: 2 for the callers of `_c` whose filter matches the record with the id of the second parameter,
+/// and 3 for the others.
 pub(super) struct Case {
     pub(super) sql: String,
     pub(super) params: Vec<Value>,
@@ -105,7 +106,7 @@ impl Ord for Wanted {
 }
 
 impl fmt::Debug for Wanted {
-    /// Without the key, which holds what somebody searches for.
+    /// Without the key: it contains the caller's search terms.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Wanted(…)")
     }

@@ -46,7 +46,8 @@ impl Bound {
 }
 
 impl Reach {
-    /// The parameters of the conditions that bound a statement to this: the tenant, the owner, those of the rules.
+    /// The parameters of the conditions that limit a statement to this reach: the tenant, the owner, those of the
+    /// rules.
     pub(crate) fn params(&self) -> Vec<Value> {
         let mut params = self.bounding();
         for bound in self.conditions() {
@@ -55,7 +56,7 @@ impl Reach {
         params
     }
 
-    /// Those of the tenant and the owner alone.
+    /// Only those of the tenant and the owner.
     pub(crate) fn bounding(&self) -> Vec<Value> {
         let tenant = self.tenant().map(TenantId::as_str);
         tenant.into_iter().chain(self.owner()).map(Value::from).collect()
@@ -74,8 +75,8 @@ impl Reach {
     }
 }
 
-/// A condition on the row that SQL calls `root`, for each row of a table of callers called `_c`. Where it is read under their own
-/// rights, `guards` says how far each of them reaches.
+/// A condition on the row that SQL calls `root`, for each row of a table of callers called `_c`. If it is evaluated under the
+/// callers' own rights, `guards` limits what each of them reaches.
 pub(crate) fn for_callers(
     condition: &Condition,
     guards: Option<&BTreeMap<usize, Reach>>,

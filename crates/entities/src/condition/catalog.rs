@@ -5,7 +5,7 @@ use gatewright_base::JsonCase;
 use crate::declare::{Model, names};
 use crate::filter::Columns;
 
-/// The entities as expressions know them.
+/// The entities, in the form that expressions use.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     entities: Vec<Entry>,
@@ -17,9 +17,9 @@ pub(crate) struct Catalog {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) table: String,
-    /// What declarations may name.
+    /// The names that declarations may use.
     pub(crate) columns: Columns,
-    /// What clients may name.
+    /// The names that clients may use.
     pub(crate) visible: Columns,
     pub(crate) owner: Option<String>,
     pub(crate) tenant: Option<String>,

@@ -59,8 +59,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Each path as a column of its own name, for the rows of `table`, the parameters numbered from `first`. A related record
-    /// that the caller may not read has no value.
+    /// Selects each path as a column with its own name, for the rows of `table`. The parameters are numbered from `first`. A
+    /// related record that the caller may not read has no value.
     pub(crate) fn columns<'a>(
         &self,
         table: &str,

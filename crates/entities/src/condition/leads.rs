@@ -12,22 +12,22 @@ use crate::declare::Kind;
 /// The most alternatives that are looked up one by one.
 const MOST: usize = 8;
 
-/// A way to records of which a condition holds.
+/// A way to find records for which a condition holds.
 #[derive(Debug)]
 pub(crate) struct Lead<'a> {
     pub(crate) source: Source<'a>,
-    /// What must hold beside it.
+    /// What must hold in addition.
     pub(crate) rest: Vec<&'a Condition>,
 }
 
-/// What a lead starts from.
+/// The start of a lead.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     /// The column's values are found in related rows.
     Related(&'a Related),
     /// The column has this value.
     Is(&'a str, &'a Operand),
-    /// It leads everywhere if this holds of the caller.
+    /// It leads to every record if this condition on the caller is true.
     Everywhere(&'a Condition),
 }
 
@@ -43,8 +43,8 @@ impl Source<'_> {
 }
 
 impl Condition {
-    /// The leads to all records that it holds of; `None` where some are found by looking at each. `indexed` tells of which
-    /// columns there is an index.
+    /// The leads to all records for which the condition holds. `None` if some can only be found by testing each record.
+    /// `indexed` returns whether a column has an index.
     pub(crate) fn leads<'a>(&'a self, indexed: &dyn Fn(&str) -> bool) -> Option<Vec<Lead<'a>>> {
         let alone = |source| Some(vec![Lead { source, rest: Vec::new() }]);
         let found = match self {
@@ -86,7 +86,7 @@ fn is_text_value(operand: &Operand) -> bool {
     matches!(operand, Operand::Me | Operand::Tenant | Operand::Value(Value::Text(_)))
 }
 
-/// The text that an operand which names no column stands for.
+/// The text of an operand that names no column.
 fn text<'a>(operand: &'a Operand, viewer: &'a Viewer) -> Option<&'a str> {
     match operand {
         Operand::Me => viewer.me.as_deref(),
@@ -105,8 +105,8 @@ impl Bound {
         }
     }
 
-    /// Selects the values of the other leads, each with the lead's position and at most `most` of them; a lead everywhere has
-    /// an absent one where it holds. `None` where all are known.
+    /// Selects the values of the other leads, each with the lead's position, and at most `most` of them. A lead to every
+    /// record has a null value if its condition is true. `None` if all values are known.
     pub(crate) fn values_of(&self, leads: &[Lead<'_>], most: usize) -> Option<(String, Vec<Value>)> {
         let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), 1, Form::Many);
         writer.guards = Some(&self.guards);
@@ -137,7 +137,7 @@ impl Bound {
         (sql.join(" AND "), writer.finish().1)
     }
 
-    /// The condition on the column by which a lead leads, and what must hold beside it.
+    /// The condition on the column of a lead, and what must hold in addition.
     pub(crate) fn lead(&self, lead: &Lead<'_>, root: &str, first: usize) -> (String, Vec<Value>) {
         let head = match &lead.source {
             Source::Related(related) => Condition::Exists(Box::new((*related).clone())),

@@ -7,7 +7,7 @@
 //! A condition has two values. A comparison with an absent value is false, `!=` is the complement of `=`. A path that follows
 //! a back relation has many values: a comparison holds if it holds for one of them.
 //!
-//! Rows are numbered. Row 0 is the record that is judged; each [`Related`] brings one more.
+//! Rows are numbered. Row 0 is the record that is evaluated; each [`Related`] adds one more.
 
 pub(crate) mod bound;
 pub(crate) mod catalog;
@@ -33,30 +33,30 @@ pub(crate) use catalog::Catalog;
 pub(crate) use reach::{Bound, Rule};
 pub(crate) use viewer::Viewer;
 
-/// What must hold of a record.
+/// A condition on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Condition {
-    /// At least one holds; none of none does.
+    /// At least one holds. False if there are no parts.
     Any(Vec<Self>),
-    /// All hold; all of none do.
+    /// All hold. True if there are no parts.
     All(Vec<Self>),
-    /// It does not hold.
+    /// The inner condition does not hold.
     Not(Box<Self>),
-    /// A related row exists of which the inner condition holds.
+    /// There is a related row for which the inner condition holds.
     Exists(Box<Related>),
-    /// There is no value.
+    /// The value is absent.
     Absent(Operand),
     /// Both sides have values of this type, in this order.
     Compare { left: Operand, order: Order, right: Operand, as_type: Type },
     /// The value is one of these.
     In(Operand, Vec<Value>),
-    /// The text contains this, which is folded already.
+    /// The text contains this text, which is already case-folded.
     Contains(Operand, String),
-    /// The array holds the element.
+    /// The array contains the element.
     Has { array: Operand, element: Operand, as_type: Type },
 }
 
-/// A row of another entity, and what must hold of it.
+/// A row of another entity, and the condition on it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Related {
     pub(crate) hop: Hop,
@@ -104,10 +104,10 @@ pub(crate) enum Operand {
     Value(Value),
 }
 
-/// As what operands are compared, where one of them is JSON or none is a column.
+/// As which type operands are compared, if one of them is JSON or neither is a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// As the columns' own types say.
+    /// As the columns' own types.
     Own,
     Text,
     Number,
@@ -115,7 +115,7 @@ pub(crate) enum Type {
     Time,
 }
 
-/// How two values stand to each other.
+/// How two values compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Equal,

@@ -1,4 +1,4 @@
-//! One comparison: its operands, their types and what it asks.
+//! One comparison: its operands, their types and its operator.
 
 use gatewright_db::{Value, dialect};
 
@@ -11,7 +11,7 @@ use crate::filter::lexer::Place;
 use crate::filter::syntax::{Comparison, Literal, Operand as Written, Operator, Word};
 use crate::filter::typed::{coerce, needle};
 
-/// A side of a comparison whose path has been followed.
+/// A side of a comparison, after its path was followed.
 enum Side {
     Field(Ended),
     Caller(Word),
@@ -30,7 +30,7 @@ impl Resolver<'_> {
         let tails = [left_one, right_one].concat();
         let holds = match (operator, &right) {
             (Operator::Equal | Operator::NotEqual, Side::Literal(Literal::Null)) => {
-                // An absent record has no value, so what is asked is whether there is one.
+                // An absent record has no value, so the comparison tests whether there is a record.
                 not(within(tails, not(Condition::Absent(operand(left, *place)?))))
             }
             (Operator::In, Side::Literal(Literal::List(list))) => {
@@ -242,7 +242,7 @@ fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Pla
                 let message = format!("\"{}\" and \"{}\" are not of one type", left.column.key, right.column.key);
                 Fault::new(right_place, message)
             })?;
-            // JSON stands on the left.
+            // JSON is on the left.
             if right.column.kind == Kind::Json {
                 compare(right.operand, flipped(order), left.operand, as_type)
             } else {

@@ -55,7 +55,7 @@ impl Resolver<'_> {
                     return Ok(Ended { hops, operand: Operand::Json { row, name: column.name.clone(), path }, column });
                 }
                 (_, Some(Target::Users)) => {
-                    // The relation holds the account's id.
+                    // The relation's column contains the account's id.
                     let [Step { name, back: None, .. }] = rest else { return Err(stops_at_users(&rest[0])) };
                     if name != "id" {
                         return Err(stops_at_users(&rest[0]));

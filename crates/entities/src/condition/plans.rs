@@ -1,4 +1,4 @@
-//! How the engines answer a list under a rule over two relations: by index, whatever the size of the tables.
+//! How the engines run a list under a rule over two relations: by index, independent of the size of the tables.
 
 use gatewright_base::{Ambient, Credential, Identity, Principal, Subject, UserId};
 use gatewright_db::testing::engines;
@@ -73,7 +73,7 @@ pub(crate) async fn fill_with(db: &Db, tasks: i64) {
 }
 
 pub(crate) async fn plan_of(db: &Db, sql: &Sql, params: Vec<Value>) -> String {
-    // With what it really did, where the engine tells.
+    // With actual row counts, if the engine reports them.
     let (explain, column) = match db.engine() {
         Engine::Sqlite => ("EXPLAIN QUERY PLAN", "detail"),
         Engine::Postgres => ("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)", "QUERY PLAN"),

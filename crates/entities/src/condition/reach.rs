@@ -17,7 +17,7 @@ use crate::tenancy::Membership;
 pub struct Reach {
     owner: Option<Arc<str>>,
     tenant: Option<Membership>,
-    /// Access rules that must hold of a record.
+    /// Access rules that must hold for a record.
     conditions: Vec<Bound>,
 }
 
@@ -30,7 +30,7 @@ impl Reach {
         Self { owner: Some(owner.into()), ..Self::ALL }
     }
 
-    /// Those of these that this account owns.
+    /// The same, only records that this account owns.
     pub(crate) fn owned_by(self, owner: &str) -> Self {
         Self { owner: Some(owner.into()), ..self }
     }
@@ -67,7 +67,7 @@ impl Reach {
             && self.tenant().is_none_or(|mine| tenant == Some(mine.as_str()))
     }
 
-    /// The same, as far as a rule holds too.
+    /// The same, limited further by a rule.
     pub(crate) fn under(mut self, rule: Option<Bound>) -> Self {
         self.conditions.extend(rule);
         self
@@ -87,7 +87,7 @@ pub(crate) struct Rule {
     pub(crate) resolved: Resolved,
 }
 
-/// A condition with the caller that its words stand for.
+/// A condition, with the caller that its `@` words refer to.
 #[derive(Clone)]
 pub(crate) struct Bound {
     pub(crate) catalog: Arc<Catalog>,

@@ -6,7 +6,7 @@ use super::{Catalog, Condition, Hop, HopDirection, Related};
 use crate::filter::lexer::Place;
 use crate::filter::syntax::{self, Expression, Quantifier};
 
-/// What is wrong with an expression, and where in its text.
+/// What is wrong with an expression, and the position in its text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at {place}")]
 pub(crate) struct Fault {
@@ -25,11 +25,11 @@ impl Fault {
 pub(crate) enum Rights {
     /// A declaration's: hidden fields too.
     Declared,
-    /// A caller's: what clients know.
+    /// A client: only the names that clients may use.
     Reader,
 }
 
-/// A condition, and what it is about.
+/// A condition, and the entity that it applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) condition: Condition,
@@ -43,7 +43,7 @@ pub(crate) struct Resolved {
 pub(super) struct At {
     pub(super) row: usize,
     pub(super) entity: usize,
-    /// How many relations led here.
+    /// How many relations the path has followed.
     pub(super) depth: usize,
 }
 
@@ -86,7 +86,7 @@ impl Resolver<'_> {
                 let inner = self.expression(end, inner)?;
                 match quantifier {
                     Quantifier::Any => within(hops, inner),
-                    // All satisfy it if none does not.
+                    // `all` holds if no row fails the condition.
                     Quantifier::All => not(within(hops, not(inner))),
                 }
             }
@@ -110,7 +110,8 @@ pub(super) fn not(condition: Condition) -> Condition {
     }
 }
 
-/// Splits a path behind its last back relation: before it are many rows, behind it one or none.
+/// Splits a path after its last back relation: the part before it can have many rows, the part after it has one or
+/// none.
 pub(super) fn split(mut hops: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
     let last = hops.iter().rposition(|hop| hop.direction == HopDirection::Back);
     let tail = hops.split_off(last.map_or(0, |last| last + 1));

@@ -13,7 +13,7 @@ use crate::fragment::quoted;
 mod json;
 mod values;
 
-/// What a statement is about.
+/// What a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// One record, found by its id: related rows are looked up from it.
@@ -85,7 +85,7 @@ impl<'a> Writer<'a> {
             Condition::Exists(related) => self.related(related, negated, rows),
             leaf => {
                 let test = self.leaf(leaf, rows);
-                // What is unknown to SQL is false.
+                // An unknown result in SQL counts as false.
                 let _infallible =
                     if negated { write!(self.sql, "NOT COALESCE({test}, FALSE)") } else { write!(self.sql, "{test}") };
             }
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         self.sql.push_str(if leads && self.engine == Engine::Postgres { "))" } else { ")" });
     }
 
-    /// What must hold of the related row, after AND.
+    /// The condition on the related row, after AND.
     fn inside(&mut self, related: &Related, alias: &str, rows: &mut Rows) {
         self.scope(related.hop.entity, alias);
         self.without_itself(&related.hop, alias);
@@ -169,8 +169,8 @@ impl<'a> Writer<'a> {
         std::mem::take(&mut self.sql)
     }
 
-    /// What holds of every related row: it is not in the trash, it is the request's tenant's, and the caller may read it
-    /// where that counts.
+    /// The condition on every related row: it is not in the trash, it belongs to the request's tenant and, if guards
+    /// apply, the caller may read it.
     fn scope(&mut self, entity: usize, alias: &str) {
         let entry = self.catalog.at(entity);
         if entry.soft_delete {
@@ -198,7 +198,7 @@ impl<'a> Writer<'a> {
         self.guards = guards;
     }
 
-    /// A test of values, which may be unknown to SQL.
+    /// A test of values. Its result in SQL may be unknown.
     fn leaf(&mut self, condition: &Condition, rows: &Rows) -> String {
         match condition {
             Condition::Absent(operand) => match operand {
@@ -279,7 +279,7 @@ impl<'a> Writer<'a> {
             }
         };
         match (self.engine, slot) {
-            // A type that SQLite does not know would make a number of it.
+            // SQLite would convert a value to a number if the type is unknown to it.
             (Engine::Sqlite, 3) => format!("?{number}"),
             _ => format!("CAST(?{number} AS {sql_type})"),
         }
@@ -291,8 +291,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether the related rows can be found before the row that they start from: by the caller's id, and by nothing of that
-/// row.
+/// Whether the related rows can be found before the row that they start from: by the caller's id, without a value of
+/// that row.
 pub(super) fn leads(related: &Related) -> bool {
     names_caller(&related.inner, related.hop.row) && stands_alone(&related.inner, related.hop.row)
 }

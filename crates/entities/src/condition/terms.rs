@@ -1,4 +1,4 @@
-//! The parts of a rule, each a condition of its own, for those who explain a decision.
+//! The parts of a rule, each as a separate condition, for explanations of a decision.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::resolve::{Fault, Resolver, Rights, resolve};
 use super::{Catalog, Hop, Operand, Rule};
 use crate::filter::syntax::{self, Comparison, Expression, Operand as Written, Path, Quantifier, Word};
 
-/// A comparison, or `any(…)` and `all(…)` with what is in them.
+/// A comparison, or an `any(…)` or `all(…)` with its contents.
 #[derive(Debug)]
 pub(crate) struct Term {
-    /// The term, as a rule of its own.
+    /// The term as a separate rule.
     pub(crate) rule: Arc<Rule>,
-    /// In how many `any` and `all` it stands.
+    /// How many `any` and `all` enclose it.
     pub(crate) depth: usize,
     pub(crate) compared: Vec<Compared>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Term {
 /// A side of a comparison.
 #[derive(Debug)]
 pub(crate) struct Compared {
-    /// As it is written.
+    /// The source text.
     pub(crate) text: String,
     pub(crate) value: Source,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Source {
         hops: Vec<Hop>,
         operand: Operand,
     },
-    /// Clients do not know the field, so that nobody is shown its value.
+    /// Clients do not know the field, so its value is shown to no caller.
     Hidden,
 }
 

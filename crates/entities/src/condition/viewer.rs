@@ -5,10 +5,10 @@ use jiff::Timestamp;
 
 use crate::tenancy::Standing;
 
-/// What the words `@me`, `@roles`, `@tenant` and `@now` stand for in one request.
+/// The values of the words `@me`, `@roles`, `@tenant` and `@now` in one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Viewer {
-    /// The account's id; none for anonymous callers.
+    /// The account's id; absent for anonymous callers.
     pub(crate) me: Option<Arc<str>>,
     /// A JSON array of the role names.
     pub(crate) roles: Arc<str>,

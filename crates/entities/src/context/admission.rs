@@ -1,4 +1,4 @@
-//! Whether a caller is let in, and how far they reach.
+//! Whether a caller is admitted, and how far they reach.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::plan::Plan;
 use crate::tenancy::{self, Named, Standing};
 
-/// A caller who was let in to write: how far they reach, and how they stand to the request's tenant, as far as the
-/// entity and its relations need to know.
+/// A caller who was admitted to write: how far they reach, and their standing in the request's tenant, if the entity or
+/// its relations need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
     pub(crate) reach: Reach,
@@ -23,7 +23,7 @@ pub(crate) struct Admission {
     pub(crate) rule: Option<Bound>,
 }
 
-/// Lets a caller in to write, or says why not.
+/// Admits a caller to write, or returns the reason why not.
 pub(crate) async fn admit(table: Table<'_>, call: &Call, action: Action) -> Result<Admission, Error> {
     let (reach, viewer) = judged(table, call, action).await?;
     let standing = standing_of_relations(table, call, &reach).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn reach(table: Table<'_>, call: &Call, action: Action) -> Resu
     judged(table, call, action).await.map(|(reach, _)| reach)
 }
 
-/// How far the caller reaches, and for whom rules ask where there are any.
+/// How far the caller reaches, and the viewer that rules refer to, if there are any.
 async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach, Option<Arc<Viewer>>), Error> {
     let Table { entities, plan } = table;
     if call.is_operators() {
@@ -79,7 +79,7 @@ pub(crate) fn bound(plan: &Plan, rule: &Arc<Rule>, viewer: &Arc<Viewer>) -> Boun
     }
 }
 
-/// How the caller stands to the tenant that the request named; looked up where the entity has tenants.
+/// The caller's standing in the tenant that the request named; looked up only if the entity has tenants.
 pub(crate) async fn standing(table: Table<'_>, call: &Call) -> Result<Standing, Error> {
     if table.plan.tenant.is_none() && !table.plan.names_tenant {
         return Ok(Standing::Unnamed);
@@ -87,7 +87,7 @@ pub(crate) async fn standing(table: Table<'_>, call: &Call) -> Result<Standing, 
     Ok(tenancy::standing(table.entities.memberships(), &call.identity, &call.tenant).await?)
 }
 
-/// The same as far as the entity's relations need to know. `reach` is that of the write, whose tenant was looked up already.
+/// The same, if the entity's relations need it. `reach` is that of the write, whose tenant was looked up already.
 async fn standing_of_relations(table: Table<'_>, call: &Call, reach: &Reach) -> Result<Standing, Error> {
     if let Some(membership) = reach.membership() {
         return Ok(Standing::Member(membership.clone()));

@@ -8,7 +8,7 @@ use gatewright_base::{Shares, Turn};
 use gatewright_db::Share;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bodies of so many bytes need a turn.
+/// Bodies with at least this many bytes need a turn.
 const LARGE: usize = 4 << 10;
 
 /// Each caller reads one large body at a time, and all of them together leave one processor to the others.
@@ -35,7 +35,7 @@ impl BodyTurns {
         Self { each: Shares::new(1), together: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))) }
     }
 
-    /// Waits for the turn of a body of so many bytes. A small one needs none.
+    /// Waits for the turn of a body with this many bytes. A small body needs no turn.
     pub(crate) async fn take(&self, share: Share, bytes: usize) -> Option<BodyTurn> {
         if bytes < LARGE {
             return None;

@@ -16,7 +16,7 @@ use crate::plan::{Keyset, Place, Plan};
 
 /// The purpose of the key.
 const LABEL: &str = "gatewright/cursor/v1";
-/// Bytes of the tag, half of what HMAC-SHA256 gives.
+/// Bytes of the tag: half of the output of HMAC-SHA256.
 const TAG: usize = 16;
 /// Longer text is no cursor of ours.
 const LONGEST: usize = 32 * 1024;
@@ -31,12 +31,12 @@ impl CursorKey {
         Self(SigningKey::new(secret.derive_key(LABEL)))
     }
 
-    /// A key of this process alone.
+    /// A random key, valid only in this process.
     pub(crate) fn random(bytes: [u8; 32]) -> Self {
         Self(SigningKey::new(Key::new(bytes)))
     }
 
-    /// The place as text; `None` where its values are too long for one.
+    /// The position as text; `None` if its values are too long for a cursor.
     pub(crate) fn seal(&self, plan: &Plan, order: &Keyset, place: &Place) -> Option<String> {
         let mut parts = vec![Json::Bool(place.after)];
         parts.extend(place.values.iter().map(to_json));
@@ -66,7 +66,7 @@ impl CursorKey {
     }
 }
 
-/// What the tag of a cursor is made of.
+/// The input of a cursor's tag.
 fn parts_of<'a>(plan: &'a Plan, order: &'a [Cow<'_, str>], payload: &'a [u8]) -> Vec<&'a [u8]> {
     let order = order.iter().map(|part| part.as_bytes());
     std::iter::once(plan.table.as_bytes()).chain(order).chain([payload]).collect()

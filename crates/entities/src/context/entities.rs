@@ -38,7 +38,7 @@ use crate::tenancy::{Memberships, Named};
 #[derive(Clone)]
 pub struct Entities(Arc<Parts>);
 
-/// What they are made of.
+/// What they are built from.
 pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) ambient: Ambient,
@@ -125,7 +125,7 @@ impl Entities {
         self.0.outbox.as_ref()
     }
 
-    /// Whether anybody could ever ask what a record of the entity was before a write.
+    /// Whether anything could ask later for a record's values from before a write.
     pub(crate) fn asks_before(&self, plan: &Plan) -> bool {
         self.0.log.is_some() || self.0.followers.follow(plan.index)
     }

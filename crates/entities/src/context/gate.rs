@@ -33,7 +33,7 @@ impl Default for ListLimits {
     }
 }
 
-/// Counts the lists under way.
+/// Counts the running lists.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate {
     limits: ListLimits,
@@ -47,7 +47,7 @@ enum Key {
     Address(Option<IpAddr>),
 }
 
-/// A list that was let in. It leaves when this is dropped.
+/// An admitted list. It stops counting when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered {
     gate: Gate,
@@ -69,7 +69,7 @@ impl Gate {
         for (key, limit) in caller.into_iter().chain(address) {
             let count = running.entry(key.clone()).or_default();
             if *count >= limit.get() {
-                // What was counted already is given back by dropping `entered`, which takes the lock.
+                // Dropping `entered` undoes what was counted already, and needs the lock.
                 drop(running);
                 return Err(Error::TooManyLists);
             }

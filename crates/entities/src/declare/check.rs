@@ -17,16 +17,16 @@ use crate::condition::Rule;
 use crate::value::Type;
 use crate::value::types::Text;
 
-/// The most records that a page of a list may be allowed to hold.
+/// The highest allowed limit of records on one page of a list.
 const MOST_LIST_LIMIT: u32 = 1_000;
 /// The most fields of one entity.
 const MOST_FIELDS: usize = 200;
 
-/// Entities that passed every check, alone and together.
+/// Entities that passed every check, individually and together.
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
     pub(crate) models: Vec<Model>,
-    /// The rules that must hold of records, by the models' positions. They are read once all entities are known.
+    /// The access rules, by the models' positions. They are parsed once all entities are known.
     pub(crate) row_rules: Vec<ByAction<Arc<Rule>>>,
 }
 
@@ -156,7 +156,7 @@ impl Check<'_> {
         }
     }
 
-    /// An old name that somebody else bears would take theirs away.
+    /// An old name that another entity has would take that entity's table.
     fn check_renames(&mut self) {
         let entity = self.entity;
         if let Some(old) = &entity.renamed_from {
@@ -343,7 +343,7 @@ impl Check<'_> {
         Ok(Relation { to, on_delete })
     }
 
-    /// The position of the owner's field, which is added where none declares it.
+    /// The position of the owner's field, which is added if it is not declared.
     fn owner(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
         let name = self.entity.owner.as_deref()?;
         if let Some(index) = self.entity.fields.iter().position(|field| field.name == name) {
@@ -365,7 +365,7 @@ impl Check<'_> {
         Some(fields.len() - 1)
     }
 
-    /// The position of the tenant's field, which is added where none declares it.
+    /// The position of the tenant's field, which is added if it is not declared.
     fn tenant(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
         if !self.entity.multi_tenant {
             return None;
@@ -406,7 +406,7 @@ fn stamped_field(name: &str) -> ModelField {
     }
 }
 
-/// Attributes that exclude each other. `stamped` is whose field it is that the service fills in by itself, if it is one.
+/// Attributes that exclude each other. `stamped` is what the service fills in by itself, if this is such a field.
 fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
     let mut wrongs = Vec::new();
     let unfillable = field.required && field.default.is_none() && stamped.is_none();

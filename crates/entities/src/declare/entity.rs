@@ -32,7 +32,7 @@ pub struct Entity {
     pub(crate) fields: Vec<Field>,
 }
 
-/// The permission that each action asks for, as text: `posts:read`, or `public` for none.
+/// The permission that each action requires, as text: `posts:read`, or `public` for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) read: Option<String>,

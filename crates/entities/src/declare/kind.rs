@@ -6,7 +6,7 @@ use gatewright_base::nearest;
 /// The type of a field, as the word that a declaration uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Text, meant to be short.
+    /// Text, intended to be short.
     String,
     /// Text of any length.
     Text,

@@ -12,7 +12,7 @@ use crate::value::Type;
 pub(crate) struct Model {
     pub(crate) name: Arc<str>,
     pub(crate) table: Arc<str>,
-    /// What the table was called before.
+    /// The table's former name.
     pub(crate) renamed_from: Option<String>,
     /// The position of the owner's field.
     pub(crate) owner: Option<usize>,
@@ -66,11 +66,11 @@ pub(crate) struct ModelField {
     pub(crate) read_only: bool,
     pub(crate) default: Option<Value>,
     pub(crate) relation: Option<Relation>,
-    /// What the column was called before.
+    /// The column's former name.
     pub(crate) renamed_from: Option<String>,
 }
 
-/// What a relation points at.
+/// What a relation refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Relation {
     pub(crate) to: Target,
@@ -80,7 +80,7 @@ pub(crate) struct Relation {
 /// The other end of a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A user, of whom nothing but the id is known here.
+    /// A user. Only the id is known here.
     Users,
     /// The entity at this position.
     Entity(usize),

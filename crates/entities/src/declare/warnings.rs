@@ -35,7 +35,7 @@ impl Declarations {
     }
 }
 
-/// Alternatives that can never hold beside others that can.
+/// Alternatives that can never be true, next to others that can.
 fn dead_ends(condition: &Condition, messages: &mut Vec<String>) {
     if let Condition::Any(parts) = condition {
         for (number, part) in (1..).zip(parts) {
@@ -48,7 +48,7 @@ fn dead_ends(condition: &Condition, messages: &mut Vec<String>) {
     }
 }
 
-/// Whether the condition holds of no record and no caller, as far as that is plain to see.
+/// Whether the condition is false for every record and every caller, as far as this is visible without data.
 fn never(condition: &Condition) -> bool {
     match condition {
         Condition::Any(parts) => parts.iter().all(never),
@@ -139,7 +139,7 @@ fn unindexed(models: &[Model], condition: &Condition, rows: &mut Vec<(usize, usi
         Condition::Has { array: array @ Operand::Json { .. }, element: Operand::Me | Operand::Tenant, .. } => {
             messages.extend(without_index(models, rows, array));
         }
-        // What must not be is looked for in no index.
+        // A negated condition uses no index.
         _ => {}
     }
 }

@@ -13,7 +13,7 @@ pub(super) enum Codec {
     Bool,
     Time,
     Date,
-    /// Spliced in as it is.
+    /// Copied unchanged.
     Json,
 }
 
@@ -30,7 +30,7 @@ impl Codec {
         }
     }
 
-    /// Writes a value. The error says what there should be.
+    /// Writes a value. The error says what value was expected.
     pub(super) fn append(self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         match (self, value) {
             (_, ValueRef::Null) => out.extend_from_slice(b"null"),
@@ -70,9 +70,9 @@ impl Column {
         Self { name: name.to_owned(), lead: lead.into_bytes(), codec }
     }
 
-    /// Writes key and value, if the value is a text in the driver's buffer whose bytes go into the answer as they are. If
-    /// not, nothing is written, and [`append`](Self::append) does it. One look at each byte tells both that the text is
-    /// UTF-8 and that nothing in it has to be escaped.
+    /// Writes key and value, if the value is a text in the driver's buffer whose bytes can be copied unchanged. If not,
+    /// nothing is written, and [`append`](Self::append) does it. One pass over the bytes checks both that the text is
+    /// UTF-8 and that no byte needs an escape.
     pub(super) fn copy(&self, row: &RowRef<'_>, index: usize, out: &mut Vec<u8>) -> bool {
         let fits: fn(&[u8]) -> bool = match self.codec {
             Codec::Text | Codec::Date => is_printable_ascii,
@@ -88,7 +88,7 @@ impl Column {
         true
     }
 
-    /// Writes key and value. The error says what the column should hold.
+    /// Writes key and value. The error says what value was expected in the column.
     pub(super) fn append(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         out.extend_from_slice(&self.lead);
         self.codec.append(value, out)
@@ -99,15 +99,15 @@ fn json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("numbers and text are written to memory");
 }
 
-/// Whether a text is ASCII in which nothing has to be escaped. Looks at every byte, without a branch for each, so that many
-/// are looked at together.
+/// Whether a text is ASCII and no byte needs an escape. Reads every byte without a branch for each, so that many bytes are
+/// compared at once.
 fn is_printable_ascii(text: &[u8]) -> bool {
     let fits = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
     text.iter().fold(true, |all, byte| all & fits(*byte))
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
-    // As above, with what is no ASCII.
+    // Unlike above, bytes that are not ASCII are allowed.
     let needs_escape = |byte: u8| matches!(byte, 0..0x20 | b'"' | b'\\');
     if text.bytes().fold(false, |found, byte| found | needs_escape(byte)) {
         json(out, text);
@@ -137,7 +137,7 @@ fn is_canonical(text: &[u8]) -> bool {
     text.iter().zip(FORM).fold(true, |all, (byte, form)| all & fits(*byte, *form))
 }
 
-/// A record is one line: line breaks of stored JSON, which stand between its tokens alone, become spaces.
+/// A record is one line: line breaks of stored JSON, which occur only between its tokens, become spaces.
 fn splice(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     out.extend_from_slice(text.as_bytes());

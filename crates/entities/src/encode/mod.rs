@@ -26,16 +26,16 @@ pub use record::Record;
 pub(crate) struct Shape {
     table: String,
     columns: Vec<Column>,
-    /// Where the owner's id stands in the row.
+    /// The position of the owner's id in the row.
     owner: Option<usize>,
-    /// Where the tenant's name stands in the row.
+    /// The position of the tenant's name in the row.
     tenant: Option<usize>,
-    /// Where it stands in the row when the record was deleted, on entities with soft delete.
+    /// The position of the time of deletion in the row, on entities with soft delete.
     deleted: Option<usize>,
     /// How many columns are selected.
     width: usize,
     select: String,
-    /// Where each column's value stands among those of an INSERT: id, every field, the two times.
+    /// The position of each column's value among those of an INSERT: id, every field, the two times.
     given: Vec<Option<usize>>,
 }
 
@@ -106,7 +106,7 @@ impl Shape {
             let value = row.value(place)?;
             let start = out.len();
             column.append(&value, out).map_err(|expected| self.corrupt(&column.name, &value, expected))?;
-            // What opens the object depends on which column comes first.
+            // The opening bytes of the object depend on the first column.
             out[start] = if number == 0 { b'{' } else { b',' };
         }
         out.push(b'}');
@@ -126,7 +126,7 @@ impl Shape {
         Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?).deleted(is_deleted))
     }
 
-    /// The record that an INSERT of these values makes, where it keeps them as they are.
+    /// The record that an INSERT of these values creates, if the database stores the values unchanged.
     pub(crate) fn inserted(&self, values: &[Value]) -> Result<Record, Error> {
         self.record(&RowRef::given(values, &self.given))
     }

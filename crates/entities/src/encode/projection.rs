@@ -20,7 +20,7 @@ impl<'a> Projection<'a> {
         Self { shape, chosen, beside, tags: false }
     }
 
-    /// The same, each object with the entity tag of its whole record if `tags` says so.
+    /// The same. If `tags` is set, each object contains the entity tag of its whole record.
     pub(crate) fn tagged(self, tags: bool) -> Self {
         Self { tags, ..self }
     }
@@ -71,7 +71,7 @@ impl<'a> Projection<'a> {
         Ok(())
     }
 
-    /// How many columns are read and not shown.
+    /// How many columns are read but not shown.
     pub(crate) fn width_beside(&self) -> usize {
         self.beside.len()
     }

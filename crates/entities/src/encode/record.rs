@@ -66,7 +66,7 @@ impl Record {
         self.is_deleted
     }
 
-    /// Whether the JSON contains only a part of it, for a caller who changed it and may not read it.
+    /// Whether the JSON contains only a part of the record, for a caller who changed it but may not read it.
     pub fn is_part(&self) -> bool {
         self.is_part
     }

@@ -1,15 +1,15 @@
-//! What an expression says, before its names and values are looked up.
+//! Parsed expressions, before their names and values are looked up.
 
 use super::lexer::Place;
 
 /// An expression whose names and values have not been looked up yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
-    /// At least one holds.
+    /// At least one is true.
     Any(Vec<Self>),
-    /// All hold.
+    /// All are true.
     All(Vec<Self>),
-    /// It does not hold.
+    /// The inner expression is false.
     Not(Box<Self>),
     /// One comparison.
     Compare(Comparison),
@@ -17,7 +17,7 @@ pub(crate) enum Expression {
     Bound(Quantifier, Path, Box<Self>),
 }
 
-/// Of how many related records an expression must hold.
+/// For how many related records an expression must be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantifier {
     Any,
@@ -42,7 +42,7 @@ pub(crate) enum Operand {
     Literal(Literal),
 }
 
-/// What the request says of itself.
+/// A property of the request itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     Me,
@@ -84,7 +84,7 @@ pub(crate) enum Operator {
 pub(crate) enum Literal {
     Null,
     Bool(bool),
-    /// The digits as written, so that none is lost before the field's type is known.
+    /// The digits as written, so that no digit is lost before the field's type is known.
     Number(String),
     Text(String),
     List(Vec<Literal>),

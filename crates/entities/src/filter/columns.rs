@@ -22,12 +22,12 @@ pub(crate) struct Column {
     pub(crate) kind: Kind,
     /// The words of an enum.
     pub(crate) values: Vec<String>,
-    /// What a relation points at.
+    /// What a relation refers to.
     pub(crate) to: Option<Target>,
 }
 
 impl Columns {
-    /// Those that clients know.
+    /// The columns that clients know.
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
         Self::of(model, case, |field| !field.hidden)
     }
@@ -47,7 +47,7 @@ impl Columns {
         };
         let mut list: Vec<Column> = names::OWN_COLUMNS
             .iter()
-            // An id is text without a form of its own; the other two are times.
+            // An id is text without a fixed format; the other two are times.
             .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[], None))
             .collect();
         for field in model.fields.iter().filter(|field| includes(field)) {
@@ -81,7 +81,7 @@ impl Columns {
         &self.list[index]
     }
 
-    /// Says that there is no such field, in the same words whether it is hidden or was never declared.
+    /// Reports that there is no such field. The message is the same for hidden and undeclared fields.
     pub(crate) fn unknown(&self, name: &str) -> (String, Option<String>) {
         let shown: String = name.chars().take(64).collect();
         let meant = nearest(&to_snake(&shown), self.list.iter().map(|column| &*column.name));

@@ -1,4 +1,5 @@
-//! Random filters over random records: the database must answer what [`matches`](super::matches) does in memory.
+//! Random filters over random records: the database must return the same result as [`matches`](super::matches) in
+//! memory.
 
 use std::sync::Arc;
 

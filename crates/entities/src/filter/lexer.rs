@@ -45,7 +45,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// What is wrong, and where.
+/// What is wrong, and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at {place}")]
 pub(crate) struct SyntaxError {

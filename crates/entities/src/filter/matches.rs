@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::typed::{Predicate, Test};
 use crate::declare::Kind;
 
-/// Whether a record, as it is on the wire, passes.
+/// Whether a record in wire form passes.
 pub(crate) fn matches(predicate: &Predicate, columns: &Columns, record: &Subject) -> bool {
     match predicate {
         Predicate::Any(parts) => parts.iter().any(|part| matches(part, columns, record)),

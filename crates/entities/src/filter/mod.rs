@@ -1,12 +1,12 @@
-//! The query language: what `filter=` and `field_op=value` say, and the SQL that it becomes.
+//! The query language: the syntax of `filter=` and `field_op=value`, and the SQL that it becomes.
 //!
-//! Text is read into a tree of comparisons ([`syntax`]), whose names are looked up and whose values are turned into the
-//! fields' types ([`typed`]). Both ways to ask end in one [`Predicate`], which is compiled to bound SQL once for both
-//! engines ([`sql`]), and which can be asked of a record in memory ([`matches`]) with the same answer.
+//! Text is parsed into a tree of comparisons ([`syntax`]). Its names are looked up and its values converted to the
+//! fields' types ([`typed`]). Both notations become one [`Predicate`], which is compiled to bound SQL once for both
+//! engines ([`sql`]), and which can be evaluated for a record in memory ([`matches`]) with the same result.
 //!
-//! The logic has two values. A comparison with an absent value is false, but for `= null`; `!=`, `!~` and `!` are exact
-//! complements. So negations are pushed down to the comparisons, where each becomes its complement with `OR … IS NULL`,
-//! and what is left is AND and OR, under which SQL's third value behaves like false.
+//! The logic has two values. A comparison with an absent value is false, except `= null`; `!=`, `!~` and `!` are exact
+//! complements. So negations are pushed down to the comparisons, where each becomes its complement with `OR … IS NULL`.
+//! Only AND and OR remain, under which SQL's third value behaves like false.
 
 pub(crate) mod ast;
 pub(crate) mod columns;

@@ -17,7 +17,7 @@ impl Search {
         self.0.is_empty()
     }
 
-    /// One of the columns contains `text`, whatever its case.
+    /// One of the columns contains `text`, ignoring case.
     pub(crate) fn contains(&self, text: &str) -> Predicate {
         let needle = dialect::fold_case(text);
         Predicate::Any(self.0.iter().map(|index| Predicate::Test(*index, Test::Contains(needle.clone()))).collect())

@@ -85,7 +85,7 @@ impl Writer<'_> {
             Test::Less(value) => format!("{operand} {} {}", if negated { ">=" } else { "<" }, self.bind(value)),
             Test::LessOrEqual(value) => format!("{operand} {} {}", if negated { ">" } else { "<=" }, self.bind(value)),
         };
-        // What is absent fails every test, and so passes its complement.
+        // An absent value fails every test, and so passes its complement.
         let _infallible =
             if negated { write!(self.sql, "({condition} OR {name} IS NULL)") } else { write!(self.sql, "{condition}") };
     }

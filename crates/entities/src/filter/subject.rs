@@ -20,7 +20,7 @@ struct Cell {
 }
 
 impl Subject {
-    /// Reads a record in wire form. One that is no JSON object, which none is, has no values.
+    /// Reads a record in wire form. Anything other than a JSON object, which does not occur, has no values.
     pub(crate) fn read(columns: &Columns, record: &[u8]) -> Self {
         let Ok(mut keys) = serde_json::from_slice::<HashMap<Cow<'_, str>, &RawValue>>(record) else {
             return Self::default();

@@ -12,11 +12,11 @@ const SUFFIXES: [(&str, Operator); 7] = [
     ("_in", Operator::In),
 ];
 
-/// Reads the parameter `name=value`, where `name` is a field or a field with a suffix such as `_gte`. `None` when it is
+/// Parses the parameter `name=value`, where `name` is a field or a field with a suffix such as `_gte`. `None` if it is
 /// neither; the inner error is a sentence for the caller.
 ///
-/// A field whose own name ends in a suffix is itself first. `_in` takes values separated by commas, `_null` true or
-/// false.
+/// If a field's own name ends in a suffix, the name refers to that field. `_in` takes values separated by commas,
+/// `_null` true or false.
 pub(crate) fn read(name: &str, value: &str, columns: &Columns) -> Option<Result<Predicate, String>> {
     let text = || Literal::Text(value.to_owned());
     if let Some(index) = columns.find(name) {
@@ -47,7 +47,7 @@ pub(crate) fn read(name: &str, value: &str, columns: &Columns) -> Option<Result<
     Some(typed::test(index, operator, literal, columns))
 }
 
-/// What may have been meant by a name that is a suffix's, but no field's: the nearest field with the same suffix.
+/// A suggestion for a name that has a suffix but names no field: the nearest field with the same suffix.
 pub(crate) fn meant(name: &str, columns: &Columns) -> Option<String> {
     let suffixes = SUFFIXES.iter().map(|(suffix, _)| *suffix).chain(["_null"]);
     let (field, suffix) = suffixes

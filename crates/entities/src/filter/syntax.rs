@@ -31,7 +31,7 @@ struct Parser {
 
 impl Parser {
     fn peek(&self) -> &(Token, Place) {
-        // The last token is the end, which is never stepped over.
+        // The last token is the end token. It is never skipped.
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 

@@ -10,13 +10,13 @@ use crate::value::{Type, decimal, types};
 /// A filter whose names exist and whose values have their columns' types. Columns are positions in [`Columns`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Predicate {
-    /// At least one holds; none of none does.
+    /// At least one holds. False if there are no parts.
     Any(Vec<Self>),
-    /// All hold; all of none do.
+    /// All hold. True if there are no parts.
     All(Vec<Self>),
-    /// It does not hold.
+    /// The inner predicate does not hold.
     Not(Box<Self>),
-    /// One column is asked.
+    /// A test of one column.
     Test(usize, Test),
 }
 
@@ -31,7 +31,8 @@ impl Predicate {
         }
     }
 
-    /// Whether an index finds the records by the value of one of its columns. `indexed` tells of which columns there is one.
+    /// Whether an index finds the records by the value of one of its columns. `indexed` returns whether a column has an
+    /// index.
     pub(crate) fn is_found(&self, indexed: &dyn Fn(usize) -> bool) -> bool {
         match self {
             Self::Any(parts) => !parts.is_empty() && parts.iter().all(|part| part.is_found(indexed)),
@@ -41,8 +42,8 @@ impl Predicate {
         }
     }
 
-    /// The parts of it that an index answers alone, by values or a range of its column: all records that hold are among those of
-    /// each part.
+    /// The parts for which one index is enough, by values or a range of its column: the records of each part include all
+    /// matches.
     pub(crate) fn narrowings(&self, indexed: &dyn Fn(usize) -> bool) -> Vec<Self> {
         match self {
             Self::Any(parts) => {
@@ -72,7 +73,7 @@ impl Predicate {
         }
     }
 
-    /// The column, if its value alone is asked for.
+    /// The column, if only its value is tested.
     pub(crate) fn as_equal(&self) -> Option<usize> {
         match self {
             Self::Test(column, Test::Equal(_)) => Some(*column),
@@ -82,10 +83,10 @@ impl Predicate {
     }
 }
 
-/// What a column is asked. Each is false for an absent value, but for the first.
+/// A test of a column. Each is false for an absent value, except the first.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Test {
-    /// There is no value.
+    /// The value is absent.
     Absent,
     /// The value is this one.
     Equal(Value),
@@ -97,7 +98,7 @@ pub(crate) enum Test {
     Less(Value),
     /// The value comes before this one or is it.
     LessOrEqual(Value),
-    /// The text has this in it, which is folded already.
+    /// The text contains this text, which is already case-folded.
     Contains(String),
     /// The value is one of these.
     In(Vec<Value>),
@@ -237,7 +238,7 @@ pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
             Err(_) => return Err(misfit(expected(Kind::Decimal))),
         },
         Kind::Date => types::day(&quoted()).map(|day| Value::Text(day.to_string())),
-        // A day alone means its first moment.
+        // A day without a time is its first moment.
         Kind::Timestamp => match time::parse(&format!("{text}T00:00:00Z")) {
             Some(midnight) if text.len() == 10 => Ok(Value::Time(midnight)),
             _ => types::instant(&quoted()).map(Value::Time),

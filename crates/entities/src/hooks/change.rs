@@ -22,17 +22,17 @@ pub struct Change {
     /// The caller.
     pub call: Call,
     pub(crate) fields: Vec<usize>,
-    /// Who of those that follow the entity may see it, where a rule decides that.
+    /// The followers of the entity that may see the event, if a rule decides this.
     pub(crate) audience: Option<Audience>,
     pub(crate) before: Before,
 }
 
-/// What is known of the record before the write, where a rule decides who may read it.
+/// Facts about the record before the write, if a rule decides who may read it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Before {
-    /// What the rule reads of it.
+    /// The values that the rule reads of it.
     pub(crate) row: Option<String>,
-    /// Who could read it, where that must be asked before the write.
+    /// The followers that could read it, if this must be determined before the write.
     pub(crate) audience: Option<Audience>,
 }
 
@@ -42,7 +42,7 @@ impl Change {
         self.fields.iter().map(|index| self.plan.fields.at(*index)).filter(|field| !field.hidden)
     }
 
-    /// The event that tells of it.
+    /// The event that announces the change.
     pub(crate) fn event(&self) -> EntityEvent {
         let event = event(self.kind, &self.plan, &self.record);
         let event = match &self.before.row {
@@ -60,7 +60,7 @@ impl Change {
     }
 }
 
-/// The event that tells of a write to one record.
+/// The event that announces a write to one record.
 pub(crate) fn event(kind: EventKind, plan: &Plan, record: &Record) -> EntityEvent {
     let event = EntityEvent::new(kind, plan.name.clone(), plan.table.clone(), record.json().clone());
     let event = match record.tenant() {

@@ -18,7 +18,7 @@ pub type Object = serde_json::Map<String, serde_json::Value>;
 pub struct Writing<'a> {
     /// The write's own transaction. Statements in it are committed together with the write, or not at all.
     pub tx: &'a Tx,
-    /// Who asks.
+    /// The caller.
     pub call: &'a Call,
     /// The entity.
     pub plan: &'a Arc<Plan>,

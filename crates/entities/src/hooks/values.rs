@@ -56,7 +56,7 @@ impl Values {
         self.values
     }
 
-    /// The values of a whole record: nothing that is required may be missing.
+    /// The values of a whole record: no required value may be missing.
     pub(crate) fn complete(self) -> Result<Vec<Option<Value>>, Error> {
         let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Null);
         let pairs = self.plan.fields.iter().zip(&self.values);

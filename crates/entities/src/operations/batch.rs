@@ -1,4 +1,4 @@
-//! Many writes as one: all of them happen, or none does.
+//! Many writes as one: either all of them happen, or none.
 //!
 //! Each item is handled like a single write, in order, in one transaction; the first failure ends it. Items are parsed
 //! before the transaction begins. The error of an invalid item is reported only when it is its turn, so that the
@@ -39,7 +39,7 @@ pub enum Batch {
     Committed(Vec<Bytes>),
     /// Nothing was written.
     Failed {
-        /// Which item failed, counted from 0. Those before it were undone, those after it not tried.
+        /// Which item failed, counted from 0. The items before it were undone, the items after it were not tried.
         index: usize,
         /// How many items there were.
         items: usize,
@@ -56,8 +56,8 @@ enum Item {
 }
 
 impl Table<'_> {
-    /// Runs many writes of one kind as one: `{"items":[…]}` of records to make or, each with its `id`, to change;
-    /// `{"ids":[…]}` of records to delete. All of it happens, or nothing.
+    /// Runs many writes of one kind as one: `{"items":[…]}` with records to create or, each with its `id`, to change;
+    /// `{"ids":[…]}` with records to delete. Either all of them happen, or none.
     ///
     /// Fails if the whole batch is refused or invalid. If one item fails, returns [`Batch::Failed`].
     pub async fn batch(self, call: &Call, action: Action, body: impl Into<Body<'_>>) -> Result<Batch, Error> {
@@ -127,8 +127,8 @@ struct Rows {
     reach: Reach,
 }
 
-/// Locks the rows that the batch changes, in the order of their ids. Batches that change the same rows then wait for each
-/// other, whatever the order of their items; locked one by one, they would wait in a circle.
+/// Locks the rows that the batch changes, in the order of their ids. So batches that change the same rows wait for each
+/// other, independent of the order of their items. Locked in the order of the items, they could deadlock.
 async fn hold(transaction: &Transaction<'_>, rows: &Rows, items: &[Item]) -> Result<(), Error> {
     let ids: Vec<&str> = items.iter().filter_map(Item::id).collect();
     if ids.len() < 2 {
@@ -158,7 +158,7 @@ impl Item {
         Ok(match self {
             Self::Create(create) => create.perform(transaction).await?.json().clone(),
             Self::Update(update) => update.perform(transaction).await?.json().clone(),
-            // Whoever may delete need not be one who may read.
+            // The permission to delete does not include the permission to read.
             Self::Delete(delete) => {
                 serde_json::json!({ "id": delete.perform(transaction).await?.id() }).to_string().into()
             }

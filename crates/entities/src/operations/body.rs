@@ -87,7 +87,7 @@ impl From<&Value> for Body<'_> {
 }
 
 impl fmt::Debug for Body<'_> {
-    /// Leaves the JSON out: it is the users' data, and a log is no place for it.
+    /// Omits the JSON: it is the users' data, which must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("bytes", &self.0.len()).finish_non_exhaustive()
     }

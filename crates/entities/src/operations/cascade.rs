@@ -1,12 +1,12 @@
-//! What a deletion takes along: found by ids and sizes, and read only once it is known to fit.
+//! The records that a deletion also deletes: found by ids and sizes, and read only once it is known that they fit.
 //!
 //! A cascade that fits [`Limits::PIECE`] is one transaction. A larger one goes in pieces, each a transaction of its own:
 //! records on which nothing more depends go first, the record itself last. Memory is bounded by one piece, other writers
 //! get in between two pieces, and the events of each piece go out with it. If the delete ends early (the caller leaves,
 //! the server stops), the record is still there with the rest of its dependents, and deleting it again continues.
 //!
-//! What may refuse a delete must refuse it before anything is gone. So `restrict` relations are looked for first
-//! ([`is_held_back`]), and a cascade through an entity with hooks is never divided ([`is_divisible`]).
+//! If something refuses a delete, it must do so before the first record is deleted. So `restrict` relations are looked
+//! up first ([`is_held_back`]), and a cascade through an entity with hooks is never divided ([`is_divisible`]).
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ const DEPTH: usize = 8;
 /// The most statements that look for them.
 const MOST_CHECKS: usize = 64;
 
-/// What one transaction may take along.
+/// The limit of what one transaction deletes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) records: usize,
@@ -43,7 +43,7 @@ impl Limits {
     pub(super) const WHOLE: Self = Self { records: 10_000, bytes: 64 << 20 };
 }
 
-/// What a transaction has left of [`Limits::WHOLE`].
+/// How much of [`Limits::WHOLE`] a transaction has not used.
 #[derive(Debug)]
 pub(super) struct Room {
     records: AtomicUsize,
@@ -75,7 +75,7 @@ impl Room {
 pub(super) struct Node {
     pub(super) plan: usize,
     pub(super) id: String,
-    /// How many relations it is away from the first records.
+    /// How many relations separate it from the first records.
     pub(super) level: usize,
     bytes: usize,
 }
@@ -86,7 +86,7 @@ impl Node {
     }
 }
 
-/// Records, and all that goes with them.
+/// Records, and everything that is deleted with them.
 #[derive(Debug)]
 pub(super) struct Closure {
     /// Nearest first, from the records themselves on.
@@ -102,29 +102,29 @@ impl Closure {
     }
 }
 
-/// How far a cascade was found.
+/// The result of a search for a cascade.
 #[derive(Debug)]
 pub(super) enum Found {
     /// All of it.
     Whole(Closure),
     /// It does not fit. Some of the records that it reached last, all of one entity.
     Beyond(Vec<Node>),
-    /// It fits, without the records that lose a relation. Some of those.
+    /// The deleted records fit; the records that lose a relation do not. Some of the latter.
     Loose(Incoming, Vec<String>),
 }
 
 /// What one transaction does for a cascade.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// Deletes the record itself and all that is left.
+    /// Deletes the record itself and all remaining dependents.
     Last(Closure),
-    /// Deletes records that go before it.
+    /// Deletes records that must be deleted before it.
     Before(Closure),
     /// Empties a relation.
     Empty(Incoming, Vec<String>),
 }
 
-/// Finds a piece that fits `limits`: all of the cascade from `root`, or something that goes before it.
+/// Finds a piece that fits `limits`: the whole cascade from `root`, or a part of it that must be deleted first.
 pub(super) async fn piece(tx: &Tx, entities: &Entities, root: Node, limits: Limits) -> Result<Piece, Error> {
     let mut visited = HashSet::from([(root.plan, root.id.clone())]);
     let mut sources = vec![root];
@@ -146,7 +146,7 @@ pub(super) async fn piece(tx: &Tx, entities: &Entities, root: Node, limits: Limi
         });
         sources.truncate(fits.count().max(1));
     }
-    // Records in a circle: none of them can go before the others.
+    // A cycle of records: none of them can be deleted before the others.
     Err(Error::TooManyDependents(Limits::WHOLE.records))
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn closure(tx: &Tx, entities: &Entities, sources: &[Node], limi
     for (incoming, ids) in pointing_at(entities, &gone, OnDelete::SetNull) {
         let from = entities.at(incoming.from);
         for ids in ids.chunks(CHUNK) {
-            // Those that go themselves may be among them.
+            // Records that are deleted themselves may be among them.
             let rows = sizes(tx, from, &incoming, ids, limits.records + gone.len()).await?;
             let mut losers = Vec::new();
             for (id, size) in rows {
@@ -212,7 +212,7 @@ pub(super) async fn closure(tx: &Tx, entities: &Entities, sources: &[Node], limi
     Ok(Found::Whole(Closure { gone, emptied, bytes }))
 }
 
-/// Whether the cascade from `plan` may go in pieces: hooks may refuse, and must do so before anything is gone.
+/// Whether the cascade from `plan` may be divided: hooks may refuse, and must do so before the first record is deleted.
 pub(super) fn is_divisible(entities: &Entities, plan: &Plan) -> bool {
     let (mut reached, mut next) = (HashSet::from([plan.index]), vec![plan.index]);
     while let Some(index) = next.pop() {
@@ -231,8 +231,8 @@ pub(super) fn is_divisible(entities: &Entities, plan: &Plan) -> bool {
     true
 }
 
-/// Whether a `restrict` relation holds `root` back, or something that goes with it. One that appears later, or lies
-/// deeper than [`DEPTH`], is found when its piece is deleted.
+/// Whether a `restrict` relation prevents the deletion of `root`, or of something that is deleted with it. A relation
+/// that appears later, or is deeper than [`DEPTH`], is found when its piece is deleted.
 pub(super) async fn is_held_back(tx: &Tx, entities: &Entities, root: &Node) -> Result<bool, DatabaseError> {
     let mut checks = Vec::new();
     restricting(entities, &mut vec![root.plan], "?1", &mut checks);
@@ -244,7 +244,8 @@ pub(super) async fn is_held_back(tx: &Tx, entities: &Entities, root: &Node) -> R
     Ok(false)
 }
 
-/// The statements that look for `restrict` relations to the records in `ids`, and to what goes with them.
+/// The statements that look for `restrict` relations to the records in `ids`, and to records that are deleted with
+/// them.
 fn restricting(entities: &Entities, path: &mut Vec<usize>, ids: &str, checks: &mut Vec<Sql>) {
     let Some(&last) = path.last() else { return };
     for incoming in &entities.at(last).incoming {
@@ -282,7 +283,8 @@ fn pointing_at(entities: &Entities, nodes: &[Node], rule: OnDelete) -> Vec<(Inco
     pointing
 }
 
-/// The records whose relation names one of `ids`, held for the transaction, with their sizes: `most` and one more.
+/// The records whose relation names one of `ids`, locked for the transaction, with their sizes: at most `most` and one
+/// more.
 async fn sizes(
     tx: &Tx,
     from: &Plan,

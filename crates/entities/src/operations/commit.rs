@@ -1,6 +1,6 @@
 use gatewright_events::{Bus, EntityEvent, Receipts};
 
-/// Takes a transaction's events to the bus, and the receipts back to whoever waits for them.
+/// Passes a transaction's events to the bus, and returns the receipts to the writer that waits for them.
 #[derive(Debug, Clone)]
 pub(super) struct Commit(Option<(Bus, Receipts)>);
 
@@ -15,7 +15,7 @@ impl Commit {
         }
     }
 
-    /// Waits for the streams that asked writers to wait for them.
+    /// Waits for the streams that require writers to wait for them.
     pub(super) async fn wait(self) {
         if let Some((_, receipts)) = self.0
             && !receipts.wait().await

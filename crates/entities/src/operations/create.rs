@@ -43,14 +43,14 @@ impl Table<'_> {
         };
         match written {
             Ok(Some(record)) => Ok(record),
-            // An INSERT that returns no row has inserted none.
+            // An INSERT that returns no row inserted none.
             Ok(None) => Err(Error::NotFound),
             Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
         }
     }
 }
 
-/// A record to be made, its body read and its caller let in.
+/// A record to be created. Its body is parsed and its caller admitted.
 pub(super) struct Create {
     plan: Arc<Plan>,
     call: Call,
@@ -67,7 +67,7 @@ impl Create {
         Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body).await
     }
 
-    /// The same for a caller who was let in already.
+    /// The same for a caller who was already admitted.
     pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let turn = relations.turn_to_read(body).await;

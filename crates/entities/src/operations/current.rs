@@ -26,12 +26,12 @@ pub(crate) fn print(json: &[u8]) -> Print {
 /// Records that one statement asks about.
 const TOGETHER: usize = 32;
 
-/// How often a filter is asked about one record that it takes too long for. The lane may have been busy.
+/// How often a filter that exceeds its time for a single record is tried. The lane may have been busy.
 const TRIES: u32 = 3;
 
 impl Table<'_> {
-    /// Which of these ids name records that are out of `reach` now. What is in the trash is not there. One statement says it: a
-    /// record that is deleted between two would look as if it were out of reach.
+    /// Which of these ids name records that are out of `reach` now. Records in the trash are not included. This is one
+    /// statement: with two, a record that is deleted between them would look as if it were out of reach.
     pub(crate) async fn out_of_reach(self, reach: &Reach, ids: &[Option<String>]) -> Result<HashSet<String>, Error> {
         let (within, params) = among(self.plan, reach, ids);
         let plan = self.plan;
@@ -57,8 +57,8 @@ impl Table<'_> {
         Ok(self.entities.db().fold(sql, params, HashMap::new(), each).await?)
     }
 
-    /// Which of some records, as they were before a write, lie within the rules of `reach`. The numbers beside them are the
-    /// caller's own.
+    /// Which of some records, as they were before a write, match the rules of `reach`. The numbers beside them belong to
+    /// the calling function.
     pub(crate) async fn could_read(self, reach: &Reach, before: &[(usize, &str)]) -> Result<Vec<bool>, Error> {
         let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
         let mut could = Vec::with_capacity(records.len());
@@ -73,8 +73,8 @@ impl Table<'_> {
         Ok(could)
     }
 
-    /// Which of some records in wire form a filter lets through, with related records as they are now. The caller chose the filter, so
-    /// that it is asked as lists are, for their share. `None` if it takes too long for one of the records.
+    /// Which of some records in wire form a filter matches, with related records as they are now. The caller chose the filter, so it
+    /// runs in the lane of lists and counts against the caller's share. `None` if it takes too long for one of the records.
     pub(crate) async fn matching(
         self,
         call: &Call,
@@ -109,8 +109,8 @@ impl Table<'_> {
     }
 }
 
-/// Selects the numbers of those of some records for which the conditions of `reach` hold, each a row that `row` selects, its
-/// parameters numbered from its second argument. `None` if none of them is such a row.
+/// Selects the numbers of those records for which the conditions of `reach` hold. `row` returns the SELECT of a record as a
+/// row, with its parameters numbered from the second argument. `None` if `row` returns nothing for every record.
 fn holding(
     plan: &Plan,
     reach: &Reach,
@@ -132,7 +132,7 @@ fn holding(
     (!parts.is_empty()).then(|| (parts.join(" UNION ALL "), params))
 }
 
-/// Which of so many records the rows have the numbers of.
+/// For each of `count` numbers, whether the rows contain it.
 fn numbered(rows: &[Row], count: usize) -> Result<Vec<bool>, DatabaseError> {
     let mut found = vec![false; count];
     for row in rows {

@@ -1,6 +1,6 @@
 //! Deletes a record and its dependents.
 //!
-//! With soft delete that is an update: the record is marked, nothing else is touched.
+//! With soft delete that is an update: only the record is marked, and nothing else changes.
 //!
 //! If no other entity refers to this one, or only with `restrict`, this is one statement. Otherwise the database's own
 //! cascade would remove rows without events. So the transaction first finds and locks every row to delete
@@ -61,7 +61,7 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
     if takes_others && cascade::is_divisible(entities, plan) {
         return in_pieces(entities, delete).await;
     }
-    // Who may see the deletion, or wants it, is asked before the record is gone.
+    // Who may see the deletion, and whose filter it matches, is determined before the record is deleted.
     let is_asked_about = plan.row_rules.iter().next().is_some() || entities.followers().want(plan.index);
     if takes_others || entities.hooks_of(plan).is_some() || is_asked_about {
         let share = share(&delete.call);
@@ -74,8 +74,8 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
     }
 }
 
-/// Deletes the record in as many transactions as its dependents need, most often one. Whether the caller may, and
-/// `If-Match`, are judged in the first: later ones continue what it began.
+/// Deletes the record in as many transactions as its dependents need, usually one. The caller's access and `If-Match`
+/// are checked in the first: later transactions continue the same deletion.
 async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error> {
     let (share, delete) = (share(&delete.call), Arc::new(delete));
     for piece in 0..MOST_PIECES {
@@ -90,8 +90,8 @@ async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error>
     Err(Error::TooManyDependents(Limits::WHOLE.records))
 }
 
-/// Removes a record for good, in the trash or not, with what depends on it. Nobody is asked for permission: the account
-/// that it belongs to goes.
+/// Removes a record permanently, in the trash or not, with its dependents. No permission is checked: the account that
+/// owns it is being deleted.
 pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id: &str) -> Result<(), Error> {
     let (share, delete) = (share(call), Arc::new(Delete::unbounded(plan, call, id)));
     if !cascade::is_divisible(entities, plan) {
@@ -126,7 +126,7 @@ pub(super) async fn empty(
     Delete::unbounded(plan, call, "").clear(transaction, Piece::Empty(incoming, ids)).await
 }
 
-/// A record to be deleted, its caller let in.
+/// A record to be deleted. Its caller is admitted.
 pub(super) struct Delete {
     plan: Arc<Plan>,
     call: Call,
@@ -155,7 +155,7 @@ impl Delete {
         Self { plan, call, reach: Reach::ALL, rule: None, key: vec![Value::from(id)], if_match: None }
     }
 
-    /// The same, without a condition, for a caller who was let in already.
+    /// The same, without a condition, for a caller who was already admitted.
     pub(super) fn read(table: Table<'_>, call: &Call, admission: &Admission, id: &str) -> Result<Self, Error> {
         let key = get::key(id, &admission.reach)?;
         let (plan, call) = (table.plan.clone(), call.clone());
@@ -193,7 +193,7 @@ impl Delete {
         self.carry_out(transaction, &closure).await
     }
 
-    /// The first piece. `None` when there is more to delete.
+    /// The first piece. `None` if there is more to delete.
     async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
         let root = self.judged(transaction.tx).await?;
         self.first(transaction, root).await
@@ -233,13 +233,13 @@ impl Delete {
         }
     }
 
-    /// The record, held, in the trash or not, whoever asks.
+    /// The record, locked, in the trash or not, for any caller.
     async fn held(&self, tx: &Tx) -> Result<Record, Error> {
         let held = self.plan.sql.with_ids(1, dialect::for_update(tx.engine()));
         write::one(tx, &self.plan, &held, vec![Value::from(self.id())]).await?.ok_or(Error::NotFound)
     }
 
-    /// The record, held, if the caller may delete it as it is.
+    /// The record, locked, if the caller may delete it as it is now.
     async fn judged(&self, tx: &Tx) -> Result<Record, Error> {
         let held = self.plan.sql.lock.within(&self.reach);
         let root = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
@@ -255,11 +255,11 @@ impl Delete {
     async fn carry_out(&self, transaction: &Transaction<'_>, closure: &Closure) -> Result<(), Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let mut gone = self.gone(tx, entities, &closure.gone).await?;
-        // Streams are told of a deletion as far as their callers could read the record before.
+        // A stream gets the delete event if its caller could read the record before.
         for change in &mut gone {
             change.audience = transaction.audience(&change.plan, change.record.id(), None).await?;
         }
-        // Of those in the trash everybody was told when they went there.
+        // Records in the trash had their delete event when they were moved there.
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
             self.ask_hooks(tx, entities, &change.plan, &change.record).await?;
         }
@@ -273,7 +273,7 @@ impl Delete {
                 removed.map_err(|error| in_use(error.into()))?;
             }
         }
-        // Those that depend on others go first, as they would one by one.
+        // Dependents come first, as in single deletions.
         changes.extend(gone.into_iter().rev().filter(|change| !change.record.is_deleted()));
         write::finish(transaction, changes).await
     }
@@ -348,7 +348,8 @@ impl Delete {
                 let mut before = self.before_emptied(tx, entities, from, incoming.field, ids).await?;
                 let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
                 for record in records.into_iter().filter(|record| !record.is_deleted()) {
-                    // One that loses two relations has changed once, into what the second statement returned.
+                    // A record that loses two relations gets one change, with the row that the second statement
+                    // returned.
                     let place = *places.entry((from.index, record.id().to_owned())).or_insert(changes.len());
                     let before = before.remove(record.id()).unwrap_or_default();
                     let change = self.change(EventKind::Updated, from, vec![incoming.field], record, before);
@@ -365,7 +366,8 @@ impl Delete {
         Ok(changes)
     }
 
-    /// Who could read records whose relation is to be emptied: what it leads to may be gone afterwards.
+    /// Who could read records whose relation is set to null. This is determined first, because the related record may
+    /// be deleted afterwards.
     async fn before_emptied(
         &self,
         tx: &Tx,
@@ -392,7 +394,7 @@ impl Delete {
     }
 }
 
-/// A foreign key that holds a record back is one of another record that refers to it.
+/// A foreign key error here comes from another record that refers to this one.
 fn in_use(error: Error) -> Error {
     match error {
         Error::Database(DatabaseError::ForeignKey { .. }) => Error::InUse,

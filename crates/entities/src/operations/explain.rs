@@ -57,7 +57,7 @@ pub struct Check {
     /// `access` (identity, permission, scope, tenant membership), `record` (it exists), `tenant`, `owner`, `rules.read`,
     /// `rules.create`, `rules.update` or `rules.delete`.
     pub check: &'static str,
-    /// Whether it passed. `None` if it depends on a record and none was named.
+    /// Whether it passed. `None` if it depends on a record and the question names none.
     pub passed: Option<bool>,
     /// Details of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Check {
 pub struct Term {
     /// As it was declared.
     pub term: String,
-    /// Whether it holds, without a negation around it.
+    /// Whether it is true, without the negation around it.
     pub holds: bool,
     /// The number of `any` and `all` around it. These are part of its text.
     pub depth: usize,
@@ -149,12 +149,12 @@ fn unasked(check: &'static str, rule: &Rule) -> Check {
     Check { check, passed: None, detail, rule: Some(rule.text.clone()), terms: Vec::new() }
 }
 
-/// What is asked about a record.
+/// The question: which action, on which record.
 struct Asked {
     plan: Arc<Plan>,
     viewer: Arc<Viewer>,
     action: Action,
-    /// How far the caller reaches; none where access is refused.
+    /// How far the caller reaches; absent if access is refused.
     reach: Option<Reach>,
     anonymous: bool,
 }

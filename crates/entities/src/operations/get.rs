@@ -24,8 +24,8 @@ impl Table<'_> {
         Ok(record.showing(serde_json::to_vec(&object).map_err(Error::hook)?))
     }
 
-    /// The result of a write to the record with that id. One that the write does not reach is told to be there to those who
-    /// may read it, and to nobody else.
+    /// The result of a write to the record with that id. If the write does not reach the record, only a caller who may read
+    /// it learns that it exists.
     pub(super) async fn told<T>(self, call: &Call, id: &str, written: Result<T, Error>) -> Result<T, Error> {
         match written {
             Err(Error::NotFound) if Box::pin(self.get(call, id)).await.is_ok() => Err(Error::NotChangeable),
@@ -53,7 +53,7 @@ pub(super) async fn fetch(table: Table<'_>, reach: &Reach, id: &str) -> Result<R
     record.ok_or(Error::NotFound)
 }
 
-/// The parameters that name a record within `reach`. What could be no id names none.
+/// The parameters that name a record within `reach`. A text that cannot be an id names no record.
 pub(super) fn key(id: &str, reach: &Reach) -> Result<Vec<Value>, Error> {
     if !is_id(id) {
         return Err(Error::NotFound);

@@ -1,9 +1,9 @@
 //! Releases or deletes an account's records when the account is deleted.
 //!
-//! Records refer to an account as their owner or by a relation. What happens to those of each such column is decided by
-//! [`OwnedRecords`] and by the relation's `on_delete`. All goes through the operations' own paths, so that hooks run and
-//! events go out, in transactions of bounded size. Whatever is done may be done again: an interrupted release continues
-//! where there are records left.
+//! Records refer to an account as their owner or by a relation. [`OwnedRecords`] and the relation's `on_delete` decide
+//! what happens to the records of each such column. All changes use the operations' own code, so that hooks run and
+//! events are emitted, in transactions of bounded size. Every step can be repeated: an interrupted release continues
+//! with the remaining records.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -59,7 +59,7 @@ struct AccountReference {
     plan: Arc<Plan>,
     field: usize,
     on_release: OnRelease,
-    /// Whether the column may be empty.
+    /// Whether the column may be null.
     nullable: bool,
 }
 
@@ -74,7 +74,7 @@ impl Entities {
         let all = references(self, owned).await?;
         for reference in all.iter().filter(|reference| reference.on_release == OnRelease::Restrict) {
             let mut condition = format!("{} = ?1", reference.column());
-            // Those that are deleted in any case hold nothing.
+            // Records that are deleted in any case do not prevent anything.
             for other in
                 all.iter().filter(|other| other.on_release == OnRelease::Delete && other.is_of(&reference.plan))
             {
@@ -89,8 +89,8 @@ impl Entities {
         Ok(None)
     }
 
-    /// Whether [`release_account`](Self::release_account) leaves no record of `table` that names the account in `column`: where it does, the
-    /// field is declared and [`holder_of_account`](Self::holder_of_account) looks at it.
+    /// Whether [`release_account`](Self::release_account) leaves no record of `table` that names the account in `column`. If so, the field
+    /// is declared and [`holder_of_account`](Self::holder_of_account) checks it.
     pub fn releases_column(&self, table: &str, column: &str) -> bool {
         let plan = self.plans().iter().find(|plan| *plan.table == *table);
         plan.is_some_and(|plan| {
@@ -101,12 +101,12 @@ impl Entities {
         })
     }
 
-    /// Releases all records of an account. A record whose deletion another record restricts or a hook refuses stays
-    /// without its owner.
+    /// Releases all records of an account. If another record or a hook prevents a deletion, the record stays without
+    /// its owner.
     pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
         let references = references(self, owned).await?;
         let call = Call::default().as_operator().releasing(user);
-        // Records may hold each other back: each round deletes those that nothing holds any more.
+        // Records may prevent each other's deletion: each round deletes those that nothing prevents any more.
         loop {
             let (mut gone, mut stuck) = (0_usize, 0_usize);
             for reference in references.iter().filter(|reference| reference.on_release == OnRelease::Delete) {
@@ -134,8 +134,8 @@ impl Entities {
         Ok(())
     }
 
-    /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those of an entity, by
-    /// its number, after an id. `None` if there is no entity of this number.
+    /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those after an id, of
+    /// the entity with this number. `None` if there is no entity with this number.
     pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
         let Some(plan) = self.plans().get(entity).cloned() else { return Ok(None) };
         let Some(field) = plan.owner else {
@@ -200,7 +200,7 @@ impl AccountReference {
     }
 }
 
-/// Empties the field of some records; `false` when there was none left.
+/// Sets the field of some records to null; `false` if there was none left.
 async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId, call: &Call) -> Result<bool, Error> {
     let share = share(call);
     let (plan, field, user, call) = (reference.plan.clone(), reference.field, user.clone(), call.clone());

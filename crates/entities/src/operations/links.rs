@@ -27,7 +27,7 @@ use crate::tenancy::Memberships;
 use crate::value::body::{InvalidBody, MOST_ERRORS};
 use crate::value::{BodyError, FieldError};
 
-/// What a relation must name.
+/// What a relation must refer to.
 #[derive(Clone)]
 pub(super) struct Link {
     /// The field's key on the wire.
@@ -69,8 +69,8 @@ pub(super) fn links(
     if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
 }
 
-/// The user with this id as a member of the caller's tenant. `None` for the caller, who was let in as one; text that is no
-/// id is left to the foreign key.
+/// The user with this id as a member of the caller's tenant. `None` for the caller, who was admitted as a member. Text
+/// that is not an id is left to the foreign key.
 fn member(entities: &Entities, call: &Call, standing: &Standing, id: &str) -> Option<To> {
     let (Standing::Member(membership), Some(memberships)) = (standing, entities.shared_memberships()) else {
         return None;
@@ -97,7 +97,7 @@ pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(Error::no_such_relation(missing)) }
 }
 
-/// What is asked of the record that a relation names.
+/// The check of the record that a relation names.
 enum Demand {
     /// That it is there.
     Exists,
@@ -107,7 +107,7 @@ enum Demand {
     Never,
 }
 
-/// The relations of one write, for finding those that name no record.
+/// The relations of one write, to find those that name no record.
 #[derive(Clone, Copy)]
 pub(super) struct Relations<'a> {
     pub(super) table: Table<'a>,
@@ -118,7 +118,7 @@ pub(super) struct Relations<'a> {
 }
 
 impl<'a> Relations<'a> {
-    /// Waits for the turn to read a body. Within a transaction, which others wait for, there is none.
+    /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
     pub(super) async fn turn_to_read(self, body: &[u8]) -> Option<BodyTurn> {
         match self.tx {
             Some(_) => None,
@@ -126,7 +126,7 @@ impl<'a> Relations<'a> {
         }
     }
 
-    /// What is wrong with a body, with its relations that name no record.
+    /// The errors of a body, including its relations that name no record.
     pub(super) async fn complete(self, InvalidBody { error, values }: InvalidBody) -> BodyError {
         let BodyError::Invalid(mut errors) = error else { return error };
         match Box::pin(self.missing(&values)).await {
@@ -140,8 +140,8 @@ impl<'a> Relations<'a> {
         BodyError::Invalid(errors)
     }
 
-    /// After a foreign key or a link refused a write: all of its relations that name no record. SQLite does not say which
-    /// foreign key it was.
+    /// After a foreign key or a link refused a write: all relations that name no record. SQLite does not report which
+    /// foreign key failed.
     pub(super) async fn explain(self, values: &[Option<Value>], error: Error) -> Error {
         let fallback = match error {
             Error::Database(DatabaseError::ForeignKey { .. }) => Error::LostRelation,
@@ -155,8 +155,8 @@ impl<'a> Relations<'a> {
         }
     }
 
-    /// The fields whose records are not there, or not for the caller. The owner's field is stamped: a caller whose account
-    /// is gone is no mistake of the body.
+    /// The fields whose records do not exist, or not for the caller. The owner's field is not included: the service fills
+    /// it in, so a deleted account is not an error of the body.
     async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, Error> {
         let mut missing = Vec::new();
         for (field, value) in self.table.plan.given(values).filter(|(field, _)| field.is_writable()) {
@@ -182,7 +182,7 @@ impl<'a> Relations<'a> {
         Ok(missing)
     }
 
-    /// The relations among `values`, and what they name.
+    /// The relations among `values`, and their targets.
     fn named<'v>(self, values: &'v [Option<Value>]) -> impl Iterator<Item = (&'v Field, Target, &'v str)>
     where
         'a: 'v,
@@ -206,7 +206,7 @@ impl<'a> Relations<'a> {
         let target = entities.at(index);
         let rule = target.row_rules.get(Action::Read);
         let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
-            // The operator may point at everything that is there. What is in the trash is not.
+            // The operator may refer to every record, except those in the trash.
             _ if call.is_operators() => Reach::ALL,
             Ok(reach) => {
                 let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
@@ -221,7 +221,7 @@ impl<'a> Relations<'a> {
         Demand::Holds(Link { key, to: To::Record { sql: target.sql.exists(Some(&reach)), params } })
     }
 
-    /// Where the transaction answers no more, as in [`is_there`](Self::is_there), the store is asked outside of it.
+    /// If the transaction fails, as in [`is_there`](Self::is_there), the store is queried outside of it.
     async fn is_member(self, store: &dyn Memberships, user: &Subject, tenant: &TenantId) -> Result<bool, Error> {
         if let Some(tx) = self.tx
             && let Ok(is_member) = store.is_member_within(tx, user, tenant).await
@@ -231,8 +231,8 @@ impl<'a> Relations<'a> {
         Ok(store.is_member(user, tenant).await?)
     }
 
-    /// A transaction alone sees what it has made. Postgres has given it up when a foreign key refused and answers nothing in
-    /// it any more: there another connection is asked, and SQLite, whose writer this would hold up, never comes to that.
+    /// Only the transaction sees the records that it created. On Postgres, a foreign key error aborts the transaction, so
+    /// another connection is queried instead. On SQLite this does not occur, and it would block the writer.
     async fn is_there(self, sql: &Sql, params: Vec<Value>) -> Result<bool, DatabaseError> {
         if let Some(tx) = self.tx
             && let Ok(found) = tx.query_opt(sql, params.clone()).await

@@ -18,7 +18,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::value::json::Members;
 
-/// The record as the caller, who has just changed it by sending fields of these keys, may see it.
+/// The part of the record that the caller may see after changing it by sending fields with these keys.
 pub(super) fn narrowed<'a>(
     table: Table<'_>,
     call: &Call,
@@ -35,7 +35,7 @@ fn part<'a>(entities: &Entities, record: Record, sent: impl Iterator<Item = &'a 
     let mut shown = ["id", "created_at", "updated_at"].map(|name| case.spell(name)).to_vec();
     shown.extend(sent.map(str::to_owned));
     let mut json = vec![b'{'];
-    // A record is an object; were it none, nothing of it would be shown.
+    // A record is always an object; if it were not, nothing of it would be shown.
     let Members(members) = serde_json::from_slice(record.json()).unwrap_or(Members(Vec::new()));
     for (key, value) in members.iter().filter(|(key, _)| shown.iter().any(|shown| *shown == **key)) {
         let comma = if json.len() > 1 { "," } else { "" };
@@ -58,7 +58,7 @@ pub(super) async fn changed<'a>(
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 
-/// The same for a record that this transaction has made. Its writer knows what they have written; access rules alone hide it.
+/// The same for a record that this transaction has created. Its writer knows what they wrote, so only access rules hide it.
 pub(super) async fn created<'a>(
     transaction: &Transaction<'_>,
     table: Table<'_>,
@@ -70,7 +70,7 @@ pub(super) async fn created<'a>(
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 
-/// Whether the rule for reading holds of the record as it is now.
+/// Whether the read rule holds for the record as it is now.
 async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, record: &Record) -> Result<bool, Error> {
     let Table { entities, plan } = table;
     let Some(rule) = plan.row_rules.get(Action::Read).filter(|_| !call.is_operators()) else { return Ok(true) };

@@ -43,7 +43,7 @@ async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Erro
     }
 }
 
-/// The same under access rules: the one for changes must hold too, and the caller is shown what they may read.
+/// The same under access rules: the update rule must hold too, and the caller sees what they may read.
 async fn ruled(table: Table<'_>, call: &Call, id: &str, admission: Admission) -> Result<Record, Error> {
     let share = gate::share(call);
     let (plan, call, key) = (table.plan.clone(), call.clone(), get::key(id, &admission.reach)?);
@@ -78,7 +78,7 @@ fn write(table: Table<'_>, call: &Call, id: &str, reach: &Reach) -> Result<Write
     Ok(Write {
         kind: EventKind::Updated,
         plan: table.plan.clone(),
-        // In the trash nobody could read it.
+        // No caller could read it in the trash.
         id: None,
         sql: table.plan.sql.restore(reach),
         params,

@@ -2,7 +2,7 @@
 //!
 //! A rule is evaluated for a record as it is stored, or as it will be stored: then the new values replace it, in the
 //! types of its columns, so that the rule is checked before a unique index can refuse the write. The record itself does
-//! not count in its own back relations, so that nobody can grant themselves access by creating a membership.
+//! not count in its own back relations, so that callers cannot grant themselves access by creating a membership.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::fragment::{quoted, typed};
 use crate::plan::Plan;
 use crate::schema::type_word;
 
-/// The record that a rule is asked of.
+/// The record that a rule is evaluated for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Subject<'a> {
     /// As it is stored, whether in the trash or not.

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::hooks::change;
 use crate::plan::Plan;
 
-/// Stages and logs the event of a write in the write's own transaction, where that is asked for. The event comes back as
-/// it goes to the bus after the commit.
+/// Stages and logs the event of a write in the write's own transaction, if this is enabled. Returns the event in the
+/// form that is published after the commit.
 pub(super) async fn stage(entities: &Entities, tx: &Tx, event: EntityEvent) -> Result<EntityEvent, Error> {
     let staged = match entities.outbox() {
         Some(outbox) => Some(outbox.stage(tx, &event).await?),

@@ -49,7 +49,7 @@ impl Entities {
 }
 
 impl Transaction<'_> {
-    /// Who of those that follow the entity may see the record and wants it.
+    /// The followers of the entity that may see the record, and whose filters it matches.
     pub(super) async fn audience(
         &self,
         plan: &Plan,

@@ -26,7 +26,7 @@ impl Transaction<'_> {
         Ok(TransactionTable { transaction: self, table: self.entities.table(name)? })
     }
 
-    /// The same as for single writes: what may be read and not be changed is told to be there.
+    /// The same as for single writes: a caller who may read a record but not change it learns that it exists.
     pub(super) async fn told<T>(
         &self,
         table: Table<'_>,

@@ -68,7 +68,7 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
     }
 }
 
-/// A change to a record, its body read and its caller let in.
+/// A change to a record. Its body is parsed and its caller admitted.
 pub(super) struct Update {
     plan: Arc<Plan>,
     call: Call,
@@ -76,7 +76,7 @@ pub(super) struct Update {
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
     values: Vec<Option<Value>>,
-    /// What is wrong with the body. Whether the record is there, and may be changed, is asked before.
+    /// The errors of the body. They are returned only if the record exists and may be changed.
     invalid: Option<BodyError>,
     if_match: Option<IfMatch>,
 }
@@ -96,7 +96,7 @@ impl Update {
         Ok(Self { if_match, ..Self::read(relations, &admission, id, body).await? })
     }
 
-    /// The same, without a condition, for a caller who was let in already.
+    /// The same, without a condition, for a caller who was already admitted.
     pub(super) async fn read(
         relations: Relations<'_>,
         admission: &Admission,
@@ -168,7 +168,7 @@ impl Update {
         }
     }
 
-    /// What of the changed record its caller may see, access rules included.
+    /// The part of the changed record that its caller may see, including access rules.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
         narrow::changed(
@@ -182,7 +182,7 @@ impl Update {
         .await
     }
 
-    /// What of the changed record its caller may see, on entities without access rules.
+    /// The part of the changed record that its caller may see, on entities without access rules.
     fn shown(&self, entities: &Entities, record: Record) -> Record {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
         narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, sent)
@@ -225,7 +225,7 @@ impl Update {
     }
 }
 
-/// A body that names no field: the record as it is.
+/// A body without fields: returns the record unchanged.
 async fn unchanged(table: Table<'_>, reach: &Reach, id: &str, if_match: Option<&IfMatch>) -> Result<Record, Error> {
     let record = get::fetch(table, reach, id).await?;
     let matches = if_match.is_none_or(|if_match| if_match.matches(&record.etag()));

@@ -36,7 +36,7 @@ impl Table<'_> {
         let viewed = view(self, call, id, query).await?;
         let mut object: Object = serde_json::from_slice(&viewed.json).map_err(Error::hook)?;
         hooks.after_get(call, &mut object).await?;
-        // The tag stays the record's own: by it a change is made conditional on what is stored.
+        // The tag is the record's own: a conditional change compares it with what is stored.
         Ok(Viewed { json: serde_json::to_vec(&object).map_err(Error::hook)?.into(), ..viewed })
     }
 }

@@ -21,7 +21,7 @@ use crate::hooks::Writing;
 use crate::hooks::change::{self, Before, Change};
 use crate::plan::Plan;
 
-/// One statement with RETURNING that writes one record, and what must hold for it.
+/// One statement with RETURNING that writes one record, and the conditions that must hold for it.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) kind: EventKind,
@@ -38,7 +38,7 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// What the rule for reading reads of the record, where this write can change that or takes the record away.
+    /// The values that the read rule reads of the record, if this write can change them or removes the record.
     async fn before(&self, transaction: &Transaction<'_>) -> Result<Before, Error> {
         let wanted = match self.kind {
             EventKind::Created => false,
@@ -61,8 +61,8 @@ pub(super) struct Precondition {
     pub(super) params: Vec<Value>,
 }
 
-/// Runs a write in a transaction of its own, and waits for its event where streams ask for that. `None` when the
-/// statement matched no record.
+/// Runs a write in a separate transaction, and waits for its event if streams require that. `None` if the statement
+/// matched no record.
 pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
     let belongs = !entities.hooks().is_empty()
         || entities.hooks_of(&write.plan).is_some()
@@ -76,7 +76,7 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
         let db = entities.db().writing_for(share(&write.call));
         return logged_insert(entities, &db, &write.plan, sql, record, logged).await;
     }
-    // Behind a pointer: the closure goes through several futures, and each has room for it.
+    // Boxed: the closure is part of several futures, and each reserves room for it.
     let (share, write) = (share(&write.call), Box::new(write));
     within(entities, share, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
@@ -137,8 +137,8 @@ async fn logged_insert(
     Ok(position.map(|_| record))
 }
 
-/// Runs the statement inside a transaction, once everything holds that must, and what belongs to it. `None` when it
-/// matched no record.
+/// Runs the statement inside a transaction, after all required conditions are checked, with its side effects. `None` if
+/// it matched no record.
 pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Record>, Error> {
     let (tx, plan) = (transaction.tx, &write.plan);
     if let Some(precondition) = &write.precondition {
@@ -171,7 +171,7 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
             }
         }
     }
-    // Of a record that is gone, who may see it was asked before.
+    // For a deleted record, the followers were determined before.
     let is_gone = |change: &Change| change.kind == EventKind::Deleted && !change.record.is_deleted();
     for change in changes.iter_mut().filter(|change| change.audience.is_none() && !is_gone(change)) {
         let row = change.before.row.as_deref().filter(|_| change.kind == EventKind::Updated);
@@ -210,7 +210,7 @@ pub(super) async fn one(tx: &Tx, plan: &Plan, sql: &Sql, params: Vec<Value>) -> 
     .await
 }
 
-/// The record that an INSERT makes of these values. `None` where a trigger has kept it from being made.
+/// The record that an INSERT creates from these values. `None` if a trigger prevented it.
 async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<Option<Record>, DatabaseError> {
     let count = tx.execute(sql, params.to_vec()).await?;
     if count == 0 { Ok(None) } else { plan.shape.inserted(params).map(Some) }

@@ -40,7 +40,7 @@ pub enum Bound {
 impl Declarations {
     /// The entities as they would be served, for descriptions without a database.
     pub fn plans(&self, case: JsonCase) -> Vec<Arc<Plan>> {
-        // Nothing that is told of an entity depends on the engine.
+        // The description of an entity does not depend on the engine.
         Plan::compile(self, Engine::Sqlite, case)
     }
 }

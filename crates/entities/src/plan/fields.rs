@@ -84,7 +84,7 @@ pub(crate) struct Fields {
     keys: HashMap<String, Key>,
 }
 
-/// What a key of a body means.
+/// The meaning of a key in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     /// The field at this position.
@@ -94,7 +94,7 @@ pub(crate) enum Key {
 }
 
 impl Fields {
-    /// Those of an entity, whose answers can be sent back.
+    /// The same for an entity. Its answers can be sent back.
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
         let mut fields = Self::declared(model, case);
         // An answer with related records, or with its entity tag, can be sent back too.
@@ -107,7 +107,7 @@ impl Fields {
         fields
     }
 
-    /// The declared ones alone.
+    /// Only the declared ones.
     pub(crate) fn declared(model: &Model, case: JsonCase) -> Self {
         let field = |(index, field)| Field::new(field, model.owner == Some(index) || model.tenant == Some(index), case);
         let list: Vec<Field> = model.fields.iter().enumerate().map(field).collect();
@@ -120,7 +120,7 @@ impl Fields {
         Self { list, keys }
     }
 
-    /// What `key`, in either case, means; `None` when clients know no such field.
+    /// The meaning of `key`, in either case; `None` if clients know no such field.
     pub(crate) fn key(&self, key: &str) -> Option<Key> {
         self.keys.get(key).copied()
     }

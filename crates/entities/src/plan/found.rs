@@ -13,15 +13,15 @@ use crate::condition::Bound;
 use crate::condition::leads::Lead;
 use crate::fragment::quoted;
 
-/// A lead, and what it starts from in this request.
+/// A lead, and its start values in this request.
 #[derive(Debug)]
 pub(crate) struct Branch<'a> {
     pub(crate) lead: Lead<'a>,
-    /// The values of the lead's column; `None` where they are more than were asked for.
+    /// The values of the lead's column; `None` if there are more than requested.
     pub(crate) values: Option<Vec<String>>,
 }
 
-/// A part of a list: a range of its order, how many rows of it are wanted, and how many are passed over first.
+/// A part of a list: a range of its order, how many rows of it are requested, and how many are skipped first.
 pub(crate) struct Part<'a> {
     /// The range, its parameters numbered from a number.
     pub(crate) range: &'a (dyn Fn(usize) -> Step + Send + Sync),
@@ -32,7 +32,7 @@ pub(crate) struct Part<'a> {
 /// A statement that finds the ids of one value's rows.
 pub(crate) struct OfValue {
     sql: Sql,
-    /// All but the last one, which is the value.
+    /// All except the last one, which is the value.
     params: Vec<Value>,
 }
 
@@ -52,9 +52,9 @@ impl Part<'_> {
 }
 
 impl Statements {
-    /// The first rows of `scope`, to which these branches of `rule` lead.
+    /// The first rows of `scope` that these branches of `rule` lead to.
     ///
-    /// Of the values of a column, as many can have a part in the answer as it has rows: those whose own first rows come first.
+    /// If an answer has n rows, at most n values can contribute to it: those whose own first rows come first.
     pub(crate) fn merged(
         &self,
         select: &str,
@@ -100,7 +100,7 @@ impl Statements {
         (sql.into(), params)
     }
 
-    /// What finds the ids of a value's first rows, for each branch, with the values that it is run for.
+    /// Selects the ids of a value's first rows, for each branch, with the values that it runs for.
     pub(crate) fn of_each_value<'a>(
         &self,
         scope: &Scope,
@@ -137,7 +137,8 @@ impl Statements {
         (sql.into(), vec![Value::Text(ids), Value::Int(part.wanted), Value::Int(part.offset)])
     }
 
-    /// Those of the first `most` rows of `bounds` that are in a scope, which `judge` makes of the parameters before it.
+    /// The rows that belong to a scope among the first `most` rows of `bounds`. `judge` builds the scope, after the
+    /// earlier parameters.
     pub(crate) fn window(
         &self,
         select: &str,
@@ -195,7 +196,7 @@ impl Statements {
     }
 }
 
-/// All of these conditions that say something.
+/// All non-empty conditions, joined by AND.
 fn all(conditions: [&str; 4]) -> String {
     conditions.into_iter().filter(|condition| !condition.is_empty()).collect::<Vec<_>>().join(" AND ")
 }

@@ -1,14 +1,14 @@
-//! The order of a list, and the steps that read on from a place in it.
+//! The order of a list, and the steps that continue reading from a place in it.
 //!
 //! Ascending columns have their nulls last, descending ones first. Records that are equal otherwise come in id order.
 //!
-//! A page begins at a place and not at a number, so that it costs the same wherever it is and that records which come or
-//! go elsewhere do not shift it. What lies beyond a place `(a, b, id)` is, in order: the same `a` and `b` and a later
-//! id; the same `a` and a later `b`; a later `a`. Each of these is one range of the index over those columns, and one
-//! [`Step`]; a page takes them one after the other until it is full. One condition with OR would say the same, and be
-//! answered by reading the index from its start. The first two are one range, `(b, id) > (…)`, so that a page that reads
-//! over the end of a value, as every page does where values hardly repeat, asks once. SQLite answers such a comparison by
-//! the index for plain columns alone, so that decimals there are asked for in two steps.
+//! A page begins at a place and not at a number, so its cost does not depend on the place, and records that are added or
+//! removed elsewhere do not shift it. The records after a place `(a, b, id)` are, in order: the same `a` and `b` and a
+//! later id; the same `a` and a later `b`; a later `a`. Each of these is one range of the index over those columns, and
+//! one [`Step`]; a page reads them one after the other until it is full. One condition with OR would mean the same, but
+//! the engine would read the index from its start. The first two are one range, `(b, id) > (…)`: then a page that crosses
+//! the end of a value needs one query, and if values hardly repeat, every page does. SQLite uses the index for such a
+//! comparison only with plain columns, so decimals need two steps there.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -32,12 +32,12 @@ pub(crate) struct Keyset {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// What compares.
+    /// The SQL that is compared.
     pub(crate) expression: String,
     pub(crate) nullable: bool,
     /// Ascending or descending.
     pub(crate) direction: Direction,
-    /// What it is the end of, where it is no column of the table: the statement brings it under this name.
+    /// The path that it ends, if it is not a column of the table: the statement selects it under this name.
     pub(crate) path: Option<Arc<Followed>>,
 }
 
@@ -60,15 +60,15 @@ pub(crate) enum Direction {
 /// One range of the index.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Step {
-    /// The condition; empty where everything is meant.
+    /// The condition; empty for all rows.
     pub(crate) condition: String,
     pub(crate) params: Vec<Value>,
-    /// What follows ORDER BY.
+    /// The content of ORDER BY.
     pub(crate) order: String,
 }
 
 impl Direction {
-    /// Which way a column with this direction goes in a page that reads `page`.
+    /// The direction in which a page that reads in direction `page` reads a column with this direction.
     fn within(self, page: Self) -> Self {
         if self == page { Self::Forward } else { Self::Backward }
     }
@@ -85,7 +85,7 @@ impl Column {
         Self { name, expression, nullable: true, direction, path: Some(Arc::new(path)) }
     }
 
-    /// What tells it from others.
+    /// The name that distinguishes it from other columns.
     pub(crate) fn label(&self) -> &str {
         self.path.as_ref().map_or(&self.name, |path| &path.text)
     }
@@ -100,14 +100,15 @@ impl Keyset {
                 Some(field) if field.kind == Kind::Decimal => dialect::decimal_order(engine, &quoted(name)),
                 _ => quoted(name),
             };
-            // A column that was made before its field became required may hold nulls.
+            // A column that was created before its field became required may contain nulls.
             let nullable = !names::OWN_COLUMNS.contains(&&**name);
             Column { name: name.clone(), expression, nullable, direction: Direction::Forward, path: None }
         };
         Self::of(model.cursor_fields.iter().map(column).collect(), engine)
     }
 
-    /// The order of these columns. What comes after the id orders nothing; where it is missing it is the last.
+    /// The order of these columns. Columns after the id do not affect the order; if the id is missing, it is added at
+    /// the end.
     pub(crate) fn of(mut columns: Vec<Column>, engine: Engine) -> Self {
         match columns.iter().position(|column| column.name == "id") {
             Some(id) => columns.truncate(id + 1),
@@ -120,7 +121,7 @@ impl Keyset {
             }),
         }
         let rows = match columns.as_slice() {
-            // What SQLite has no row comparison for is an expression.
+            // A column that SQLite has no row comparison for is an expression.
             [.., before, id] => {
                 let is_plain = engine == Engine::Postgres || before.expression == quoted(&before.name);
                 is_plain && before.direction == id.direction
@@ -140,7 +141,7 @@ impl Keyset {
         self.columns.iter().map(|column| &*column.name)
     }
 
-    /// The columns' names, each with its direction: what a cursor of this order is made for.
+    /// The columns' names, each with its direction: they identify the order that a cursor was created for.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.columns.iter().map(|column| match column.direction {
             Direction::Forward => Cow::Borrowed(column.label()),
@@ -153,7 +154,7 @@ impl Keyset {
         self.columns.iter().filter_map(|column| Some((&*column.name, &**column.path.as_ref()?)))
     }
 
-    /// What follows ORDER BY, for all records.
+    /// The content of ORDER BY, for all records.
     pub(crate) fn clause(&self) -> String {
         self.order_from(0, Direction::Forward)
     }
@@ -168,7 +169,7 @@ impl Keyset {
         self.paths().next().is_some()
     }
 
-    /// The steps from `place`, or from the end where there is none, in the order to take them. Their parameters are
+    /// The steps from `place`, or from the end if there is none, in the order to read them. Their parameters are
     /// numbered from `first`.
     pub(crate) fn steps(&self, place: Option<&Place>, direction: Direction, first: usize) -> Vec<Step> {
         match place {
@@ -197,7 +198,7 @@ impl Keyset {
         let last = self.columns.len() - 1;
         // A page that reads over the record at its edge has it.
         let has_edge = place.after != (direction == Direction::Forward);
-        // A comparison of rows says nothing about nulls.
+        // A comparison of rows is not defined for nulls.
         let pair = (self.rows && place.values[last - 1] != Value::Null).then(|| last - 1);
         for (index, (column, value)) in self.columns.iter().zip(&place.values).enumerate().rev() {
             if pair.is_some() && index == last {

@@ -41,11 +41,11 @@ pub struct Plan {
     pub(crate) name: Arc<str>,
     pub(crate) table: Arc<str>,
     pub(crate) rules: Rules,
-    /// The rules that must hold of records.
+    /// The access rules of records.
     pub(crate) row_rules: ByAction<Arc<Rule>>,
     /// Whether its rules depend on the request's tenant.
     pub(crate) names_tenant: bool,
-    /// The entities as expressions know them.
+    /// The entities, in the form that expressions use.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) crud: bool,
     pub(crate) mcp: bool,
@@ -64,11 +64,11 @@ pub struct Plan {
     indexed: BTreeSet<String>,
     /// Columns whose index has the records of a value in the order of lists.
     ordered: BTreeSet<String>,
-    /// What `q=` searches.
+    /// The columns that `q=` searches.
     pub(crate) search: Search,
     /// Whether deleted records are only marked as such.
     pub(crate) soft_delete: bool,
-    /// What a filter may name.
+    /// The names that a filter may use.
     pub(crate) columns: Columns,
     pub(crate) engine: Engine,
     /// The relations of all entities that point here.

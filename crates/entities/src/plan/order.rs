@@ -21,10 +21,10 @@ const MOST_KEYS: usize = 8;
 pub(crate) struct Order {
     engine: Engine,
     case: JsonCase,
-    /// What paths lead through, and from which entity.
+    /// The catalog for paths, and the position of the entity that they start from.
     catalog: Arc<Catalog>,
     entity: usize,
-    /// By either spelling. Fields that exist but have no order are there too, without an expression.
+    /// By either spelling. Also contains fields that cannot be sorted by, without an expression.
     columns: HashMap<String, Column>,
     /// The sortable ones in snake case, for suggestions.
     names: Vec<String>,
@@ -52,7 +52,7 @@ impl Order {
                 Kind::Decimal => Some(dialect::decimal_order(engine, &quoted(&field.name))),
                 _ => Some(quoted(&field.name)),
             };
-            // A column that was added to a table with rows may hold nulls, required or not.
+            // A column that was added to a table with rows may contain nulls, even if it is required.
             (&*field.name, Column { name: field.name.clone(), expression, nullable: true })
         });
         let mut columns = HashMap::new();
@@ -96,7 +96,7 @@ impl Order {
             Some(path) if !path.hops.is_empty() => {
                 return Ok(KeyColumn::at_the_end_of(path, place, direction, self.engine));
             }
-            // `author.id` is the account's id, which the relation holds.
+            // `author.id` is the account's id, which is the relation's own value.
             Some(path) => path.text,
             None => name.to_owned(),
         };

@@ -9,7 +9,7 @@ use crate::filter::{self, Columns, Predicate};
 pub(crate) struct Scope {
     pub(super) condition: String,
     pub(crate) params: Vec<Value>,
-    /// Columns that each row has beside those of the table, and the values of their parameters.
+    /// Columns that each row has in addition to those of the table, and the values of their parameters.
     pub(super) beside: Option<(String, Vec<Value>)>,
 }
 
@@ -24,7 +24,7 @@ impl Scope {
         self.params.iter().chain(self.beside.iter().flat_map(|(_, params)| params)).cloned().collect()
     }
 
-    /// The same without the rows of which a condition does not hold. Its parameters follow those that are there.
+    /// The same without the rows for which a condition is false. Its parameters follow the existing ones.
     pub(crate) fn and(&mut self, condition: &str, params: Vec<Value>) {
         self.condition.push_str(if self.condition.is_empty() { " WHERE " } else { " AND " });
         self.condition.push_str(condition);
@@ -39,7 +39,7 @@ impl Scope {
         }
     }
 
-    /// The same, as far as a filter lets through.
+    /// The same, limited further by a filter.
     pub(crate) fn filter(&mut self, filter: &Predicate, columns: &Columns, engine: Engine) {
         if *filter != Predicate::All(Vec::new()) {
             let mut sql = String::new();
@@ -53,7 +53,7 @@ impl Scope {
         self.params.len() + 1
     }
 
-    /// The condition with its WHERE; empty where every row is meant.
+    /// The condition with its WHERE; empty for all rows.
     pub(crate) fn condition(&self) -> &str {
         &self.condition
     }

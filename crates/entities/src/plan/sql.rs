@@ -24,7 +24,7 @@ pub(crate) struct One {
 #[derive(Debug)]
 struct Bounded {
     sql: Sql,
-    /// The statement up to its conditions' end, and what follows.
+    /// The statement up to the end of its conditions, and the rest.
     head: String,
     tail: String,
     params: usize,
@@ -53,7 +53,7 @@ pub(crate) enum Trashed {
     Without,
     /// They do, beside the others.
     With,
-    /// They alone do.
+    /// Only they count.
     Only,
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct Statements {
     size: String,
     /// Parameters: id, and those of the reach.
     pub(crate) get: One,
-    /// Like [`get`](Self::get), and holds the row for the transaction.
+    /// Like [`get`](Self::get), but locks the row for the transaction.
     pub(crate) lock: One,
     /// Parameters like [`get`](Self::get); returns the row as it last was.
     pub(crate) delete: One,
     /// Parameters: id, every field in its order, `created_at`, `updated_at`.
     pub(crate) insert: Sql,
-    /// The same and returns nothing, on an engine that keeps the values as they are given.
+    /// The same but returns nothing, for an engine that stores the values unchanged.
     pub(crate) insert_blindly: Option<Sql>,
     /// The same, which also appends the event to the log, where that is one statement.
     pub(crate) insert_logged: Option<Sql>,
@@ -190,7 +190,7 @@ impl Statements {
         .into()
     }
 
-    /// What the rows of `scope` are selected from, and the condition that is left.
+    /// The FROM clause of the rows of `scope`, and the remaining condition.
     fn rows<'a>(&'a self, scope: &'a Scope) -> (Cow<'a, str>, &'a str) {
         let (table, condition) = (&self.table, &scope.condition);
         match &scope.beside {
@@ -244,7 +244,7 @@ impl Statements {
         (!lock.is_empty()).then(|| sql.into())
     }
 
-    /// The ids and sizes of at most `most` rows whose `column` is one of `count` parameters, held as `lock` says.
+    /// The ids and sizes of at most `most` rows whose `column` is one of `count` parameters, locked as `lock` says.
     pub(crate) fn sizes(&self, column: &str, count: usize, most: usize, lock: &str) -> Sql {
         let (size, table, column, ids) = (&self.size, &self.table, quoted(column), list(1, count));
         format!("SELECT \"id\", {size} AS size FROM {table} WHERE {column} IN ({ids}) LIMIT {most}{lock}").into()
@@ -259,7 +259,7 @@ impl Statements {
         .into()
     }
 
-    /// The rows whose id is one of `count` parameters, held as `lock` says.
+    /// The rows whose id is one of `count` parameters, locked as `lock` says.
     pub(crate) fn with_ids(&self, count: usize, lock: &str) -> Sql {
         format!("SELECT {} FROM {} WHERE \"id\" IN ({}){lock}", self.columns, self.table, list(1, count)).into()
     }
@@ -269,7 +269,7 @@ impl Statements {
         format!("DELETE FROM {} WHERE \"id\" IN ({})", self.table, list(1, count)).into()
     }
 
-    /// Empties `column` of the rows whose id is one of `count` parameters, after `updated_at` as the first.
+    /// Sets `column` to null in the rows whose id is one of `count` parameters, after `updated_at` as the first.
     pub(crate) fn empty(&self, column: &str, count: usize) -> Sql {
         let (table, column, ids) = (&self.table, quoted(column), list(2, count));
         let returning = &self.columns;
@@ -305,7 +305,7 @@ impl Statements {
         scope
     }
 
-    /// The rows of the tenant and the owner of `reach`, whatever its rules say.
+    /// The rows of the tenant and the owner of `reach`, without its rules.
     pub(crate) fn bounded(&self, reach: &Reach, trashed: Trashed) -> Scope {
         let mut scope = Scope { condition: String::new(), params: reach.bounding(), beside: None };
         for (index, column) in self.bounds(reach).enumerate() {
@@ -327,7 +327,7 @@ impl Statements {
     }
 }
 
-/// What keeps a statement from records that were deleted and kept aside.
+/// The condition that excludes records in the trash.
 fn live(soft_delete: bool) -> &'static str {
     if soft_delete { " AND \"deleted_at\" IS NULL" } else { "" }
 }

@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::encode::Record;
 use crate::operations::{Batch, List, Viewed};
 
-/// What one caller may see is not for a cache between him and others, and may be another the next time.
+/// The answer for one caller must not be cached for others, and may be different the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// About as many headers as an answer has in the end.
+/// The approximate number of headers of an answer.
 const HEADERS: usize = 10;
 
-/// `{"data":{…}}` with the record's entity tag, unless it says more than is shown.
+/// `{"data":{…}}` with the record's entity tag, except if only a part of the record is shown.
 pub(super) fn record(status: StatusCode, record: &Record) -> Response {
     let mut response = data(status, record.json());
     if !record.is_part() {
@@ -26,7 +26,7 @@ pub(super) fn record(status: StatusCode, record: &Record) -> Response {
     response
 }
 
-/// `{"data":{…}}`, with the entity tag where there is one.
+/// `{"data":{…}}`, with the entity tag if there is one.
 pub(super) fn view(viewed: &Viewed) -> Response {
     let mut response = data(StatusCode::OK, &viewed.json);
     if let Some(etag) = &viewed.etag {
@@ -53,8 +53,8 @@ pub(super) fn list(list: &List, case: JsonCase) -> Response {
     answer(StatusCode::OK, list.to_json(case))
 }
 
-/// `{"committed":true,"results":[{"index","data"}]}`, or with the status of what failed `{"committed":false,"results":[…]}`:
-/// what was undone before it, the failure, and what was not tried after it.
+/// `{"committed":true,"results":[{"index","data"}]}`, or with the status of the failure `{"committed":false,"results":[…]}`:
+/// the items that were undone, the failure, and the items that were not tried.
 pub(super) fn batch(batch: Batch, case: JsonCase) -> Response {
     match batch {
         Batch::Committed(records) => {
@@ -85,7 +85,7 @@ pub(super) fn batch(batch: Batch, case: JsonCase) -> Response {
 fn answer(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    // Room for those of the layers outside as well, so that the map does not grow on its way.
+    // Also reserves room for headers of the outer layers, so that the map does not grow later.
     *response.headers_mut() = HeaderMap::with_capacity(HEADERS);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, PRIVATE);

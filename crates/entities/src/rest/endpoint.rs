@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::context::entities::Entities;
 use crate::context::table::Table;
 
-/// What a handler works with: one entity of all.
+/// The state of a handler: all entities, and the position of one.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) entities: Entities,
@@ -21,7 +21,7 @@ impl Endpoint {
         self.entities.table_at(self.index)
     }
 
-    /// Why the caller may not, if so: it goes before what is wrong with the body.
+    /// The refusal of the caller, if there is one: it takes precedence over errors in the body.
     pub(super) async fn refusal(&self, call: &Call, action: Action) -> Option<Problem> {
         self.table().reach(call, action).await.err().map(Problem::from)
     }

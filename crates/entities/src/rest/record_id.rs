@@ -4,8 +4,8 @@ use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 
-/// The id in the path, decoded. A segment that is not UTF-8 becomes the empty text, which is nobody's id: like any other
-/// id that is not there, it is a 404, after the caller's right was looked at.
+/// The id in the path, decoded. A segment that is not UTF-8 becomes the empty text, which is never an id. Like for any
+/// other unknown id, the answer is 404, after the access check.
 pub(super) struct RecordId(pub(super) String);
 
 impl<S: Sync> FromRequestParts<S> for RecordId {

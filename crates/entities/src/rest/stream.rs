@@ -58,7 +58,7 @@ pub(super) async fn events(
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
     let stream_caller = StreamCaller { source, call, related, presented };
     let request = match (&stream_caller.call.identity, &stream_caller.presented) {
-        // Nobody in particular: nothing can end that would refuse them.
+        // An anonymous caller: no credential can expire or be revoked.
         (Identity::Anonymous, None) => request,
         _ => {
             let stream_caller = stream_caller.clone();
@@ -74,11 +74,11 @@ pub(super) async fn events(
 struct Source {
     entities: Entities,
     index: usize,
-    /// By whose share its filters count.
+    /// The caller whose share its filters count against.
     caller: Arc<str>,
 }
 
-/// How far a stream's caller reaches, and their place among those who are asked about.
+/// How far a stream's caller reaches, and their place among the followers.
 struct Seat {
     followers: Followers,
     reach: Reach,
@@ -86,8 +86,8 @@ struct Seat {
 }
 
 impl Seat {
-    /// What of an event the caller may see and wants: of a record within reach, under an access rule or a filter over relations
-    /// as the event's audience says.
+    /// What the caller sees of an event: the record must be within reach, and the event's audience must include the caller if
+    /// an access rule or a filter over relations applies.
     fn sight(&self, event: &EntityEvent) -> Sight {
         if !self.reach.bounds(event.owner(), event.tenant_id()) {
             return Sight::Hidden;
@@ -96,7 +96,7 @@ impl Seat {
         self.audience(event).map_or(Sight::Unknown, |audience| place.sight(&audience))
     }
 
-    /// Whether the caller was found to may see an event, wanted or not.
+    /// Whether the caller may see an event, according to its audience. The filter does not matter.
     fn may_see(&self, event: &EntityEvent) -> bool {
         let Some(place) = &self.place else { return true };
         self.audience(event).is_some_and(|audience| place.may_see(&audience))
@@ -112,7 +112,7 @@ impl Source {
         self.entities.table_at(self.index)
     }
 
-    /// What a filter over relations wants, under the caller's own rights.
+    /// The filter over relations, under the caller's own rights.
     async fn wanted(&self, call: &Call, related: Option<&Expression>) -> Result<Option<Wanted>, Error> {
         let Some(expression) = related else { return Ok(None) };
         let bound = self.table().condition(call, expression).await?;
@@ -122,13 +122,13 @@ impl Source {
     fn seat(&self, reach: Reach, wanted: Option<Wanted>) -> Result<Seat, TooManyFilters> {
         let followers = self.entities.followers().clone();
         let viewers = reach.conditions().iter().chain(wanted.as_ref().map(Wanted::bound)).map(|bound| &bound.viewer);
-        // Who does not need the tenant has not looked it up.
+        // A viewer that does not need the tenant has not looked it up.
         let viewer = viewers.reduce(|one, other| if one.tenant.is_some() { one } else { other }).cloned();
         let place = viewer.map(|viewer| followers.join(self.index, &viewer, &self.caller, wanted)).transpose()?;
         Ok(Seat { followers, reach, place })
     }
 
-    /// The condition that a record passes the filter. Equal filters make equal conditions.
+    /// The condition that a record passes the filter. Equal filters produce equal conditions.
     fn condition(&self, filter: Predicate) -> Condition {
         let (entities, index) = (self.entities.clone(), self.index);
         Condition::new(format!("{filter:?}"), move |event: &EntityEvent| {
@@ -139,7 +139,7 @@ impl Source {
     }
 }
 
-/// A stream's caller, to be asked about again.
+/// A stream's caller, kept to check their access again.
 #[derive(Clone)]
 struct StreamCaller {
     source: Source,
@@ -150,14 +150,15 @@ struct StreamCaller {
 }
 
 impl StreamCaller {
-    /// How far the caller reaches now, and what they want; `None` where they would be refused.
+    /// How far the caller reaches now, and their filter; `None` if they would be refused.
     async fn again(&self) -> Result<Option<(Reach, Option<Wanted>)>, Unavailable> {
         let now = match &self.presented {
             Some(Presented(credentials)) => credentials.again().await?,
             None if has_expired(&self.call.identity, &self.source.entities) => Identity::Anonymous,
             None => self.call.identity.clone(),
         };
-        // Who came as somebody and is nobody now has lost what they came with, also where anybody may read.
+        // A caller who was signed in and is anonymous now has lost their credential. The stream ends, even if anonymous
+        // callers may read.
         if self.call.identity.principal().is_some() && now.principal().is_none() {
             return Ok(None);
         }
@@ -181,7 +182,8 @@ impl StreamCaller {
         })
     }
 
-    /// Which of some logged events the caller may see: as the record was, and as it is now if it is still there.
+    /// Which of some logged events the caller may see: by the record at that time and, if it still exists, by the
+    /// record now.
     async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Admitted>, Unavailable> {
         let Some((reach, wanted)) = self.again().await? else { return Ok(None) };
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
@@ -197,7 +199,7 @@ impl StreamCaller {
         }))
     }
 
-    /// The sights of what a filter over relations lets through: of each record as it was logged, with related ones as they are now.
+    /// Applies a filter over relations to each record as it was logged, with related records as they are now.
     async fn matching(
         self,
         wanted: Wanted,
@@ -236,8 +238,9 @@ impl StreamCaller {
         Ok(events.iter().zip(ids).map(may).collect())
     }
 
-    /// A record must be within reach now, and still be as it was logged. What left the reach or was deleted is told to those who
-    /// could read it before, as it was then and as related records are now, or as they were asked about at that time.
+    /// A record must be within reach now, and unchanged since it was logged. If it was deleted or left the reach, the event goes
+    /// to callers who could read it before: as the audience says or, without one, by the logged values with related records as
+    /// they are now.
     async fn admit_under_rules(
         &self,
         reach: Reach,
@@ -301,10 +304,10 @@ fn has_expired(identity: &Identity, entities: &Entities) -> bool {
     deadline.is_some_and(|deadline| deadline <= entities.ambient().now())
 }
 
-/// What a client asks of its stream's records.
+/// The parameters of a stream that select its records.
 struct Asked {
     filter: Option<Predicate>,
-    /// A filter that is asked of the database, since the record alone does not tell.
+    /// A filter that the database evaluates, because the record itself is not enough.
     related: Option<Arc<Expression>>,
     /// Whether records carry their entity tags.
     tags: bool,

@@ -5,9 +5,9 @@ use gatewright_db::Error;
 /// Where users are stored, for relations to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Users {
-    /// In this table of the same database, whose `id` is text: relations are foreign keys.
+    /// An existing table of the same database, whose `id` is text: relations are foreign keys.
     Table(String),
-    /// In this table, which does not exist yet and is created before the declared ones. For [`plan`](super::plan).
+    /// A table that does not exist yet and is created before the declared ones. For [`plan`](super::plan).
     TableToCome(String),
     /// In another store, so that the database cannot check relations.
     Elsewhere,
@@ -77,7 +77,7 @@ pub enum SchemaError {
     /// Changes are missing, and the tables were only checked.
     #[error("the tables of the entities are not up to date ({} pending); run `gatewright migrate`", changes(.0.statements.len()))]
     Missing(Changes),
-    /// A transaction of somebody else held a table all the time. Nothing was changed.
+    /// A transaction of another client locked a table all the time. Nothing was changed.
     #[error(
         "a table is in use by a long transaction, such as a dump, and was not changed; end that transaction (see \
          pg_stat_activity), then start again"

@@ -10,7 +10,7 @@ use super::{Changes, Refusal};
 use crate::declare::names::{DELETED_COLUMN, OWN_COLUMNS};
 use crate::fragment::quoted;
 
-/// A table that is there, and what was found out about it.
+/// An existing table, and what was found out about it.
 pub(super) struct Compare<'a> {
     pub(super) table: &'a Table,
     pub(super) shape: &'a TableShape,
@@ -19,7 +19,7 @@ pub(super) struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Notes what is missing, what is to be run after all tables are there, and what stands in the way.
+    /// Notes missing parts, statements to run after all tables exist, and refusals.
     pub(super) fn run(&self, changes: &mut Changes, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         for column in &self.table.columns {
             match self.shape.column(&column.name) {
@@ -42,7 +42,7 @@ impl Compare<'_> {
         self.left_over_unique(closing, refusals);
     }
 
-    /// Indexes whose place another one takes, which begins with the same column.
+    /// Indexes that another index replaces, because it begins with the same column.
     fn replaced(&self, closing: &mut Vec<String>) {
         for index in &self.table.indexes {
             let column = &index.columns[0];
@@ -55,15 +55,15 @@ impl Compare<'_> {
             } else {
                 continue;
             };
-            // An index by the other name may be in the place of one that is wanted.
+            // An index with the other name may be a wanted one.
             let wanted = |there: &IndexShape| self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
             let there = self.shape.indexes.iter().find(|there| there.name == other && !there.unique && !wanted(there));
             closing.extend(there.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
         }
     }
 
-    /// The owner's column of a table that was made when it had to be filled. Postgres changes that at once and loses nothing
-    /// by it. SQLite cannot: there a deleted account's id stays in the column.
+    /// The owner's column of a table that was created when the column was required. Postgres changes that at once and
+    /// without loss. SQLite cannot: there a deleted account's id stays in the column.
     fn relax(&self, column: &Column, there: &ColumnShape, closing: &mut Vec<String>) {
         if column.owner && !there.nullable && self.engine == Engine::Postgres {
             closing.push(script::drop_not_null(&self.table.name, &column.name));
@@ -74,8 +74,8 @@ impl Compare<'_> {
         Refusal { table: self.table.name.clone(), column: Some(column.to_owned()), reason: reason.into(), sql }
     }
 
-    /// A column that is not there. A required one stays nullable, where the table has no rows: SQLite adds none that is
-    /// not, and the service itself sees to it that it is given.
+    /// A missing column. In a table without rows, a required one stays nullable: SQLite cannot add a required column
+    /// without a default, and the service itself ensures that it has a value.
     fn add(&self, column: &Column, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         let table = &self.table.name;
         if OWN_COLUMNS.contains(&&*column.name) {
@@ -110,7 +110,7 @@ impl Compare<'_> {
         format!("ALTER TABLE {table} RENAME COLUMN {from} TO {}", quoted(to))
     }
 
-    /// What is different about a column that is there.
+    /// The differences of an existing column.
     fn differs(&self, column: &Column, there: &ColumnShape) -> Option<Refusal> {
         let name = &*column.name;
         if there.type_name != column.type_name() {
@@ -147,8 +147,8 @@ impl Compare<'_> {
         Some(self.change(column, there, reason, script::refer))
     }
 
-    /// A refusal with the SQL to make the change: `postgres` there, a new column in place of the old one on SQLite, which
-    /// alters no columns. Without it, where rows would break the declared relation.
+    /// A refusal with the SQL to make the change: `postgres` there; on SQLite, which alters no columns, a new column that
+    /// replaces the old one. Without the SQL if rows violate the declared relation.
     fn change(
         &self,
         column: &Column,
@@ -186,7 +186,7 @@ impl Compare<'_> {
     fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
         let (table, name) = (&self.table.name, &left.name);
         let mut sql = script::drop_indexes(self.shape, name);
-        // Where the field was renamed, dropping its column would lose what it holds.
+        // If the field was renamed, dropping its column would lose its data.
         let absent = |column: &&Column| self.shape.column(&column.name).is_none();
         let renamed = self
             .table
@@ -236,9 +236,9 @@ impl Compare<'_> {
         }
     }
 
-    /// A field that is unique no more, or in another way, whose index still refuses repeats. Where records are kept aside
-    /// from now on, the index that counts the others alone takes the old one's place: it holds for all that are there, and
-    /// nothing is lost by it.
+    /// A field that is no longer unique, or unique in another way, but has an index that still refuses duplicates. If
+    /// deleted records are kept in the trash from now on, the index over the other records replaces the old one: the
+    /// existing records satisfy it, and nothing is lost.
     fn left_over_unique(&self, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         for there in self.shape.indexes.iter().filter(|there| there.unique) {
             let Some(column) = there.columns.last() else { continue };

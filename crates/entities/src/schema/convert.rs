@@ -1,8 +1,8 @@
-//! How SQLite turns a column's values into another type. Pure.
+//! How SQLite converts a column's values to another type. Pure.
 //!
-//! SQLite stores in a column whatever it is given, so a value that does not convert must be found by a condition.
+//! SQLite stores any value in any column, so a value that does not convert must be found by a condition.
 
-/// The value as the new type, and which values have none.
+/// The converted value, and which values do not convert.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Conversion {
     /// An expression for the new value.

@@ -14,7 +14,7 @@ use super::{Changes, Refusal, SchemaError, Users};
 use crate::declare::{Model, Target};
 use crate::fragment::quoted;
 
-/// What is missing, or why it cannot be made.
+/// What is missing, or why it cannot be created.
 pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<Changes, SchemaError> {
     let mut changes = Changes::default();
     let mut refusals = Vec::new();
@@ -53,8 +53,8 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     Ok(changes)
 }
 
-/// A script uses the names that the database has, and a declaration those that it will have: while renames are pending,
-/// the renames alone are printed.
+/// A script uses the names that the database has, and a declaration those that it will have. So while renames are
+/// pending, only the renames are printed.
 fn renames_first(renames: Vec<String>, refusals: &mut Vec<Refusal>) {
     if renames.is_empty() {
         return;
@@ -70,7 +70,7 @@ fn renames_first(renames: Vec<String>, refusals: &mut Vec<Refusal>) {
     refusals.insert(0, Refusal { table: first, column: None, reason, sql: renames });
 }
 
-/// Columns whose old name is there beside the new one: an older configuration, or a copy by hand, made a second one.
+/// Columns whose old name exists beside the new one: an older configuration, or a manual copy, created a second one.
 fn both_names(model: &Model, present: &Present) -> Vec<String> {
     let there = |name: &str| present.shape.column(name).is_some();
     let renamed = model.fields.iter().filter_map(|field| Some((field.renamed_from.as_deref()?, &*field.name)));

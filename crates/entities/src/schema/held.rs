@@ -1,9 +1,9 @@
-//! Rows that break a rule which their field gained after they were written: `required`, `min`, `max`, `pattern`, or an
-//! enum without their word.
+//! Rows that violate a rule which their field got after they were written: `required`, `min`, `max`, `pattern`, or an
+//! enum without their value.
 //!
 //! Such rows can be read. A change of one must correct the field or leave it out. The database does not refuse such
-//! rows, so they are searched for: by `gatewright migrate` always, at a start only for rules that no earlier start or
-//! migration has found to be met.
+//! rows, so they are searched for: always by `gatewright migrate`, and at a start only for rules that no earlier start
+//! or migration has found to be satisfied.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ use crate::value::code;
 
 /// How many rows are read at once.
 const PAGE: i64 = 500;
-/// How many ids one remark names.
+/// How many ids one message names.
 pub(super) const MOST_IDS: usize = 20;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_kept_rules (
@@ -153,7 +153,7 @@ fn selected(field: &ModelField) -> String {
     }
 }
 
-/// The rule that a row's value breaks, and what would be right.
+/// The rule that a row's value violates, and the valid values.
 fn broken(row: &Row, field: &ModelField) -> Result<Option<(&'static str, String)>, Error> {
     let name = &*field.name;
     let value = match field.kind {
@@ -185,7 +185,7 @@ impl ModelField {
         self.required || self.has_bounds()
     }
 
-    /// Whether the type alone does not decide which values are right.
+    /// Whether the type is not enough to decide which values are valid.
     fn has_bounds(&self) -> bool {
         match self.kind {
             Kind::String

@@ -1,6 +1,6 @@
 //! Records renames, so that a configuration from before a rename is recognised.
 //!
-//! Such a configuration finds its table or column missing. Without the record it would create an empty one beside the
+//! Such a configuration does not find its table or column. Without the record it would create an empty one beside the
 //! renamed one and write to it.
 
 use gatewright_db::schema::{TableShape, describe_in};
@@ -102,7 +102,7 @@ impl History {
 
     /// The later names of a name.
     fn successors<'a>(&'a self, table: &'a str, name: &'a str) -> impl Iterator<Item = &'a String> {
-        // A circle of renames ends: each name has one successor, and there are only so many.
+        // A cycle of renames ends: each name has one successor, and their number is finite.
         std::iter::successors(self.step(table, name), move |name| self.step(table, name)).take(self.0.len())
     }
 

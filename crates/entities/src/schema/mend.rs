@@ -10,14 +10,14 @@ use crate::value::code;
 pub(super) struct Breach {
     /// One of [`code`].
     pub(super) rule: &'static str,
-    /// What would be right.
+    /// The valid values.
     pub(super) message: String,
     pub(super) rows: u64,
     /// The first ones.
     pub(super) ids: Vec<String>,
 }
 
-/// The remark: how many rows, which rule, and the SQL to find and to mend them.
+/// The message: how many rows, which rule, and the SQL to find and to correct them.
 pub(super) fn remark(model: &Model, field: &ModelField, breach: &Breach) -> String {
     let (table, column) = (&*model.table, &*field.name);
     let rows = if breach.rows == 1 { "1 row breaks".to_owned() } else { format!("{} rows break", breach.rows) };
@@ -40,7 +40,7 @@ pub(super) fn remark(model: &Model, field: &ModelField, breach: &Breach) -> Stri
     )
 }
 
-/// All rows where the rule is one that SQL knows, else the ones whose ids are known.
+/// All rows if SQL can express the rule, otherwise the rows whose ids are known.
 fn condition(table: &str, field: &ModelField, breach: &Breach) -> String {
     if breach.rule == code::REQUIRED {
         return format!("{} IS NULL", qualified(table, &field.name));
@@ -49,7 +49,7 @@ fn condition(table: &str, field: &ModelField, breach: &Breach) -> String {
     format!("{} IN ({})", qualified(table, "id"), ids.join(", "))
 }
 
-/// A place for the operator's value, which no database takes as it is.
+/// A placeholder for the operator's value, which is a syntax error in every database.
 fn example(field: &ModelField) -> &'static str {
     match field.kind {
         Kind::Int | Kind::Float | Kind::Decimal | Kind::Bool => "NUMBER",

@@ -1,4 +1,4 @@
-//! Rows that stand in the way of a change, counted.
+//! Counts rows that prevent a change.
 
 use gatewright_db::schema::describe_in;
 use gatewright_db::{Engine, Tx};
@@ -11,18 +11,18 @@ use super::table::Table;
 use crate::declare::names;
 use crate::fragment::quoted;
 
-/// What was counted in a table's rows.
+/// The counts of a table's rows.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles {
     /// Whether the table has rows.
     pub(super) rows: bool,
-    /// Columns that are to become unique: how many values several rows share.
+    /// Columns that will become unique: how many values occur in several rows.
     pub(super) repeats: Vec<(String, i64)>,
-    /// Columns that change their type: how many values do not convert, and the condition that they meet.
+    /// Columns that change their type: how many values do not convert, and the condition for these.
     pub(super) unconvertible: Vec<(String, i64, String)>,
-    /// Columns that become relations: how many values refer to no record, and the condition that they meet.
+    /// Columns that become relations: how many values refer to no record, and the condition for these.
     pub(super) dangling: Vec<(String, i64, String)>,
-    /// Tables that relations refer to and that are not there yet.
+    /// Tables that relations refer to and that do not exist yet.
     pub(super) unmade: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Obstacles {
     pub(super) async fn count(tx: &Tx, table: &Table, present: &Present) -> Result<Self, SchemaError> {
         let mut found = Self { rows: has_rows(tx, table, present).await?, ..Self::default() };
         found.repeats = repeats(tx, table, present).await?;
-        // The scripts for what follows are printed only while nothing is to be renamed.
+        // The scripts for the following are printed only if no rename is pending.
         if present.is_renamed() {
             return Ok(found);
         }
@@ -72,7 +72,7 @@ async fn count(tx: &Tx, table: &str, condition: &str) -> Result<i64, SchemaError
     Ok(tx.query_opt(sql, Vec::new()).await?.map(|row| row.get("found")).transpose()?.unwrap_or(0))
 }
 
-/// Whether the table has rows; asked only where a column would be added.
+/// Whether the table has rows; queried only if a column would be added.
 async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, SchemaError> {
     if table.columns.iter().all(|column| present.shape.column(&column.name).is_some()) {
         return Ok(true);
@@ -81,19 +81,19 @@ async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, Sch
     Ok(tx.query_opt(sql, Vec::new()).await?.is_some())
 }
 
-/// The columns that are to become unique and hold some value twice.
+/// The columns that will become unique and contain duplicate values.
 async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<(String, i64)>, SchemaError> {
     let shape = &present.shape;
     let mut repeated = Vec::new();
     for index in table.indexes.iter().filter(|index| index.unique) {
         let Some(column) = index.columns.last() else { continue };
         let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
-        // Rows that have no value in some column, as all have in one that is yet to come, repeat nothing.
+        // A row with a null in one of the columns, as in every column that will be added, is not a duplicate.
         if is_there || present.had(index) || index.columns.iter().any(|column| shape.column(column).is_none()) {
             continue;
         }
         let columns: Vec<String> = index.columns.iter().map(|column| present.column(column)).collect();
-        // Where the column is yet to be made, nothing is deleted.
+        // If the column will be added, nothing is deleted.
         let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
         let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
         let sql = format!(

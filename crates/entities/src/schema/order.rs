@@ -1,13 +1,13 @@
 use crate::declare::{Model, Target};
 
-/// The order in which tables are made, so that what a table refers to is there before it, with the columns that must
-/// wait: those of a circle that would refer to a table made later.
+/// The order in which tables are created, so that referenced tables exist first, with the columns that must wait: those
+/// of a cycle that would refer to a table that is created later.
 pub(super) fn creation_order(models: &[Model]) -> Vec<(usize, Vec<&str>)> {
     let mut order: Vec<(usize, Vec<&str>)> = Vec::with_capacity(models.len());
     let mut placed = vec![false; models.len()];
     while order.len() < models.len() {
         let ready = (0..models.len()).find(|&index| !placed[index] && waiting(models, index, &placed).is_empty());
-        // In a circle nobody is ready; one of it goes without the columns that point ahead.
+        // In a cycle, no table is ready; one is created without the columns that refer to later tables.
         let Some(next) = ready.or_else(|| in_circle(models, &placed)) else { break };
         let later = waiting(models, next, &placed);
         placed[next] = true;
@@ -16,7 +16,7 @@ pub(super) fn creation_order(models: &[Model]) -> Vec<(usize, Vec<&str>)> {
     order
 }
 
-/// A table of a circle: follows what is missing until it comes by a second time.
+/// A table of a cycle: follows missing tables until one repeats.
 fn in_circle(models: &[Model], placed: &[bool]) -> Option<usize> {
     let mut seen = vec![false; models.len()];
     let mut at = placed.iter().position(|placed| !placed)?;
@@ -26,7 +26,7 @@ fn in_circle(models: &[Model], placed: &[bool]) -> Option<usize> {
     Some(at)
 }
 
-/// The columns of a table that refer to tables which are not there yet. A table may refer to itself.
+/// The columns of a table that refer to tables which do not exist yet. A table may refer to itself.
 fn waiting<'a>(models: &'a [Model], index: usize, placed: &[bool]) -> Vec<&'a str> {
     ahead(models, index, placed).map(|(column, _)| column).collect()
 }

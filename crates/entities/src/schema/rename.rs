@@ -1,6 +1,6 @@
 //! Declared renames: shows the existing tables with their new names, and returns the statements that rename them.
 //!
-//! A rename is due if the new name is missing and the old one exists, so that a declaration may keep its
+//! A rename is pending if the new name is missing and the old one exists, so that a declaration may keep its
 //! `renamed_from`. The indexes of this service are named after table and column, so they are dropped and created again
 //! with their new names.
 
@@ -14,15 +14,15 @@ use crate::fragment::quoted;
 
 /// A table that is there.
 pub(super) struct Present {
-    /// What it will be.
+    /// The new name.
     pub(super) shape: TableShape,
-    /// What it is called now.
+    /// The current name.
     table: String,
-    /// Whether that differs from what it will be called.
+    /// Whether the two differ.
     renamed: bool,
     /// The columns that are called otherwise now: old and new names.
     columns: Vec<(String, String)>,
-    /// The unique indexes that are to be made anew: columns and kind.
+    /// The unique indexes that must be created again: columns and kind.
     again: Vec<(Vec<String>, String)>,
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn tables(tx: &Tx, models: &[Model]) -> Result<Vec<(String, Str
 }
 
 impl Present {
-    /// Looks for a model's table, and adds to `statements` what renames it and its columns.
+    /// Looks for a model's table, and adds the statements that rename it and its columns to `statements`.
     pub(super) async fn find(
         tx: &Tx,
         model: &Model,
@@ -105,17 +105,17 @@ impl Present {
         self.columns.iter().find(|(old, _)| old == column).map_or(column, |(_, new)| new)
     }
 
-    /// Whether the table or a column of it is yet to be renamed.
+    /// Whether the rename of the table or one of its columns is pending.
     pub(super) fn is_renamed(&self) -> bool {
         self.renamed || !self.columns.is_empty()
     }
 
-    /// The table's name as it is now, in quotes.
+    /// The table's current name, in quotes.
     pub(super) fn table(&self) -> String {
         quoted(&self.table)
     }
 
-    /// A column's name as it is now, in quotes.
+    /// A column's current name, in quotes.
     pub(super) fn column(&self, name: &str) -> String {
         quoted(self.columns.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old))
     }

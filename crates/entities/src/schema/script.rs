@@ -48,12 +48,12 @@ pub(super) fn refer(table: &Table, shape: &TableShape, column: &Column) -> Vec<S
     vec![format!("ALTER TABLE {} {}", quoted(&table.name), clauses.join(", "))]
 }
 
-/// Postgres: lets a column be empty.
+/// Postgres: makes a column nullable.
 pub(super) fn drop_not_null(table: &str, column: &str) -> String {
     format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(table), quoted(column))
 }
 
-/// Removes the indexes that contain a column. The next start makes those again that are declared.
+/// Removes the indexes that contain a column. The next start creates the declared ones again.
 pub(super) fn drop_indexes(shape: &TableShape, column: &str) -> Vec<String> {
     let with_it = shape.indexes.iter().filter(|index| index.columns.iter().any(|name| name == column));
     with_it.map(|index| format!("DROP INDEX {}", quoted(&index.name))).collect()

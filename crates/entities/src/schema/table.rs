@@ -26,7 +26,7 @@ pub(super) struct Column {
     /// The engine's type, with its collation.
     pub(super) sql_type: String,
     pub(super) not_null: bool,
-    /// Whether it holds the record's owner, which may be emptied even where the declaration was once stricter.
+    /// Whether it is the record's owner, which may be set to null even if the declaration was stricter before.
     pub(super) owner: bool,
     /// As SQL.
     pub(super) default: Option<String>,
@@ -74,7 +74,7 @@ impl Table {
         Self { name: model.table.to_string(), columns, indexes: indexes(model, engine) }
     }
 
-    /// The statement that makes the table, but for the columns at `later`.
+    /// The statement that creates the table, except the columns at `later`.
     pub(super) fn create(&self, later: &[&str]) -> String {
         self.create_as(&self.name, self.columns.iter().filter(|column| !later.contains(&&*column.name)))
     }
@@ -186,7 +186,8 @@ impl Index {
         Self { name, ..Self::of(&model.table, &[column, "id"], false) }
     }
 
-    /// Refuses repeats of a column: within each tenant, and among the records that are not deleted, where there are such.
+    /// Refuses duplicates of a column: within each tenant if the entity has tenants, and only among records that are not
+    /// deleted if it has a trash.
     fn unique(model: &Model, column: &str) -> Self {
         let tenant = model.tenant_column();
         let kind = match (tenant.is_some(), model.soft_delete) {
@@ -200,7 +201,7 @@ impl Index {
         Self { name, live: model.soft_delete, ..Self::of(&model.table, &columns, true) }
     }
 
-    /// Whether an index that is there does what this one would.
+    /// Whether an existing index does the same as this one.
     pub(super) fn is(&self, table: &str, there: &IndexShape) -> bool {
         let live = there.columns.last().is_some_and(|column| {
             ["unique_live", "tenant_unique_live"].iter().any(|kind| there.name == index_name(table, column, kind))
@@ -220,9 +221,9 @@ pub(super) fn index_name(table: &str, column: &str, kind: &str) -> String {
     short(&format!("{table}.{column}.{kind}"))
 }
 
-/// Unique fields, indexed fields, relations (their targets' deletion looks for them), and the tenant's and the owner's
+/// Unique fields, indexed fields, relations (the deletion of their targets looks for them), and the tenant's and the owner's
 /// column with the id, which is the order of a list; and the order that cursors page through. A column by which lists under an
-/// access rule find their records has the order of a list behind it.
+/// access rule find their records is followed by the order of a list.
 fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     let mut indexes = Vec::new();
     for (index, field) in model.fields.iter().enumerate() {
@@ -247,8 +248,8 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     indexes
 }
 
-/// An index for each reach that reads by cursor: the owner's records, and everybody's. The id alone has the primary key,
-/// and with an owner the index of the list.
+/// An index for each reach that reads by cursor: the owner's records, and all records. The order by id alone uses the
+/// primary key or, with an owner, the index of the list.
 fn cursor_indexes(model: &Model, engine: Engine) -> Vec<Index> {
     if model.cursor_fields.is_empty() {
         return Vec::new();

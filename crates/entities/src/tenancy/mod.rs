@@ -1,8 +1,8 @@
-//! Tenants: who belongs to which, and which one a request names.
+//! Tenants: their members, and the tenant that a request names.
 //!
-//! A request names its tenant in a header ([`Named::read`]). A [`Memberships`] knows whether the caller belongs to it:
-//! the table `tenant_members` ([`SqlMemberships`]) or a host's own. [`access`](crate::access) decides from both. A
-//! tenant is only a name: it exists if it has members or records.
+//! A request names its tenant in a header ([`Named::read`]). A [`Memberships`] decides whether the caller belongs to
+//! it: the table `tenant_members` ([`SqlMemberships`]) or the program's own. [`access`](crate::access) decides from
+//! both. A tenant is only a name: it exists if it has members or records.
 
 mod named;
 mod sql;
@@ -56,7 +56,7 @@ pub trait Memberships: Send + Sync + 'static {
 /// A request's tenant, and whether the caller belongs to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// The request named none.
+    /// The request named no tenant.
     #[default]
     Unnamed,
     /// It named an invalid identifier, or more than one.
@@ -94,8 +94,8 @@ pub enum MembershipError {
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// How an identity stands to the tenant that its request named, or else to the only one of its credential. A credential that
-/// is limited to one tenant is a stranger to every other, whatever memberships its owner has.
+/// The identity's standing in the tenant that the request named, or else in the only tenant of its credential. A credential
+/// that is limited to one tenant is a stranger to every other, independent of its owner's memberships.
 pub(crate) async fn standing(
     memberships: Option<&dyn Memberships>,
     identity: &Identity,

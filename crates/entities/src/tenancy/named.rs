@@ -7,7 +7,7 @@ pub const TENANT_HEADER: HeaderName = HeaderName::from_static("x-tenant-id");
 /// Which tenant a request names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Named {
-    /// None.
+    /// No tenant.
     #[default]
     Nothing,
     /// This one. The caller need not belong to it.
@@ -17,7 +17,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// What a text names.
+    /// The tenant that a text names.
     pub(crate) fn parse(text: &str) -> Self {
         TenantId::parse(text).map_or(Self::Unreadable, Self::Tenant)
     }

@@ -9,7 +9,7 @@ use super::error::{BodyError, Fault, FieldError, code};
 use super::json::Members;
 use crate::plan::{Field, Fields, Key};
 
-/// How many errors one answer lists. A body of a megabyte can hold a hundred thousand.
+/// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
 pub(crate) const MOST_ERRORS: usize = 100;
 
 /// The values that a body brings, by field position.
@@ -41,10 +41,10 @@ pub(crate) enum Mode {
 }
 
 impl Draft {
-    /// Reads a body. Every error that it has comes back, up to [`MOST_ERRORS`].
+    /// Reads a body. All of its errors are returned, up to [`MOST_ERRORS`].
     ///
-    /// After [`Mode::Create`] every field has a value, `Null` where there is none, but for the owner's, which the
-    /// operation stamps.
+    /// After [`Mode::Create`] every field has a value, `Null` if it is absent, except the owner's, which the operation
+    /// fills in.
     pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, InvalidBody> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
@@ -79,7 +79,7 @@ impl Draft {
         }
     }
 
-    /// Gives absent fields their defaults and says which required ones are missing.
+    /// Sets the defaults of absent fields and reports missing required fields.
     fn complete(&mut self, fields: &Fields, errors: &mut Vec<FieldError>) {
         for (index, field) in fields.iter().enumerate() {
             if self.named[index] || field.stamped {

@@ -6,9 +6,9 @@ pub(crate) const MAX_DIGITS: usize = 38;
 /// Exponents beyond this cannot end in [`MAX_DIGITS`] digits, zeros of any number aside.
 const MAX_EXPONENT: i32 = 10_000;
 
-/// An exact decimal number in its one spelling: no exponent, no sign on zero, no zeros that say nothing.
+/// An exact decimal number in its canonical form: no exponent, no sign on zero, no redundant zeros.
 ///
-/// Two decimals are equal exactly when their texts are, so that a unique index on the text is one on the number.
+/// Two decimals are equal exactly if their texts are, so a unique index on the text is one on the number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal(String);
 

@@ -40,7 +40,7 @@ pub mod code {
     pub const DUPLICATE: &str = "duplicate";
     /// A relation to a record that does not exist.
     pub const RELATION: &str = "relation";
-    /// A value that another record holds (409).
+    /// A value that another record already has (409).
     pub const UNIQUE: &str = "unique";
 }
 

@@ -69,16 +69,17 @@ pub(crate) enum Unstorable {
     Depth,
     /// A string with a NUL character, or with half of a surrogate pair.
     Characters,
-    /// A number that no double can hold.
+    /// A number that exceeds the range of a double.
     Number,
     /// An object with the same key twice.
     Repeated,
 }
 
-/// Spells valid JSON without the spaces between its tokens, or says why the engines would not both keep it.
+/// Writes valid JSON without the spaces between its tokens. Returns an error if the two engines would not both store
+/// it.
 ///
-/// Postgres refuses NUL characters, half surrogates and absurd exponents, and drops the first of two equal keys;
-/// SQLite keeps all of them. What is refused here never gets to show that difference.
+/// Postgres refuses NUL characters, unpaired surrogates and extreme exponents, and drops the first of two equal keys;
+/// SQLite stores all of them. These are refused here, so that the engines do not differ.
 pub(crate) fn compact(json: &str) -> Result<String, Unstorable> {
     let mut out = String::with_capacity(json.len());
     let mut open: Vec<Open<'_>> = Vec::new();
@@ -152,7 +153,7 @@ fn string_length(json: &str) -> usize {
     json.len()
 }
 
-/// Writes a string token with no more escapes than JSON needs, and returns what it says.
+/// Writes a string token with the fewest escapes that JSON needs, and returns its value.
 fn spell<'a>(token: &'a str, out: &mut String) -> Result<Cow<'a, str>, Unstorable> {
     if !token.contains('\\') {
         out.push_str(token);

@@ -1,4 +1,4 @@
-//! The types of fields with their bounds: what text a client may send, and the value that it becomes.
+//! The types of fields with their bounds: which text a client may send, and the value that it is converted to.
 
 use std::borrow::Cow;
 
@@ -14,9 +14,9 @@ use super::json::{self, Unstorable};
 
 /// The longest text, in bytes, that an indexed column takes. Postgres refuses index entries of a third of a page.
 pub(crate) const INDEXED_BYTES: usize = 2_000;
-/// The most characters of a `string` whose declaration does not say.
+/// The default maximum length of a `string`, in characters.
 pub(crate) const STRING_LENGTH: usize = 1_000;
-/// The most characters of a `text` whose declaration does not say.
+/// The default maximum length of a `text`, in characters.
 pub(crate) const TEXT_LENGTH: usize = 262_144;
 /// The beginning of the year 1, in UTC.
 const FIRST_YEAR: Timestamp = Timestamp::constant(-62_135_596_800, 0);
@@ -201,7 +201,7 @@ pub(crate) fn day(json: &str) -> Result<Date, Fault> {
 pub(crate) fn instant(json: &str) -> Result<Timestamp, Fault> {
     const EXPECTED: &str = "a timestamp with an offset (RFC 3339), such as 2026-01-31T12:00:00Z, from \
         0001-01-01T00:00:00Z to 9999-12-30T22:00:00Z";
-    // As for dates: there is no year 0.
+    // The same as for dates: there is no year 0.
     let time = time::parse(&string(json, EXPECTED)?).filter(|time| *time >= FIRST_YEAR);
     time.ok_or_else(|| wrong(EXPECTED))
 }

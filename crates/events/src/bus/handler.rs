@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use super::queue::{Queue, Tap};
 use crate::EntityEvent;
 
-/// How many events a handler's task takes from its queue at a time.
+/// How many events a handler's task takes from its queue at once.
 const BATCH: usize = 64;
 
 /// A handler on the bus. Dropping this does not end the handler, which runs until the bus ends.

@@ -12,7 +12,7 @@ use crate::envelope::{Envelope, Malformed};
 pub enum Ingested {
     /// Another replica's event: published here, flagged as remote.
     Published {
-        /// How many of that replica's events before it never came.
+        /// How many of that replica's earlier events were lost.
         missed: u64,
     },
     /// A duplicate of another replica's event, which was ignored. A sender that does not know whether a message arrived
@@ -34,8 +34,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// The next messages, at least one and at most `max`, in commit order; `None` once the bus is gone. Safe to cancel:
-    /// nothing is taken before it is returned.
+    /// The next messages, at least one and at most `max`, in commit order; `None` when the bus is dropped. Cancel safe:
+    /// no message is taken before it is returned.
     pub async fn next(&mut self, max: usize) -> Option<Vec<Bytes>> {
         if !self.tap.fill(&mut self.batch, max.max(1)).await {
             return None;
@@ -63,7 +63,7 @@ impl Egress {
         self.tap.queue().dropped()
     }
 
-    /// The same count, to be asked from elsewhere.
+    /// The same count, as a handle that can be read elsewhere.
     pub(crate) fn drops(&self) -> Drops {
         Drops(self.tap.queue().clone())
     }
@@ -99,8 +99,8 @@ impl Bus {
 
     /// The incoming messages of a fan-out backend: publishes a message of a replica's [`Egress`].
     ///
-    /// The transport is trusted: anybody who can write to it can publish any event. A malformed message is an error and
-    /// changes nothing.
+    /// The transport is trusted: any client that can write to it can publish any event. A malformed message is an error
+    /// and changes nothing.
     pub fn ingest(&self, message: &[u8]) -> Result<Ingested, Malformed> {
         let envelope = Envelope::decode(message)?;
         if envelope.origin == self.0.origin {

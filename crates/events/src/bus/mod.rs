@@ -42,7 +42,7 @@ struct Inner {
     origin: String,
     origins: Mutex<Origins>,
     queues: Mutex<Vec<Arc<Queue>>>,
-    /// Says in which order logged events go out.
+    /// The log that determines the order of logged events.
     log: OnceLock<EventLog>,
     blocking: Arc<Blocking>,
     published: AtomicU64,
@@ -135,7 +135,7 @@ impl Bus {
         }
     }
 
-    /// Hands out logged events whose turn it is. The caller holds the log's sequence, so that none overtakes another.
+    /// Publishes logged events in their turn. The caller holds the log's sequence, so that no event overtakes another.
     pub(crate) fn release(&self, released: Released) {
         self.0.release(released);
     }
@@ -162,7 +162,7 @@ impl Bus {
     }
 }
 
-/// A bus that may be gone.
+/// A bus that may have been dropped.
 pub(crate) struct WeakBus(Weak<Inner>);
 
 impl WeakBus {

@@ -1,16 +1,16 @@
 use std::collections::HashMap;
 
-/// How far back a number counts as heard before: more than a sender ever sends again after a failure.
+/// A number at most this far back is a duplicate: more than a sender ever sends again after a failure.
 const AGAIN: u64 = 4_096;
-/// A larger gap is no loss but nonsense.
+/// A larger gap is not a loss but an invalid number.
 const GAP: u64 = 1 << 20;
-/// Replicas remembered; who was not heard for longest makes room.
+/// How many replicas are remembered. When the limit is reached, the one that was silent for longest is removed.
 const REMEMBERED: usize = 1_024;
 
-/// What was heard from each replica, whose messages are numbered: it tells what came twice, and what never came.
+/// The last number of each replica, whose messages are numbered. It detects duplicates and losses.
 ///
-/// A sender that does not know whether its last batch arrived sends it again. The transport is trusted, but whoever writes
-/// nonsense to it must not silence a replica for good: a number far below the last one is taken as a new beginning.
+/// A sender that does not know whether its last batch arrived sends it again. The transport is trusted, but an invalid
+/// number must not silence a replica permanently: a number far below the last one counts as a new beginning.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     heard: HashMap<String, Heard>,
@@ -24,7 +24,7 @@ struct Heard {
     at: u64,
 }
 
-/// What a message's number says.
+/// What a message's number means.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// A new message. `missed` messages before it were lost.

@@ -23,19 +23,19 @@ impl Interest {
         Self::default()
     }
 
-    /// Only those of one table.
+    /// Only events of one table.
     pub fn table(mut self, table: impl Into<Arc<str>>) -> Self {
         self.table = Some(table.into());
         self
     }
 
-    /// Only those of one kind.
+    /// Only events of one kind.
     pub fn kind(mut self, kind: EventKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// Only the writes of this process, not those of other replicas.
+    /// Only writes of this process, not those of other replicas.
     pub fn local(mut self) -> Self {
         self.local = true;
         self
@@ -65,7 +65,7 @@ impl Default for Bound {
     }
 }
 
-/// An event on its way, with what keeps its writer waiting.
+/// A queued event, with the hold of its writer.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) event: Arc<EntityEvent>,
@@ -93,7 +93,7 @@ struct State {
 }
 
 impl Queue {
-    /// A queue, with the tap at its end. `name` is for the log. With `carries_holds`, whoever drains it decides how
+    /// A queue, with the tap at its end. `name` is for the log. With `carries_holds`, the reader of the tap decides how
     /// long writers wait.
     pub(crate) fn new(name: &'static str, interest: Interest, bound: Bound, carries_holds: bool) -> (Arc<Self>, Tap) {
         let queue = Arc::new(Self {
@@ -147,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// Ends the queue: what waits in it can still be taken.
+    /// Closes the queue: queued events can still be taken.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

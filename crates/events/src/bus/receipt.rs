@@ -33,7 +33,7 @@ impl Receipt {
     pub async fn wait(self) -> bool {
         match self.pending {
             None => true,
-            // The sender carries no value: that the last copy of it is gone is the message.
+            // No value is sent: the message is that the last copy of the sender was dropped.
             Some((released, limit)) => tokio::time::timeout(limit, released).await.is_ok(),
         }
     }
@@ -77,7 +77,7 @@ impl Hold {
     }
 }
 
-/// The tables that have a blocking stream: all that a publisher needs to know about them.
+/// The tables that have a blocking stream. A publisher needs to know nothing else about streams.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
     seats: AtomicUsize,
@@ -91,7 +91,7 @@ struct Waits {
 }
 
 impl Blocking {
-    /// How long a writer to any of `tables` waits at most; `None` when no blocking stream is on one of them.
+    /// How long a writer to any of `tables` waits at most; `None` if none of them has a blocking stream.
     pub(crate) fn limit<'a>(&self, tables: impl IntoIterator<Item = &'a str>) -> Option<Duration> {
         if self.seats.load(Ordering::Acquire) == 0 {
             return None;

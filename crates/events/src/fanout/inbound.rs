@@ -6,7 +6,7 @@ use super::shared::{Shared, count};
 use super::{Fanout, FanoutError, Received, Receiver};
 use crate::bus::{Bus, Ingested};
 
-/// What every probe begins with; the rest is its sender's name.
+/// The prefix of every probe; the rest is its sender's name.
 pub(super) const PROBE: &[u8] = b"probe ";
 
 /// Probes that may be missing before the channel counts as dead.
@@ -32,7 +32,7 @@ pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>)
     }
 }
 
-/// Publishes what comes until nothing does any more.
+/// Publishes received messages until the channel ends.
 async fn receive(receiver: &mut dyn Receiver, bus: &Bus, shared: &Shared) -> FanoutError {
     let silence = shared.options.probe * SILENT_FOR;
     let mut noisy = false;
@@ -51,7 +51,8 @@ async fn receive(receiver: &mut dyn Receiver, bus: &Bus, shared: &Shared) -> Fan
         };
         if let Some(reason) = reason {
             count(&shared.counters.malformed, 1);
-            // Told once for each connection: whoever can write nonsense to the channel must not fill the log.
+            // Logged once for each connection: a client that writes invalid messages to the channel must not fill the
+            // log.
             if !std::mem::replace(&mut noisy, true) {
                 tracing::warn!(backend = shared.name, reason, "a fan-out message is not an event and was dropped");
             }

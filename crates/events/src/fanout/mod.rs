@@ -22,10 +22,10 @@
 //!
 //! # What it promises
 //!
-//! Delivery stays fast and lossy. While the backend is unavailable, events wait in a limited queue, whose oldest are
-//! dropped and counted. Events that other replicas send meanwhile are missed, and counted if possible. A batch that may
-//! not have arrived is sent again, and receivers ignore duplicates. The backend is trusted: anybody who can write to it
-//! can publish any event. A malformed message is counted, logged and dropped.
+//! Delivery is fast and lossy. While the backend is unavailable, events wait in a limited queue; when it is full, the
+//! oldest are dropped and counted. Events that other replicas send in that time are missed, and counted if possible. A
+//! batch that may not have arrived is sent again, and receivers ignore duplicates. The backend is trusted: any client
+//! that can write to it can publish any event. A malformed message is counted, logged and dropped.
 //!
 //! # File by file
 //!
@@ -96,11 +96,11 @@ pub enum Received {
     Message(Bytes),
     /// Something that is not a message of this service.
     Noise,
-    /// A message of this process that the backend knows without reading it.
+    /// A message of this process that the backend recognises without parsing it.
     Own,
 }
 
-/// The channel that a URL's parameter `channel` names, taken out of the URL; or the one that all use.
+/// The channel that a URL's parameter `channel` names, removed from the URL; or the default channel.
 fn take_channel(url: &mut url::Url) -> Result<String, ChannelError> {
     let (named, rest): (Vec<_>, Vec<_>) =
         url.query_pairs().into_owned().partition(|(parameter, _)| parameter == "channel");

@@ -27,7 +27,7 @@ pub struct NatsFanout {
     credentials: Option<Credentials>,
     roots: Option<PathBuf>,
     subject: String,
-    /// What messages are sent over, once there is one.
+    /// The connection to send messages over, if there is one.
     connection: Mutex<Option<Client>>,
 }
 
@@ -67,7 +67,7 @@ impl NatsFanout {
         Ok(Self { address, credentials, roots, subject, connection: Mutex::default() })
     }
 
-    /// A connection that is given up when it is lost, and whose loss is told.
+    /// A connection that is closed when it is lost, and whose loss is reported.
     async fn connect(&self) -> Result<(Client, watch::Receiver<bool>), FanoutError> {
         let (lost, is_lost) = watch::channel(false);
         let events = move |event: Event| {
@@ -79,7 +79,7 @@ impl NatsFanout {
         let mut options = ConnectOptions::new()
             .name("gatewright")
             .connection_timeout(CONNECT_WITHIN)
-            // The one who asked knows when to try again.
+            // The caller decides when to try again.
             .max_reconnects(1)
             .event_callback(events);
         options = match &self.credentials {
@@ -134,7 +134,7 @@ impl Fanout for NatsFanout {
         let (client, lost) = self.connect().await?;
         let messages = client.subscribe(self.subject.clone()).await.map_err(FanoutError::new)?;
         let mut subscription = Subscription { messages, early: VecDeque::new(), lost, _client: client.clone() };
-        // A subscription is asked for and not answered. A probe that comes back over it says that the server has it.
+        // A subscription is sent without a reply. When a probe comes back over it, the server has it.
         let probe = Bytes::from([PROBE, client.new_inbox().as_bytes()].concat());
         client.publish(self.subject.clone(), probe.clone()).await.map_err(FanoutError::new)?;
         client.flush().await.map_err(FanoutError::new)?;
@@ -149,7 +149,7 @@ impl Fanout for NatsFanout {
     }
 }
 
-/// The driver does not read them out of an address.
+/// The driver does not read them from an address.
 fn take_credentials(url: &mut url::Url) -> Option<Credentials> {
     let secret = |text: &str| Secret::new(percent_decode_str(text).decode_utf8_lossy().into_owned());
     let credentials = match (url.username(), url.password()) {
@@ -157,14 +157,14 @@ fn take_credentials(url: &mut url::Url) -> Option<Credentials> {
         (token, None) => Some(Credentials::Token(secret(token))),
         (user, Some(password)) => Some(Credentials::Password(secret(user), secret(password))),
     };
-    // Neither fails where there is a host.
+    // Neither fails if there is a host.
     let _taken_out = (url.set_username(""), url.set_password(None));
     credentials
 }
 
 struct Subscription {
     messages: Subscriber,
-    /// What came before it was known that messages come.
+    /// Messages that arrived before the subscription was confirmed.
     early: VecDeque<Received>,
     lost: watch::Receiver<bool>,
     _client: Client,

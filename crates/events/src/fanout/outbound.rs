@@ -40,7 +40,7 @@ pub(super) async fn run(mut egress: Egress, backend: Arc<dyn Fanout>, shared: Ar
         };
         send_events(&messages, &*backend, &shared).await;
     }
-    // What was written before the end is sent once, without waiting for a backend that is away.
+    // The remaining events are sent once, without waiting for an unavailable backend.
     loop {
         let messages = egress.ready(EVENTS);
         if messages.is_empty() {
@@ -71,7 +71,7 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
     }
 }
 
-/// Sends until it has worked, or once where the end has come. `None` if it has not worked.
+/// Sends until it succeeds, or only once if the bus has ended. `None` if it failed.
 async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> Option<usize> {
     for failures in 1.. {
         match shared.patiently(backend.send(messages)).await {
@@ -87,7 +87,7 @@ async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> O
     None
 }
 
-/// Cuts a batch where it gets too large for one round trip. A message that is too large alone goes alone.
+/// Cuts a batch that is too large for one round trip. A message that is too large is sent separately.
 fn parts(mut messages: &[Bytes]) -> impl Iterator<Item = &[Bytes]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;

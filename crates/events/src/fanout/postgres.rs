@@ -15,7 +15,7 @@ use super::{ChannelError, Fanout, FanoutError, Received, Receiver, take_channel}
 
 /// The longest payload of a notification, in bytes.
 const LONGEST: usize = 7_999;
-/// What a notification begins with that says where a large message is.
+/// The prefix of a notification that contains the key of a large message.
 const LARGE: &str = "large ";
 /// The longest name of a large message that is looked for.
 const LONGEST_NAME: usize = 64;
@@ -82,7 +82,7 @@ impl PostgresFanout {
         Ok(())
     }
 
-    /// What to notify of for a message; one that is large is put aside.
+    /// The payload of the notification for a message. A large message is stored in a table.
     async fn payload(&self, text: &str) -> Result<String, FanoutError> {
         if text.len() <= LONGEST {
             return Ok(text.to_owned());
@@ -119,8 +119,8 @@ impl Fanout for PostgresFanout {
     }
 }
 
-/// A message as text that Postgres takes. A program can publish a record that is none; tried again and again, it would
-/// hold up everything behind it.
+/// A message as text that Postgres accepts. A program can publish a record that is not; retrying it forever would block
+/// all later messages.
 fn storable(message: &Bytes) -> Option<&str> {
     std::str::from_utf8(message).ok().filter(|text| !text.contains('\0'))
 }
@@ -128,7 +128,7 @@ fn storable(message: &Bytes) -> Option<&str> {
 struct Notifications {
     listener: Listener,
     db: Db,
-    /// What the names of this process's large messages begin with.
+    /// The prefix of the keys of this process's large messages.
     own: String,
     /// A large message that is being read.
     wanted: Option<String>,
@@ -154,7 +154,7 @@ impl Receiver for Notifications {
     }
 }
 
-/// It holds what may be lost, so that Postgres need not write it twice. On other engines nobody makes it.
+/// Its contents may be lost, so Postgres need not write them twice. On other engines it is not created.
 const STEPS: &[Step] = &[Step {
     version: 1,
     name: "large fan-out messages",

@@ -20,15 +20,14 @@ const WITHIN: Duration = Duration::from_secs(4);
 pub struct RedisFanout {
     client: Client,
     channel: String,
-    /// What messages are sent over, once there is one.
+    /// The connection to send messages over, if there is one.
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl RedisFanout {
     /// Over the server at `url`: `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, with the
     /// parameter `sslrootcert` for your own certificate authority. Nothing is sent yet.
-    ///
-    /// Redis keeps the channels of its databases together; here each database has its own, and the parameter `channel`
+    /// In Redis, channels are shared by all databases; here each database has its own, and the parameter `channel`
     /// names another.
     pub fn open(url: &Secret) -> Result<Self, ChannelError> {
         let refuse = |error: &dyn fmt::Display| ChannelError::Url(error.to_string());
@@ -65,7 +64,7 @@ impl Fanout for RedisFanout {
             pipeline.cmd("PUBLISH").arg(&self.channel).arg(&message[..]).ignore();
         }
         let mut connection = self.connection().await?;
-        // Taken away before it is used: where this future is dropped half-way, nobody knows what it still answers.
+        // Taken out before use: if this future is dropped halfway, the replies that are still to come would be misread.
         self.connection.lock().take();
         pipeline.query_async::<()>(&mut connection).await.map_err(FanoutError::new)?;
         *self.connection.lock() = Some(connection);

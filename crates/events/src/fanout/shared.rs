@@ -25,7 +25,7 @@ pub struct FanoutCounts {
     pub outages: u64,
 }
 
-/// What both directions share.
+/// State that both directions share.
 pub(super) struct Shared {
     pub(super) name: &'static str,
     pub(super) options: FanoutOptions,
@@ -49,7 +49,7 @@ pub(super) struct Counters {
     pub(super) outages: AtomicU64,
 }
 
-/// How one direction fares. What befalls it is logged once when it begins and once when it ends.
+/// The state of one direction. A failure is logged once when it begins and once when it ends.
 pub(super) struct Direction {
     what: &'static str,
     up: AtomicBool,
@@ -72,7 +72,7 @@ impl Shared {
             let (backend, direction) = (self.name, direction.what);
             tracing::info!(backend, direction, "fan-out works again; events of the interruption may be missing");
         }
-        // After it is told, so that whoever sees the one finds the other in the log.
+        // After logging, so that an observer of the state finds the log line.
         direction.up.store(true, Ordering::Relaxed);
     }
 
@@ -86,12 +86,12 @@ impl Shared {
         }
     }
 
-    /// The pause after so many failures in a row.
+    /// The pause after this many failures in a row.
     pub(super) fn pause(&self, failures: u32) -> Duration {
         self.options.backoff.wait(failures, u64::from_le_bytes(self.ambient.bytes()))
     }
 
-    /// Waits for what the backend does, and no longer than the timeout.
+    /// Waits for an operation of the backend, at most for the timeout.
     pub(super) async fn patiently<T>(
         &self,
         work: impl Future<Output = Result<T, FanoutError>>,

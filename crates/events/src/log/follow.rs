@@ -14,14 +14,14 @@ const GRACE: Duration = Duration::from_millis(5);
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A number that all transactions must pass which were under way when it was taken.
+/// A number that is larger than those of all transactions that were running when it was taken.
 struct Mark {
     number: i64,
     /// Positions below this one were given then.
     below: i64,
 }
 
-/// Reads the log whenever something may be in it that was not published here, until the bus is gone.
+/// Reads the log whenever it may have events that this process did not publish, until the bus is dropped.
 pub(super) async fn run(log: EventLog, bus: WeakBus) {
     let mut mark = None;
     let mut down = false;
@@ -73,7 +73,7 @@ async fn wait(log: &EventLog) {
 
 /// Reads once. Returns whether to read again at once.
 async fn read(log: &EventLog, bus: &Bus, mark: &mut Option<Mark>) -> Result<bool, Error> {
-    // Whatever was written before the mark and is not shown by a read after it has passed will never be.
+    // Rows from before the mark that a read does not return after the mark was passed will never appear.
     let passed = match mark {
         Some(taken) if dialect::transaction_horizon(log.db()).await? > taken.number => mark.take(),
         _ => None,

@@ -31,7 +31,8 @@ impl EventLog {
         tables.sort_unstable();
         tables.dedup();
         let tables = serde_json::json!(tables).to_string();
-        // In this order: a deletion, which tells what to forget, is the last event of its record.
+        // In this order, so that the delete event is changed last: it names the account, and is the last event of its
+        // record.
         for first in ranges() {
             let mut from = Some(first);
             while let Some(first_left) = from {
@@ -42,7 +43,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// The records whose deletion names the account.
+    /// The records whose delete event names the account.
     async fn find_deleted(&self, user: &UserId, first: i64, found: &mut HashSet<RecordKey>) -> Result<(), Error> {
         let sql = "SELECT table_name, COALESCE(record, '') AS record FROM event_log \
                    WHERE position >= ?1 AND position < ?2 AND owner_id = ?3 AND type = ?4";
@@ -53,7 +54,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Forgets it in some rows. The position from which there may be more.
+    /// Removes the account's data from some rows. Returns the position from which there may be more.
     async fn forget_range(
         &self,
         user: &UserId,
@@ -78,7 +79,7 @@ impl EventLog {
             let is_owned = row.get::<i64>("is_owned")? != 0;
             let is_emptied = is_gone || (is_owned && what == Forget::Contents);
             if is_emptied || is_owned {
-                // Without a record of its own, the row has that of the outbox.
+                // A row without its own record uses that of the outbox.
                 let record = logged.record.filter(|_| is_emptied).map(|record| emptied(&record).to_string());
                 changed.push((row.get::<i64>("position")?, record));
             }
@@ -99,7 +100,7 @@ impl EventLog {
     }
 }
 
-/// What a row tells of its record.
+/// The record that a row is about.
 struct Logged {
     table: String,
     record: Option<Value>,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-/// Holes that are looked up one by one. There are as many as transactions under way and, for a moment, failed ones.
+/// Holes that are looked up one by one. There are as many as running transactions and, for a moment, failed ones.
 const LOOKED_UP: usize = 500;
 
 /// The positions that were announced.

@@ -117,7 +117,7 @@ impl LoggedInsert {
     }
 }
 
-/// Positions that are looked through at the start for transactions that were under way then.
+/// Positions that are checked at the start for transactions that were still running.
 const LOOKED_BACK: i64 = 1_000;
 
 impl EventLog {
@@ -240,7 +240,7 @@ impl Drop for Following {
     }
 }
 
-/// What counts as announced at the start: what is there. Open positions below the last are still to come.
+/// The state at the start: existing positions count as announced. Open positions below the last may still be filled.
 async fn last_positions(db: &Db) -> Result<Ledger, Error> {
     let last = "SELECT COALESCE((SELECT MAX(position) FROM event_log),
                     (SELECT MAX(swept_to) FROM event_log_state), 0) AS last";

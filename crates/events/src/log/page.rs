@@ -27,7 +27,7 @@ pub(crate) struct Page {
 pub(super) const COLUMNS: &str = "l.position, l.id, l.type, l.entity, l.table_name, l.tenant_id, l.owner_id, l.origin,
     l.read_before, COALESCE(l.record, '') AS record";
 
-/// Whose reads these are among the lists: together they are one caller.
+/// The share of these reads in the lane of lists: together they count as one caller.
 const CATCHING_UP: Share = Share(u64::MAX);
 
 impl EventLog {
@@ -46,7 +46,7 @@ impl EventLog {
             .lists()
             .read(async move |tx: &Tx| -> Result<_, Error> {
                 let rows = tx.query(sql.clone(), params![&table, position]).await?;
-                // After the rows: what was removed before they were read is told.
+                // After the rows, so that `swept_to` includes rows that were removed before they were read.
                 let state = "SELECT swept_to, COALESCE((SELECT MAX(position) FROM event_log), swept_to) AS last
                              FROM event_log_state";
                 let state = tx.query_opt(state, vec![]).await?;
@@ -67,7 +67,7 @@ impl EventLog {
         let end = fits.map_or(rows.len(), |over| over.max(1));
         let more = full || end < rows.len();
         rows.truncate(end);
-        // A record that is gone is as good as an event that is.
+        // A missing record counts like a missing event.
         let gone = rows.iter().rev().find(|(_, record)| record.is_none());
         let swept_to = gone.map_or(Ok(swept_to), |(row, _)| row.get("position").map(|at: i64| at.max(swept_to)))?;
         let next = rows.last().map_or(Ok(position), |(row, _)| row.get("position"))?;
@@ -76,7 +76,8 @@ impl EventLog {
         Ok(Page { events, next, more, swept_to, last: last.max(swept_to) })
     }
 
-    /// The rows with their records, those that only the outbox has included. Absent where the record is gone.
+    /// The rows with their records. Records that are only in the outbox are read from there. Absent if the record was
+    /// removed.
     pub(super) async fn with_staged(&self, rows: Vec<Row>) -> Result<Vec<(Row, Option<String>)>, Error> {
         let mut staged = Vec::new();
         for row in &rows {

@@ -40,7 +40,7 @@ CREATE TABLE event_log_state (
     },
 ];
 
-/// Makes the tables, or only looks whether they are there, and returns the log's name, which is `fresh` for a new one.
+/// Creates the tables, or only checks that they exist, and returns the log's name, which is `fresh` for a new one.
 pub(super) async fn prepare(db: &Db, create: bool, fresh: String) -> Result<String, InitError> {
     if create {
         gatewright_db::migrate(db, COMPONENT, STEPS).await?;

@@ -11,7 +11,7 @@ use crate::bus::receipt::Hold;
 
 use super::ledger::Ledger;
 
-/// Events that may wait. Past that all go out as they are.
+/// Limit of waiting events. When it is reached, all are released.
 const MOST: usize = 65_536;
 /// Bytes of their records that may wait while the log cannot be read.
 const MOST_BYTES: usize = 64 << 20;
@@ -22,13 +22,13 @@ pub(crate) struct Pending {
     pub(crate) position: i64,
     pub(crate) event: EntityEvent,
     pub(crate) hold: Option<Hold>,
-    /// How many reads had begun when it came.
+    /// How many reads had begun when it arrived.
     reads: u64,
     /// A read has shown it.
     seen: bool,
 }
 
-/// What was asked of the log in a read.
+/// The positions that a read queries.
 #[derive(Debug)]
 pub(crate) struct Read {
     number: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Read {
     pub(crate) from: i64,
     /// And these.
     pub(crate) holes: Vec<i64>,
-    /// Positions from here on were not asked for.
+    /// Positions from here on are not queried.
     until: i64,
 }
 
@@ -56,7 +56,7 @@ impl Sequence {
         Self { ledger, waiting: Vec::new(), reads: 0 }
     }
 
-    /// Takes events that were committed, in their order. Returns those that have no hole below them.
+    /// Adds committed events, in their order. Returns those that have no hole below them.
     pub(crate) fn arrive(&mut self, events: impl IntoIterator<Item = (i64, EntityEvent, Option<Hold>)>) -> Released {
         for (position, event, hold) in events {
             if self.ledger.announce(position) {
@@ -83,7 +83,7 @@ impl Sequence {
         Read { number: self.reads, from: self.ledger.next(), holes, until: rest.unwrap_or(i64::MAX) }
     }
 
-    /// Takes what a read has shown. `last` is the greatest position that it looked at, if it stopped early.
+    /// Adds the result of a read. `last` is the greatest position that it examined, if it stopped early.
     pub(crate) fn end_read(
         &mut self,
         read: &Read,
@@ -103,8 +103,8 @@ impl Sequence {
         self.release(|pending| (pending.seen || pending.reads < read.number) && pending.position < until)
     }
 
-    /// The log cannot be read. Events go on waiting for the next read, or one could overtake an earlier one of its record. Past
-    /// [`MOST_BYTES`] all go out as they are.
+    /// Reading the log failed. Events continue to wait for the next read; otherwise one could overtake an earlier event of its
+    /// record. When [`MOST_BYTES`] are exceeded, all are released.
     pub(crate) fn fail_read(&mut self) -> Released {
         let bytes: usize = self.waiting.iter().map(|pending| pending.event.record().len()).sum();
         if bytes > MOST_BYTES { self.release(|_| true) } else { Released::new() }

@@ -11,7 +11,7 @@ use super::{DeliveryStatus, Outbox, RowStatus};
 /// The rows to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRows {
-    /// Those with this status; absent: all.
+    /// Rows with this status; absent: all.
     pub status: Option<RowStatus>,
     /// The most rows to return, 1 to 500.
     pub limit: u32,
@@ -203,7 +203,7 @@ impl Outbox {
                 let rows = "SELECT status, COUNT(*) AS rows FROM event_outbox GROUP BY status";
                 let deliveries = "SELECT consumer, status, COUNT(*) AS rows FROM event_outbox_delivery
                      GROUP BY consumer, status";
-                // Of a row that no relay has expanded yet, no consumer knows.
+                // If no relay has expanded a row yet, it has no deliveries.
                 let unseen = "SELECT MIN(r.created_at) AS oldest FROM event_outbox r WHERE r.status = 'pending'
                      AND NOT EXISTS (SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id)";
                 let unseen = tx.query_opt(unseen, vec![]).await?;

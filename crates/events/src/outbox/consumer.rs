@@ -14,7 +14,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Handling = BoxFuture<'static, Result<(), Failure>>;
 
-/// Handlers of one consumer at a time, unless said.
+/// Default number of concurrent handlers of one consumer.
 const CONCURRENCY: usize = 8;
 /// The longest name, in bytes.
 const LONGEST_NAME: usize = 100;
@@ -51,7 +51,7 @@ pub enum ConsumerError {
     },
 }
 
-/// A consumer's name and the event type that it takes: what deliveries are made by.
+/// A consumer's name and its event type: deliveries are created from these.
 pub(super) struct Declared {
     pub(super) name: Arc<str>,
     pub(super) event_type: Arc<str>,

@@ -5,7 +5,7 @@ use super::deliveries::Deliveries;
 use super::outage::Outage;
 use super::transition::Policy;
 
-/// What a relay's tasks share.
+/// State that a relay's tasks share.
 pub(super) struct Context {
     pub(super) outbox: Outbox,
     pub(super) deliveries: Deliveries,

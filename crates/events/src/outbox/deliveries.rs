@@ -11,19 +11,19 @@ use super::consumer::Declared;
 use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
 use super::{Consumer, Event};
 
-/// Pending, in words that no index knows: a delivery that is held is found by its key. A planner without statistics would
-/// rather go through all that a consumer has pending.
+/// Pending, written so that no index is used: a held delivery is found by its key. Without statistics, a planner would
+/// otherwise read all pending deliveries of a consumer.
 const PENDING: &str = "COALESCE(status, '') = 'pending'";
 
 const FAILED: &str = "UPDATE event_outbox_delivery SET status = ?1, attempts = ?2, last_error = ?3,
     next_attempt_at = COALESCE(?4, next_attempt_at), claimed_until = NULL, relay = NULL
     WHERE row_id = ?5 AND consumer = ?6 AND COALESCE(status, '') = 'pending' AND claimed_until = ?7 AND relay = ?8";
 
-/// The statements of a relay, whose consumers are known.
+/// The statements of a relay for its consumers.
 pub(super) struct Deliveries {
     pub(super) db: Db,
-    /// This relay's name on what it holds. A lease is good together with it alone: a lease of a relay that died may be
-    /// given out again before its end.
+    /// This relay's name in the deliveries that it holds. A lease is valid only together with it: a lease of a dead
+    /// relay may be assigned again before its end.
     relay: String,
     /// Name and type of each consumer.
     declared: Vec<Value>,
@@ -67,7 +67,7 @@ impl Deliveries {
              FROM event_outbox r WHERE r.status = 'pending' AND (r.created_at, r.id) > (?{p1}, ?{p2})
              ORDER BY r.created_at, r.id LIMIT ?{p3}"
         );
-        // Whoever marks the row as done with holds it, and has this wait and then pass it by.
+        // A relay that marks the row as dispatched has locked it. This statement waits for it, and then skips the row.
         let expand = format!(
             "WITH {mine}
              INSERT INTO event_outbox_delivery (row_id, consumer, status, attempts, created_at, next_attempt_at)
@@ -131,7 +131,7 @@ impl Deliveries {
         rows.iter().map(read).collect()
     }
 
-    /// Makes the deliveries that the rows with these ids lack. Returns how many there were.
+    /// Creates the missing deliveries of the rows with these ids. Returns how many were created.
     pub(super) async fn expand(&self, ids: &[String], now: Timestamp) -> Result<u64, Error> {
         if self.declared.is_empty() || ids.is_empty() {
             return Ok(0);
@@ -204,7 +204,7 @@ impl Deliveries {
         Ok(changed > 0)
     }
 
-    /// Keeps deliveries for longer. Returns the new lease and those that still belonged to the old one.
+    /// Renews leases. Returns the new lease and the deliveries that still belonged to the old one.
     pub(super) async fn renew(
         &self,
         consumer: &str,
@@ -222,14 +222,14 @@ impl Deliveries {
         self.owned(&self.release, params![consumer, lease, json(ids), &self.relay]).await
     }
 
-    /// Says that this relay lives, by a number that it has not written before.
+    /// Writes a sign of life: a number that this relay has not written before.
     pub(super) async fn beat(&self, beats: i64) -> Result<(), Error> {
         const BEAT: &str = "INSERT INTO event_outbox_relay (id, beats) VALUES (?1, ?2)
             ON CONFLICT (id) DO UPDATE SET beats = excluded.beats";
         self.db.execute(BEAT, params![&self.relay, beats]).await.map(|_| ())
     }
 
-    /// The other relays that hold deliveries, each with the number that it wrote last.
+    /// The other relays that hold deliveries, each with its last number.
     pub(super) async fn holders(&self) -> Result<Vec<(String, i64)>, Error> {
         const HOLDERS: &str = "SELECT h.relay, COALESCE(r.beats, 0) AS beats FROM (
                 SELECT DISTINCT relay FROM event_outbox_delivery WHERE relay IS NOT NULL AND relay <> ?1) h
@@ -238,7 +238,7 @@ impl Deliveries {
         rows.iter().map(|row| Ok((row.get("relay")?, row.get("beats")?))).collect()
     }
 
-    /// Gives back what a relay holds that has written nothing since `beats`. Returns how many deliveries.
+    /// Releases the deliveries of a relay that has written no other number than `beats`. Returns how many.
     pub(super) async fn take_over(&self, relay: &str, beats: i64) -> Result<u64, Error> {
         const GIVE_BACK: &str = "UPDATE event_outbox_delivery SET claimed_until = NULL, relay = NULL WHERE relay = ?1
             AND NOT EXISTS (SELECT 1 FROM event_outbox_relay r WHERE r.id = ?1 AND r.beats <> ?2)";
@@ -253,8 +253,8 @@ impl Deliveries {
         self.db.execute("DELETE FROM event_outbox_relay WHERE id = ?1", params![&self.relay]).await.map(|_| ())
     }
 
-    /// Removes the rows of relays that hold nothing: those that died like that, and those that write a new one as soon as
-    /// they hold something again.
+    /// Removes the rows of relays that hold nothing: dead ones, and idle ones that write a new row as soon as they hold a
+    /// delivery again.
     pub(super) async fn forget_idle_relays(&self) -> Result<u64, Error> {
         const IDLE: &str = "DELETE FROM event_outbox_relay WHERE id NOT IN (
             SELECT relay FROM event_outbox_delivery WHERE relay IS NOT NULL)";
@@ -290,7 +290,7 @@ pub(super) fn json<T: AsRef<str>>(texts: &[T]) -> String {
     serde_json::to_string(&texts).expect("texts can be written as JSON")
 }
 
-/// A placeholder that is a time even where nothing else says so.
+/// A placeholder with the type of a time, even if the context does not determine the type.
 pub(super) fn typed_time(engine: Engine, placeholder: usize) -> String {
     gatewright_db::column_types(&format!("CAST(?{placeholder} AS {{time}})"), engine)
 }

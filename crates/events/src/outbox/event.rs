@@ -62,7 +62,7 @@ pub(super) fn entity_of(payload: &str) -> Result<Option<Cow<'_, str>>, Malformed
         #[serde(borrow, default)]
         entity: Option<Cow<'a, str>>,
     }
-    // A sequence could be read as this structure.
+    // A JSON array could be parsed as this structure.
     if !payload.trim_start().starts_with('{') {
         return Err(MalformedPayload);
     }

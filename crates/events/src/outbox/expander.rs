@@ -12,14 +12,14 @@ use super::transition::earlier;
 
 /// Rows looked at in one statement.
 const PAGE: usize = 1_000;
-/// How far back a look for new rows goes: a transaction that began earlier than others may commit later.
+/// How far back a search for new rows goes: a transaction that began earlier than others may commit later.
 const OVERLAP: Duration = Duration::from_secs(5);
 
-/// Makes deliveries of rows.
+/// Creates the deliveries of rows.
 ///
-/// Rows that this process staged are known by their ids. For all others it looks through the pending rows: at the newest
-/// ones when another replica tells of some, and at all of them, page by page, one page in every poll interval (and the
-/// next one at once, while there is something to do).
+/// Rows that this process staged are known by their ids. All others are found by reading the pending rows: the newest
+/// ones when another replica sends a notice, and all of them, page by page, one page in every poll interval (and the
+/// next one at once while rows need deliveries).
 pub(super) struct Expander {
     context: Arc<Context>,
     wakers: Vec<Arc<Notify>>,
@@ -66,7 +66,7 @@ impl Expander {
                 && let Some(News { ids, .. }) = news
                 && !ids.is_empty()
             {
-                // They are found by the next sweep that reaches them; begin one with the newest.
+                // The next sweep finds them; it begins with the newest.
                 self.cursor = Cursor::at(earlier(context.outbox.now(), OVERLAP));
             }
         }
@@ -89,7 +89,7 @@ impl Expander {
         Ok(())
     }
 
-    /// Looks at the next page of all pending rows, and at more while there is something to do.
+    /// Reads the next page of all pending rows, and more pages while rows need deliveries.
     async fn sweep(&mut self) -> Result<(), Error> {
         loop {
             let mut cursor = self.cursor.clone();

@@ -27,7 +27,7 @@ impl Outbox {
     /// It runs short transactions and can be repeated.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
         let gone = gone_of(&self.0.db, self.deleted(user).await?).await?;
-        // A deletion tells what is to be forgotten, and stays as long as anything is.
+        // A delete event contains what to remove, so it stays until everything else is removed.
         let mut is_awaited = !gone.is_empty() && self.forget_rows("owner_id IS NULL", user, what, &gone).await?;
         is_awaited |= self.forget_rows("owner_id = ?2 AND type <> 'entity.deleted'", user, what, &gone).await?;
         if !is_awaited {
@@ -36,7 +36,7 @@ impl Outbox {
         Ok(!is_awaited)
     }
 
-    /// The records whose deletion names the account.
+    /// The records whose delete event names the account.
     async fn deleted(&self, user: &UserId) -> Result<HashSet<RecordKey>, Error> {
         let (mut deleted, mut after) = (HashSet::new(), String::new());
         loop {

@@ -13,10 +13,10 @@ use super::transition::{earlier, later};
 /// The longest time between two rounds.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Does what has time: rows that are done with, deliveries that nobody handles, and what may be forgotten.
+/// Does work that is not urgent: dispatched rows, deliveries without a handler, and data to purge.
 pub(super) struct Janitor {
     context: Arc<Context>,
-    /// Consumers that this relay does not know, as they were first seen like that.
+    /// Consumers that this relay does not know, as they were when first seen.
     silent: HashMap<(String, String), (Unknown, Timestamp)>,
 }
 
@@ -38,7 +38,7 @@ impl Janitor {
             }
             let done = self.round().await;
             if context.outage.note("tidy up", done).is_none() {
-                // What failed is tried again as soon as anything else is.
+                // After a failure, the next round comes after one poll interval.
                 round.reset_after(often);
             }
         }

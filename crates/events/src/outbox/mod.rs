@@ -31,7 +31,7 @@
 //! # relay.stop(std::time::Duration::from_secs(10)).await; Ok(()) }
 //! ```
 //!
-//! # The way of a row, file by file
+//! # The path of a row, file by file
 //!
 //! `stage` writes it and passes its id on after the commit. `expander` creates a delivery for each consumer: at once
 //! for rows of this process, and by polling the pending rows for those of other processes or from before a crash. A
@@ -109,7 +109,7 @@ pub enum InitError {
     /// The tables could not be made.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// The database could not be asked.
+    /// The database query failed.
     #[error(transparent)]
     Database(#[from] gatewright_db::Error),
     /// Making tables is switched off, and this is not there.
@@ -131,7 +131,7 @@ impl Outbox {
         RelayBuilder::new(self.clone())
     }
 
-    /// What this process has done since it began.
+    /// Counters of this process since its start.
     pub fn counts(&self) -> Counts {
         self.0.counters.read()
     }

@@ -42,7 +42,7 @@ impl Default for OutboxOptions {
 }
 
 impl OutboxOptions {
-    /// The same without values that could not work: no wait is shorter than a millisecond, and there is one attempt.
+    /// The same with values that work: no wait is shorter than a millisecond, and there is at least one attempt.
     pub(super) fn sane(self) -> Self {
         let least = Duration::from_millis(1);
         Self {

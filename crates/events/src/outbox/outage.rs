@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use gatewright_db::Error;
 use parking_lot::Mutex;
 
-/// Says once that a relay cannot work, and once that it can again, however many of its tasks fail how often.
+/// Logs once that a relay cannot work, and once that it works again, independent of how many of its tasks fail.
 #[derive(Default)]
 pub(super) struct Outage(Mutex<BTreeSet<String>>);
 
 impl Outage {
-    /// Notes how `task` fared. Returns what it made.
+    /// Notes the result of `task`, and returns its value.
     pub(super) fn note<T>(&self, task: &str, result: Result<T, Error>) -> Option<T> {
         let mut failing = self.0.lock();
         match result {

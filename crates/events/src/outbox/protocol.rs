@@ -1,8 +1,8 @@
-//! Every order in which two relays, crashes, slow and failing handlers, an operator and a clock can meet over one
+//! Every order in which two relays, crashes, slow and failing handlers, an operator and a clock can interleave for one
 //! delivery, tried one by one on the transitions alone.
 //!
-//! The database makes each transition atomic; what is left to get wrong is their order. The state is small, so that all
-//! reachable ones are visited and a promise that is broken anywhere is found.
+//! The database makes each transition atomic, so only their order can be wrong. The state is small: all reachable
+//! states are visited, and every violation of an invariant is found.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -17,11 +17,11 @@ const POLICY: Policy = Policy {
     grace: Duration::from_secs(100),
     backoff: Backoff { first: Duration::from_secs(1), cap: Duration::from_secs(1) },
 };
-/// Seconds until the clock stands still.
+/// Seconds until the model's clock stops.
 const END: i64 = 7;
 const CRASHES: u8 = 2;
 
-/// What a relay knows of the delivery. It may be wrong.
+/// What a relay believes about the delivery. It may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Relay {
     Idle,
@@ -50,7 +50,7 @@ impl World {
         Self { now: 0, delivery, relays: [Relay::Idle; 2], crashes: 0, handled: false, replayed: false }
     }
 
-    /// All that can happen next. Checks on the way that nobody settles what another owns.
+    /// All possible next steps. Checks on the way that no relay settles a delivery that another owns.
     fn next(self) -> Vec<Self> {
         let now = time(self.now);
         let mut next = Vec::new();
@@ -81,8 +81,8 @@ impl World {
                         let handled = self.handled || outcome == Outcome::Succeeded;
                         next.push(with(Relay::Ended(lease, outcome), Self { handled, ..self }));
                     }
-                    // A renewal that is refused is a handler that runs on for nothing.
-                    // Twice at the same time would go on for ever.
+                    // If a renewal is refused, the handler continues but cannot settle.
+                    // A second renewal at the same time would make the model infinite.
                     if lease < later(now, POLICY.lease)
                         && let Some(delivery) = self.delivery.renew(lease, now, &POLICY)
                     {
@@ -109,7 +109,7 @@ impl World {
         next
     }
 
-    /// Who changes the delivery by a lease holds the newest one that was given out.
+    /// A relay that changes the delivery by a lease has the newest lease.
     fn assert_owner(&self, index: usize, lease: Lease) {
         let other = match self.relays[1 - index] {
             Relay::Idle => return,
@@ -153,13 +153,14 @@ fn no_order_of_events_loses_a_delivery_or_lets_a_stale_owner_settle() {
             }
         }
     }
-    // Time goes on for ever; the model's ends. Whatever is still pending then can be claimed a little later.
+    // Time is unlimited, the model's time is not. A delivery that is still pending at the end can be claimed a little
+    // later.
     let over = |world: &World| {
         let end = time(END + 60);
         world.delivery.status != DeliveryStatus::Pending || world.delivery.claim(end, &POLICY).is_some()
     };
     assert!(seen.iter().filter(|world| world.now == END).all(over));
-    // From everywhere there is a way to an end: nothing hangs.
+    // Every state has a path to an end: no deadlock.
     let mut reaching: HashSet<World> =
         seen.iter().filter(|world| world.delivery.status != DeliveryStatus::Pending).copied().collect();
     let mut queue: VecDeque<World> = reaching.iter().copied().collect();

@@ -140,8 +140,8 @@ impl Drop for Relay {
     }
 }
 
-/// Has one caller of a consumer that pulls look from time to time: for what a lease or a delay held back, and for what
-/// nobody told of.
+/// Wakes one caller of a pull consumer from time to time: a lease or a delay may have ended, or a notice may be
+/// missing.
 async fn remind(context: Arc<Context>, wake: Arc<Notify>) {
     let mut poll = tokio::time::interval(context.outbox.0.options.poll_interval);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);

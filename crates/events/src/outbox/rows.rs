@@ -13,7 +13,7 @@ pub(super) const BATCH: usize = 500;
 pub(super) struct Unknown {
     pub(super) consumer: String,
     pub(super) event_type: String,
-    /// Changes with everything that a replica which does know them does with one of them.
+    /// Changes with everything that a replica with a handler does with one of them.
     pub(super) trace: (i64, Option<Timestamp>, String, String),
 }
 
@@ -39,8 +39,8 @@ impl Deliveries {
         if ids.is_empty() {
             return Ok(0);
         }
-        // Held rows first, then a statement that sees what was committed until they were: an expansion or a replay that
-        // came before is seen, and one that comes after waits.
+        // Locks the rows first; the next statement sees everything that was committed before: an earlier expansion or
+        // replay is seen, and a later one waits.
         let hold = format!(
             "SELECT id FROM event_outbox WHERE COALESCE(status, '') = 'pending' AND {}{}",
             dialect::is_among(engine, "id", "?1"),

@@ -10,13 +10,13 @@ use tokio::sync::{Notify, watch};
 use super::Outbox;
 use crate::EntityEvent;
 
-/// The Postgres channel on which replicas tell each other that something was staged.
+/// The Postgres channel on which replicas notify each other of staged rows.
 pub(super) const CHANNEL: &str = "gatewright_outbox";
-/// The shortest time between two such notices: under load one stands for many.
+/// The shortest time between two such notices: under load, one notice covers many rows.
 const QUIET: Duration = Duration::from_millis(20);
 /// How long to wait before listening again.
 const RECONNECT: Duration = Duration::from_secs(1);
-/// Ids that wait for the relay. What is beyond is found by looking through the table.
+/// Limit of ids that wait for the relay. Further rows are found by reading the table.
 const REMEMBERED: usize = 10_000;
 /// The longest event type, in bytes.
 const LONGEST_TYPE: usize = 200;
@@ -57,7 +57,7 @@ impl Outbox {
         self.0.staged.shared.wake(None);
     }
 
-    /// Tells the other replicas' relays at once, for a process that may end before [`Outbox::wake`] has done so.
+    /// Notifies the other replicas' relays at once, for a process that may end before [`Outbox::wake`] has done so.
     pub(super) async fn tell(&self) -> Result<(), gatewright_db::Error> {
         self.wake();
         dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
@@ -86,15 +86,15 @@ pub(super) fn is_event_type(name: &str) -> bool {
     (1..=LONGEST_TYPE).contains(&name.len()) && name.chars().all(visible)
 }
 
-/// What was committed here and not yet expanded, and who is to know.
+/// Rows that were committed here and not yet expanded, and the tasks to notify.
 pub(super) struct Staged {
     shared: Arc<Shared>,
-    /// Ends the task that tells the other replicas.
+    /// Ends the task that notifies the other replicas.
     _ended: watch::Sender<()>,
 }
 
 pub(super) struct Shared {
-    /// Tells this process's notices from those of others.
+    /// Distinguishes this process's notices from those of others.
     process: String,
     ids: Mutex<Ids>,
     relay: Notify,
@@ -106,11 +106,11 @@ struct Ids {
     waiting: Vec<String>,
     /// A relay runs here and will take them.
     wanted: bool,
-    /// Some were not kept, or somebody asks for a look at the table.
+    /// Some ids were not kept, or a read of the table was requested.
     look: bool,
 }
 
-/// What the relay is woken with.
+/// The reason why the relay wakes.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Rows that were committed here.
@@ -136,7 +136,7 @@ impl Staged {
         ids.waiting = Vec::new();
     }
 
-    /// Waits until there is something for the relay. Safe to cancel.
+    /// Waits until there is work for the relay. Cancel safe.
     pub(super) async fn news(&self) -> News {
         loop {
             let news = self.shared.take();
@@ -147,8 +147,8 @@ impl Staged {
         }
     }
 
-    /// Listens to the other replicas for as long as it is polled. Without them, or without a connection, the relay
-    /// looks by itself, once in every poll interval.
+    /// Listens to the other replicas as long as it is polled. Without replicas or without a connection, the relay reads
+    /// the table once in every poll interval.
     pub(super) async fn hear_replicas(&self, db: &Db) {
         let mut deaf = false;
         loop {
@@ -156,7 +156,7 @@ impl Staged {
                 Ok(None) => return std::future::pending().await,
                 Ok(Some(mut listener)) => {
                     deaf = false;
-                    // What was told before is not told again.
+                    // Notices from before the connection are lost, so the table is read.
                     self.shared.look();
                     while let Ok(process) = listener.next().await {
                         if process != self.shared.process {
@@ -199,8 +199,8 @@ impl Shared {
     }
 }
 
-/// Tells the other replicas, after the commit and once for many: a notice inside of each transaction would have all
-/// commits of the server wait for each other.
+/// Notifies the other replicas after the commit, once for many rows: a notice inside each transaction would serialise
+/// all commits of the server.
 async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
     loop {
         tokio::select! {

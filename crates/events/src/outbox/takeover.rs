@@ -9,22 +9,22 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::context::Context;
 
-/// How often a relay that holds deliveries says that it lives, and looks for others that do not.
+/// How often a relay that holds deliveries writes its sign of life, and checks those of others.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looks in a row, after the first one, that find no sign of life of a relay that holds deliveries.
+/// Number of checks in a row, after the first one, without a new sign of life, until a relay counts as dead.
 const SILENT_LOOKS: u32 = 3;
 
-/// Deliveries that a worker holds, for the task that beats.
+/// The number of deliveries that a worker holds, for the task that writes the sign of life.
 pub(super) type Holding = Arc<AtomicUsize>;
 
-/// Takes over what relays hold that have died, long before their leases end.
+/// Takes over the deliveries of dead relays, long before their leases end.
 ///
-/// A relay that holds deliveries writes a new number into its row of `event_outbox_relay` every second. One that has
-/// not done so over several looks in a row is dead, and its deliveries are given back. No clocks are compared: who
-/// looks counts its own looks, and a look that failed or came late begins anew. So a database that was away, or a
-/// process that stood still, makes nobody else look dead.
+/// A relay that holds deliveries writes a new number into its row of `event_outbox_relay` every second. If it has not
+/// done so over several checks in a row, it is dead, and its deliveries are released. No clocks are compared: each
+/// relay counts its own checks, and a check that failed or was late resets the count. So a database outage, or a
+/// suspended process, makes no other relay look dead.
 ///
-/// A relay that was only very slow finds its leases gone: it can no longer settle what is another's now.
+/// A relay that was only very slow loses its leases: it can no longer settle deliveries that another relay took.
 pub(super) struct Takeover {
     context: Arc<Context>,
     holding: Vec<Holding>,

@@ -61,12 +61,12 @@ impl Backoff {
     }
 }
 
-/// What the transitions depend on.
+/// The inputs of the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Failures after which a delivery is dead.
     pub max_attempts: u32,
-    /// How long a claim holds without being renewed.
+    /// How long a claim is valid without renewal.
     pub lease: Duration,
     /// How long a delivery waits for a handler.
     pub grace: Duration,
@@ -151,7 +151,7 @@ impl Delivery {
     /// Abandons it after the grace period. The caller has checked that no replica handles its consumer.
     pub fn abandon(&self, now: Timestamp, policy: &Policy) -> Option<Self> {
         let cutoff = earlier(now, policy.grace);
-        // A replay gives a delivery its grace anew.
+        // After a replay, the grace period begins again.
         let old = self.created_at <= cutoff && self.next_attempt_at <= cutoff;
         let gone = self.status == DeliveryStatus::Pending && old && self.is_free(now);
         gone.then_some(Self { status: DeliveryStatus::Abandoned, claimed_until: None, ..*self })
@@ -207,7 +207,7 @@ impl Delivery {
     }
 }
 
-/// The count after one more failure, and when to try again; `None` when that was the last one.
+/// The count after one more failure, and when to retry; `None` if that was the last attempt.
 pub fn failed(attempts: u32, now: Timestamp, policy: &Policy, chance: u64) -> (u32, Option<Timestamp>) {
     let attempts = attempts.saturating_add(1);
     let retry = attempts < policy.max_attempts;

@@ -10,11 +10,11 @@ use super::{DeliveryStatus, Outbox};
 /// The deliveries to list. They must meet all given conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListDeliveries {
-    /// Those with this status; absent: those that failed at least once and are not done.
+    /// Deliveries with this status; absent: those that failed at least once and are not done.
     pub status: Option<DeliveryStatus>,
-    /// Those to this consumer.
+    /// Deliveries to this consumer.
     pub consumer: Option<String>,
-    /// Those after this one in the list, by row and consumer.
+    /// Deliveries after this one in the list, by row and consumer.
     pub after: Option<(String, String)>,
     /// The most deliveries to return, 1 to 200.
     pub limit: u32,
@@ -62,7 +62,7 @@ impl Outbox {
         self.bounded(sql, params).await?.iter().map(delivery_record).collect()
     }
 
-    /// A read that is bounded in time and delays nobody else.
+    /// A read with a time limit that delays no other caller.
     async fn bounded(&self, sql: String, params: Vec<Value>) -> Result<Vec<gatewright_db::Row>, Error> {
         let db = self.0.db.clone().lane(Lane::Lists(Share(u64::MAX)));
         db.read(async move |tx: &Tx| -> Result<_, Error> { tx.query(sql.clone(), params.clone()).await }).await

@@ -24,10 +24,10 @@ const LONGEST_ERROR: usize = 1_000;
 
 /// Delivers to one consumer: claims, runs handlers, renews and settles, all at the same time.
 ///
-/// Whatever it holds stands in `held` with its lease until it is settled, given back or taken over. No renewal is under
-/// way together with a settlement, so that neither asks for a lease that the other has just replaced. Claims are: what has
-/// just been settled as failed may be claimed again before that is known here, so that each claim has a number, and what
-/// becomes of one is nothing to the next.
+/// Every delivery that it holds is in `held` with its lease until it is settled, released or taken over. A renewal and a
+/// settlement never run at the same time, so that neither uses a lease that the other has just replaced. A claim can run
+/// at the same time: a delivery that failed may be claimed again before its settlement is known here. So each claim has a
+/// number, and the result of one claim does not affect the next.
 pub(super) struct Worker {
     context: Arc<Context>,
     consumer: Consumer,
@@ -35,7 +35,7 @@ pub(super) struct Worker {
     counters: Arc<ConsumerCounters>,
     name: String,
     held: HashMap<Arc<str>, Held>,
-    /// How many those are, for whoever says that this relay lives.
+    /// The number of held deliveries, for the task that writes the sign of life.
     holding: Holding,
     queue: VecDeque<(u64, Event)>,
     handlers: JoinSet<Ended>,
@@ -44,7 +44,7 @@ pub(super) struct Worker {
     ended: Vec<Ended>,
     jobs: FuturesUnordered<BoxFuture<'static, Done>>,
     state: State,
-    /// How many deliveries to claim at a time: few from a slow consumer, so that other replicas have some too.
+    /// How many deliveries to claim at once: few for a slow consumer, so that other replicas get some too.
     ahead: usize,
     claimed_at: Instant,
 }
@@ -56,7 +56,7 @@ struct Held {
     attempts: u32,
 }
 
-/// What goes on, and what is to begin.
+/// Running and pending work.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "these are independent of each other")]
 struct State {
@@ -160,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// Begins whatever can begin.
+    /// Starts all work that can start.
     fn begin(&mut self) {
         while self.handlers.len() < self.consumer.concurrency
             && let Some((claim, event)) = self.queue.pop_front()
@@ -247,7 +247,7 @@ impl Worker {
         let mut succeeded: BTreeMap<Lease, Vec<(u64, Arc<str>)>> = BTreeMap::new();
         let mut failures = Vec::new();
         for ended in self.ended.drain(..) {
-            // One that was taken over is nobody's here any more.
+            // A delivery that was taken over is ignored here.
             let Some(held) = self.held.get(&ended.id).filter(|held| held.claim == ended.claim) else { continue };
             match ended.error {
                 None => succeeded.entry(held.lease).or_default().push((ended.claim, ended.id)),
@@ -333,7 +333,7 @@ impl Worker {
         }));
     }
 
-    /// Gives back what has not begun. If that fails, its leases end by themselves.
+    /// Releases deliveries that have not begun. If that fails, their leases expire.
     fn release(&mut self) {
         let waiting: Vec<_> = self.queue.drain(..).map(|(claim, event)| (claim, event.id)).collect();
         let leases = self.by_lease(waiting.into_iter());
@@ -387,7 +387,7 @@ impl Worker {
     }
 }
 
-/// Cuts `text` where it gets too long, and takes out what Postgres cannot store.
+/// Cuts `text` if it is too long, and removes characters that Postgres cannot store.
 fn cut(text: &str) -> String {
     let mut text = text.replace('\0', "");
     if text.len() > LONGEST_ERROR {
@@ -457,7 +457,7 @@ mod tests {
             worker.finish(late);
             assert_eq!(held(&worker), Some((2, 20)));
             assert!(worker.queue.iter().any(|(claim, _)| *claim == 2));
-            // How the first one ended says nothing about the second.
+            // The end of the first claim does not affect the second.
             worker.ended.push(Ended { id: "1".into(), claim: 1, error: None });
             worker.ended.push(Ended { id: "1".into(), claim: 2, error: None });
             worker.settle();

@@ -20,7 +20,7 @@ use crate::bus::receipt::Blocking;
 const CATCH_UPS: usize = 4;
 const CATCH_UPS_OF_CALLER: usize = 2;
 
-/// Numbers for the metrics. All but the first only grow.
+/// Numbers for the metrics. All except the first only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamStats {
     /// Seats that are taken now.
@@ -34,7 +34,7 @@ pub struct StreamStats {
     pub refused: u64,
 }
 
-/// What all streams share.
+/// State that all streams share.
 pub(super) struct Broker {
     pub(super) options: StreamOptions,
     pub(super) stop: CancellationToken,
@@ -77,7 +77,7 @@ impl Broker {
         }
     }
 
-    /// Waits for a stream's turn to look through a page of the log: first among its caller's. `None` when the broker has stopped.
+    /// Waits for a stream's turn to evaluate a page of the log: first among its caller's. `None` when the broker has stopped.
     pub(super) async fn catch_up_turn(&self, subscriber: &Subscriber) -> Option<(Turn, SemaphorePermit<'_>)> {
         let own = self.catch_ups_of_callers.take(subscriber.seat.lane.clone()).await;
         Some((own, self.catch_ups.acquire().await.ok()?))
@@ -101,7 +101,7 @@ impl Broker {
         cut
     }
 
-    /// Seats nobody any more and ends every stream after what is queued for it.
+    /// Opens no more streams, and ends every stream after its queued events.
     pub(super) fn end_all(&self) {
         let members = {
             let mut registry = self.registry.lock();
@@ -113,13 +113,13 @@ impl Broker {
         }
     }
 
-    /// Seats nobody any more.
+    /// Opens no more streams.
     pub(super) fn close(&self) {
         self.registry.lock().close();
         self.stop.cancel();
     }
 
-    /// A stream's connection has let go of its body.
+    /// A stream's connection has dropped its body.
     pub(super) fn release(&self, subscriber: &Subscriber) {
         let taken = {
             let mut registry = self.registry.lock();
@@ -154,7 +154,7 @@ impl Broker {
         self.registry.lock().take_due(now)
     }
 
-    /// Has streams looked after again when they are next due, but for those that have ended.
+    /// Schedules the next checks of streams, except those that have ended.
     pub(super) fn put_back(&self, subscribers: &[Arc<Subscriber>]) {
         let mut registry = self.registry.lock();
         for subscriber in subscribers {

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// From where a stream reads the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resume {
-    /// It does not: it starts with what comes next.
+    /// It does not resume: it starts with the next event.
     Now,
     /// From where it is.
     Progress,
@@ -58,7 +58,7 @@ impl Broker {
     }
 }
 
-/// Runs until the stream is live or has ended. `gap` is what it is told if events may be missing.
+/// Runs until the stream is live or has ended. `gap` is what it receives if events may be missing.
 pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: Gap, from: Resume) {
     let Some(log) = &broker.options.log else { return };
     let mut lost = from == Resume::Unknown;
@@ -85,7 +85,7 @@ enum Round {
     Again,
     /// The log does not go back so far.
     Lost,
-    /// The database, or what is behind authentication, does not answer.
+    /// The database, or a store that authentication needs, is not available.
     Unavailable,
     Ended,
 }
@@ -97,7 +97,7 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
         progress.missed = false;
         progress.passed
     };
-    // Before the first page: a position that is settled later may be behind a page that was read without it.
+    // Before the first page: a position that is settled later may be missing in a page that was read without it.
     let settled = log.cursor().position;
     let mut reading = broker.pages.begin();
     loop {
@@ -155,7 +155,7 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             }
         }
         if !page.more {
-            // A live stream has room for what comes next.
+            // A live stream has room for the next events.
             if !subscriber.ring.room().await {
                 return Round::Ended;
             }
@@ -176,8 +176,8 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
     }
 }
 
-/// The frames of a page that its stream gets, and the positions of all its events with how far each takes the stream. `None` when
-/// the stream has ended. What conditions are tested on is the caller's choice: others have a turn after each [`SLICE`].
+/// The frames of a page that its stream gets, and the positions of all its events with the progress of the stream after each.
+/// `None` when the stream has ended. The caller chose the conditions, so other streams have a turn after each [`SLICE`].
 async fn asked_for(
     broker: &Arc<Broker>,
     subscriber: &Subscriber,
@@ -207,7 +207,7 @@ async fn asked_for(
         }
         noted.push((position, outgoing.event.passed()));
     }
-    // A page may have cost a slice, and the next one is at hand.
+    // A page may have cost a slice, and the next page may be cached already.
     tokio::task::yield_now().await;
     Some((frames, noted))
 }

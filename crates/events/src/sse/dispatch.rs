@@ -14,8 +14,8 @@ const BATCH: usize = 1_024;
 /// loses nothing to a burst from one transaction.
 const TOGETHER: usize = 8;
 
-/// Moves events from the bus to the streams until the broker stops or the bus is gone; then what is still on its way
-/// is handed out and every stream is ended.
+/// Moves events from the bus to the streams until the broker stops or the bus is dropped; then delivers the remaining
+/// events and ends every stream.
 pub(super) async fn run(broker: Weak<Broker>, mut tap: Tap, stop: CancellationToken) {
     let mut batch = Vec::new();
     let mut lanes = Lanes::default();
@@ -34,7 +34,7 @@ pub(super) async fn run(broker: Weak<Broker>, mut tap: Tap, stop: CancellationTo
         }
         let Some(broker) = broker.upgrade() else { return };
         if std::mem::replace(&mut dropped, tap.queue().dropped()) != tap.queue().dropped() {
-            // They were never offered to anybody here.
+            // They were never offered to a stream here.
             broker.all_fall_behind();
         }
         broker.queue(&mut batch, &mut lanes);

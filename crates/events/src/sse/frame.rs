@@ -5,14 +5,14 @@ use gatewright_base::JsonCase;
 
 use crate::{Cursor, EntityEvent};
 
-/// What a stream begins with: a comment, so that proxies pass the headers on at once, and how many milliseconds a
-/// client waits before it connects again.
+/// The first bytes of a stream: a comment, so that proxies pass the headers on at once, and how many milliseconds a
+/// client waits before it reconnects.
 pub(crate) const OPENING: &[u8] = b": connected\nretry: 3000\n\n";
 
-/// What goes out when nothing else does.
+/// The heartbeat, sent if there is nothing else to send.
 pub(crate) const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 
-/// What a stream of a log begins with: [`OPENING`], and the position that it starts from.
+/// The first bytes of a stream with a log: [`OPENING`], and the position that it starts from.
 pub(crate) fn ready(cursor: &Cursor) -> Bytes {
     let opening = String::from_utf8_lossy(OPENING);
     format!("{opening}id: {cursor}\nevent: ready\ndata: {{\"cursor\":\"{cursor}\"}}\n\n").into()
@@ -23,11 +23,11 @@ pub(crate) fn ready(cursor: &Cursor) -> Bytes {
 pub(crate) enum Gap {
     /// The position that a client resumed from is older than the log, or unknown.
     Expired,
-    /// A client did not read for longer than the log goes back.
+    /// A client did not read for longer than the log's retention.
     Overflow,
 }
 
-/// The frame of a gap, after which the stream goes on from `cursor`.
+/// The frame of a gap, after which the stream continues from `cursor`.
 pub(crate) fn gap(gap: Gap, cursor: &Cursor) -> Bytes {
     let reason = match gap {
         Gap::Expired => "expired",

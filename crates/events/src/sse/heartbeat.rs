@@ -70,7 +70,7 @@ fn look_after(broker: &Arc<Broker>, subscriber: &Arc<Subscriber>, now: u64) {
     }
 }
 
-/// The first multiple of `every` after `due` that lies after `now`.
+/// The first multiple of `every` after `due` that is later than `now`.
 fn next(due: u64, every: u64, now: u64) -> u64 {
     due + ((now - due) / every + 1) * every
 }
@@ -79,7 +79,7 @@ async fn ask(broker: Arc<Broker>, subscriber: Arc<Subscriber>, recheck: Recheck)
     if let Ok(_permit) = broker.rechecks.acquire().await
         && !subscriber.ring.is_ended()
     {
-        // An answer speaks for the time at which it was asked for, not for that at which it came.
+        // An answer counts for the time at which it was requested, not at which it arrived.
         let asked = broker.now();
         let answer = AssertUnwindSafe(async { recheck().await }).catch_unwind();
         match tokio::time::timeout(broker.options.heartbeat, answer).await {

@@ -23,7 +23,7 @@ const MOST_EVENTS: usize = 16_384;
 /// Bytes of records that may wait in a lane.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Who waits.
+/// The owner of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
     /// The streams of a table that have no condition.
@@ -36,7 +36,7 @@ pub(super) enum Lane {
 pub(super) struct Job {
     pub(super) members: Arc<[Arc<Subscriber>]>,
     pub(super) events: Arc<[Outgoing]>,
-    /// What keeps the events' writers waiting, by the events' positions. Empty where no stream blocks.
+    /// The holds of the events' writers, by the events' positions. Empty if no stream blocks.
     pub(super) holds: Vec<Option<Hold>>,
     next: (usize, usize),
 }
@@ -129,7 +129,7 @@ impl Waiting {
     }
 }
 
-/// Hands at most `step` events of a job to the stream whose turn it is. `false` when the job is done.
+/// Offers at most `step` events of a job to the stream whose turn it is. `false` when the job is done.
 fn advance(job: &mut Job, step: usize, broker: &Arc<Broker>) -> bool {
     let (member, event) = job.next;
     let Some(subscriber) = job.members.get(member) else { return false };

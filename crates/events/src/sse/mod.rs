@@ -72,7 +72,7 @@ impl Streams {
         Self(None)
     }
 
-    /// Whether there is a broker.
+    /// Whether the broker still exists.
     pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }

@@ -28,9 +28,9 @@ use crate::EventLog;
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes of all pages that are kept.
 const MOST_BYTES: usize = 16 << 20;
-/// What an event takes beside its record, about.
+/// The approximate size of an event without its record.
 const BESIDE: usize = 512;
-/// Pages that are looked at for one that goes on from a position.
+/// Pages that are examined for one that continues from a position.
 const LOOKED_AT: usize = 8;
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(super) struct Pages {
     kept: Mutex<Kept>,
 }
 
-/// When something began, among what is done with these pages.
+/// A logical time at which something began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 
@@ -47,7 +47,7 @@ pub(super) struct Moment(u64);
 struct Kept {
     /// By the position behind which they begin.
     tables: HashMap<Arc<str>, BTreeMap<i64, Arc<Page>>>,
-    /// The oldest first. A page that was read anew is named twice.
+    /// The oldest first. A page that was read again is listed twice.
     order: VecDeque<(Arc<str>, i64)>,
     bytes: usize,
 }
@@ -55,7 +55,7 @@ struct Kept {
 struct Page {
     read: Moment,
     at: Instant,
-    /// What was settled before it was read: everything up to here that is behind its beginning is in it.
+    /// The settled position before it was read: the page contains all events from its beginning up to here.
     settled: i64,
     events: Vec<Outgoing>,
     next: i64,
@@ -65,7 +65,7 @@ struct Page {
     bytes: usize,
 }
 
-/// What one stream takes of a page.
+/// The part of a page that one stream uses.
 pub(super) struct Part {
     page: Arc<Page>,
     begin: usize,
@@ -104,7 +104,8 @@ impl Part {
 }
 
 impl Page {
-    /// What is behind `from`, for whoever began to catch up at `began`. None if that is nothing, and nothing is known of the end.
+    /// The events after `from`, for a stream with this reading. `None` if there are none, unless the page shows that the log ends
+    /// there.
     fn behind(self: &Arc<Self>, from: i64, reading: Reading) -> Option<Part> {
         if self.settled > reading.settled {
             return None;
@@ -121,7 +122,7 @@ impl Page {
 }
 
 impl Pages {
-    /// Begins to catch up. Whatever is read after this has everything that was published before.
+    /// Begins to catch up. Pages that are read after this contain every event that was published before.
     pub(super) fn begin(&self) -> Reading {
         Reading { began: self.moment(), settled: i64::MAX }
     }
@@ -170,7 +171,7 @@ impl Pages {
         Ok(Part { page, begin: 0, end, next, more })
     }
 
-    /// Lets go of what is old.
+    /// Removes old pages.
     pub(super) fn sweep(&self) {
         self.kept.lock().sweep();
     }
@@ -250,12 +251,12 @@ mod tests {
         assert_eq!(taken(tail.behind(0, after)), Some((vec![1, 2, 3], 3, true)));
         assert_eq!(taken(tail.behind(2, after)), Some((vec![3], 3, true)));
         assert_eq!(taken(tail.behind(3, after)), None, "what is behind has to be read");
-        // Positions of other tables, and a page that goes on.
+        // With positions of other tables in between, and a page that is not the last.
         let full = page(10, 50, &[20, 30, 40], true);
         assert_eq!(taken(full.behind(10, before)), Some((vec![20, 30, 40], 40, true)));
         assert_eq!(taken(full.behind(25, after)), Some((vec![30, 40], 40, true)));
         assert_eq!(taken(full.behind(40, before)), None);
-        // Who has read past 4 takes no page that tells that 5 was settled. One that does not is as good as before.
+        // A stream that has read past 4 uses no page that settles 5. A page that does not settle it can be used.
         let mut past = before;
         past.note(&tail.behind(0, before).unwrap());
         assert_eq!(taken(full.behind(10, past)), None);
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(taken(kept.find("posts", 3, began)), Some((vec![4, 5, 6], 6, true)));
         assert_eq!(taken(kept.find("posts", 6, began)), None);
         assert_eq!(taken(kept.find("notes", 0, began)), None);
-        // Read anew from the same place: one of the two counts.
+        // Read again from the same place: only one of the two counts.
         kept.keep(posts.clone(), 3, page(3, 9, &[4, 5, 6, 7], false));
         assert_eq!(taken(kept.find("posts", 3, began)), Some((vec![4, 5, 6, 7], 7, false)));
         assert_eq!(kept.bytes, 7 * BESIDE);

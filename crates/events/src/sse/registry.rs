@@ -7,10 +7,10 @@ use super::seat::{Name, Seat};
 use super::subscriber::Subscriber;
 use super::wheel::Wheel;
 
-/// The seats: who listens to what. Always behind the broker's lock, which makes the cap exact.
+/// The seats: which streams are open on which table. Only used under the broker's lock, which makes the limit exact.
 ///
-/// A stream that was ended gets no more events at once, and gives its seat back when its connection lets go of it: until
-/// then it still costs what a stream costs.
+/// An ended stream gets no more events at once, and releases its seat when its connection drops it: until then it still
+/// uses resources.
 #[derive(Default)]
 pub(super) struct Registry {
     tables: HashMap<Arc<str>, Table>,
@@ -38,13 +38,13 @@ pub(super) type Members = Arc<[Arc<Subscriber>]>;
 
 /// A table's streams.
 pub(super) struct Listed {
-    /// Those that want every event.
+    /// Streams of every event.
     pub(super) open: Members,
-    /// Those with a condition, by their callers.
+    /// Streams with a condition, by their callers.
     pub(super) filtered: Vec<(Arc<str>, Members)>,
 }
 
-/// How many seats there are.
+/// The number of seats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
     pub(super) all: usize,
@@ -55,14 +55,14 @@ pub(super) struct Most {
 /// Why there is no seat.
 pub(super) enum NoSeat {
     Full,
-    /// The caller or the address has as many as one may have.
+    /// The limit of the caller or the address is reached.
     Share,
     Closing,
 }
 
 impl Registry {
-    /// Seats the subscriber that `make` builds. Where a stream bears the same name, its seat is handed over and it is
-    /// returned, to be ended.
+    /// Adds the subscriber that `make` builds. If a stream has the same name, the new one takes its seat, and the old
+    /// one is returned, to be ended.
     pub(super) fn seat(
         &mut self,
         most: Most,
@@ -135,7 +135,7 @@ impl Registry {
         subscriber.due.bucket.store(bucket, Ordering::Relaxed);
     }
 
-    /// No event goes to this stream any more. Harmless when that is so already.
+    /// No more events go to this stream. May be called again.
     pub(super) fn unlist(&mut self, subscriber: &Subscriber) {
         self.wheel.take(subscriber.due.bucket.load(Ordering::Relaxed), subscriber.id);
         if let Some(table) = self.tables.get_mut(&subscriber.table)
@@ -153,7 +153,7 @@ impl Registry {
         }
     }
 
-    /// The stream's connection is gone, and its seat is free if it still had one. To be called once for each.
+    /// The stream's connection is closed: releases its seat if it still had one. Must be called once for each.
     pub(super) fn release(&mut self, subscriber: &Subscriber) {
         self.unlist(subscriber);
         if !subscriber.seatless.load(Ordering::Relaxed) {
@@ -198,7 +198,7 @@ impl Registry {
         self.taken
     }
 
-    /// Nobody is seated from now on.
+    /// From now on no seat is given.
     pub(super) fn close(&mut self) {
         self.closing = true;
     }

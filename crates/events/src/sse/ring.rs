@@ -30,7 +30,7 @@ pub(crate) struct Ring {
 
 struct State {
     frames: VecDeque<Frame>,
-    /// What is written before all else.
+    /// Bytes that are written before everything else.
     opening: Bytes,
     heartbeat: bool,
     ended: bool,
@@ -51,7 +51,7 @@ enum Delivery {
 
 struct Frame {
     bytes: Bytes,
-    /// On frames past the capacity alone.
+    /// Only for frames beyond the capacity.
     hold: Option<Hold>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum End {
     Cut,
 }
 
-/// What the connection's next write is.
+/// The content of the connection's next write.
 pub(crate) struct Chunk {
     pub(crate) bytes: Bytes,
     /// Events in it.
@@ -102,7 +102,7 @@ impl Ring {
         dropped
     }
 
-    /// Queues a frame if there is room for it, or if it keeps its writer waiting and may. Nothing is dropped for it.
+    /// Queues a frame if there is room for it, or if it may wait with its writer. Nothing is dropped for it.
     pub(crate) fn try_push(&self, bytes: Bytes, hold: Option<Hold>) -> bool {
         let mut state = self.state.lock();
         if state.ended {
@@ -177,7 +177,7 @@ impl Ring {
         }
     }
 
-    /// Ends the stream. Whoever waits for it is released.
+    /// Ends the stream. Writers that wait for it are released.
     pub(crate) fn end(&self, end: End) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -206,7 +206,7 @@ impl Ring {
         self.state.lock().ended
     }
 
-    /// The next write, if there is one; `None` once the stream has ended and nothing is left.
+    /// The next write, if there is one; `None` when the stream has ended and nothing is left.
     pub(crate) fn poll_chunk(&self, context: &Context<'_>) -> Poll<Option<Chunk>> {
         let mut state = self.state.lock();
         if let Some(chunk) = state.next_chunk() {
@@ -244,7 +244,7 @@ impl State {
     fn try_push(&mut self, bytes: Bytes, hold: Option<Hold>) -> bool {
         let abandoned = |frame: &Frame| frame.hold.as_ref().is_some_and(Hold::is_abandoned);
         if self.frames.iter().skip(CAPACITY).any(abandoned) {
-            // A writer waited in vain: the stream keeps nobody waiting before it has caught up.
+            // A writer waited until the timeout: the stream blocks no writer before it has caught up.
             self.delivery = Delivery::Behind;
             self.frames.iter_mut().for_each(|frame| frame.hold = None);
         }
@@ -341,7 +341,7 @@ mod tests {
         ring
     }
 
-    /// The next chunk as text, with its events; `None` where nothing is ready.
+    /// The next chunk as text, with its events; `None` if nothing is ready.
     fn read(ring: &Ring) -> Option<(String, u64)> {
         match ring.poll_chunk(&Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(chunk)) => Some((String::from_utf8(chunk.bytes.to_vec()).unwrap(), chunk.events)),

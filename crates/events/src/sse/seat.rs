@@ -10,10 +10,10 @@ pub(super) struct Name {
     pub(super) subscriber_id: String,
 }
 
-/// Against whose share a seat counts.
+/// Whose share a seat counts against.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seat {
-    /// Whose turn it is when the stream's condition is tested.
+    /// In whose turn the stream's condition is tested.
     pub(super) lane: Arc<str>,
     /// An account, or an anonymous client's address.
     pub(super) caller: Option<Arc<str>>,

@@ -112,7 +112,7 @@ impl Broker {
         }
     }
 
-    /// The name under which the caller's stream can be replaced; none for a caller without a principal.
+    /// The name under which the caller's stream can be replaced; `None` for a caller without a principal.
     fn name_of(&self, request: &Subscribe) -> Result<Option<Name>, Refused> {
         let Some(subscriber_id) = &request.params.subscriber_id else {
             return Ok(None);

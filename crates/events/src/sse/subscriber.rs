@@ -23,7 +23,7 @@ pub(super) struct Subscriber {
     pub(super) caller: Identity,
     pub(super) name: Option<Name>,
     pub(super) seat: Seat,
-    /// It asked that writers wait for it, and may.
+    /// The client requested that writers wait for it, and is allowed to.
     pub(super) blocks: bool,
     pub(super) condition: Option<Condition>,
     pub(super) ring: Ring,
@@ -32,7 +32,7 @@ pub(super) struct Subscriber {
     pub(super) admit: Option<Admit>,
     /// Records carry their entity tags.
     pub(super) tags: bool,
-    /// How far the stream is in the log, if there is one.
+    /// The stream's progress in the log, if there is one.
     pub(super) progress: Option<Mutex<Progress>>,
     /// While it lives, writers to the table wait for this stream. Dropped when the stream ends.
     pub(super) blocking: Mutex<Option<BlockingSeat>>,
@@ -48,21 +48,21 @@ pub(super) struct Due {
     pub(super) recheck: AtomicU64,
     /// When the caller's right was last confirmed.
     pub(super) confirmed: AtomicU64,
-    /// For when it lies in the wheel. Written and read under the registry's lock.
+    /// The tick of its bucket in the wheel. Written and read under the registry's lock.
     pub(super) bucket: AtomicU64,
     pub(super) checking: AtomicBool,
 }
 
-/// An event on its way to streams, with what they need to find out only once.
+/// An event for streams, with everything that is computed only once.
 pub(super) struct Outgoing {
     pub(super) event: Arc<EntityEvent>,
     case: JsonCase,
     cursor: Option<Cursor>,
     frame: OnceLock<Bytes>,
     tagged: OnceLock<Bytes>,
-    /// For those who may not read the record any more.
+    /// For callers who may no longer read the record.
     left: OnceLock<Bytes>,
-    /// What conditions said of it, by their ids.
+    /// The results of conditions, by their ids.
     answers: Mutex<HashMap<u64, bool>>,
 }
 
@@ -79,7 +79,7 @@ impl Outgoing {
         frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
     }
 
-    /// What goes to a stream with this sight of the event, if anything does.
+    /// The frame for a stream with this sight of the event, if it gets one.
     fn frame_for(&self, sight: Sight, tags: bool) -> Option<Bytes> {
         match sight {
             Sight::Shown => Some(self.frame(tags)),
@@ -110,13 +110,13 @@ const MOST_ABOVE: usize = 4_096;
 pub(super) struct Progress {
     /// Every event up to here was offered.
     pub(super) passed: i64,
-    /// And these. As many as there are transactions under way, at most.
+    /// And these. At most as many as there are running transactions.
     pub(super) above: BTreeSet<i64>,
     /// It gets its events from the log.
     pub(super) behind: bool,
     /// Events went by while it was behind.
     pub(super) missed: bool,
-    /// Those of them that are in no log: what a program publishes by itself.
+    /// Missed events that are not in the log, because the program published them itself.
     pub(super) unlogged: VecDeque<Bytes>,
 }
 
@@ -143,7 +143,7 @@ impl Progress {
         }
     }
 
-    /// Keeps an event that is in no log, and returns how many were dropped for it.
+    /// Keeps an event that is not in the log, and returns how many were dropped for it.
     fn keep(&mut self, frame: Bytes) -> u64 {
         self.unlogged.push_back(frame);
         if self.unlogged.len() <= CAPACITY {
@@ -165,10 +165,10 @@ impl Progress {
     }
 }
 
-/// What came of an offer.
+/// The result of an offer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Offered {
-    /// So many older events were dropped for it.
+    /// This many older events were dropped for it.
     Queued { dropped: u64 },
     /// The buffer is full: from now on the stream gets its events from the log.
     FellBehind,
@@ -179,8 +179,8 @@ pub(super) enum Offered {
 pub(super) struct BadFilter;
 
 impl Subscriber {
-    /// Queues the events that the caller may see and asked for, in one go, and returns how many were dropped for them.
-    /// `holds` are those of the events, or none.
+    /// Queues the events that the caller may see and requested, and returns how many older ones were dropped. `holds`
+    /// are those of the events, or empty.
     pub(super) fn offer(&self, events: &[Outgoing], holds: &[Option<Hold>]) -> Result<Offered, BadFilter> {
         if let Some(progress) = &self.progress {
             return self.offer_logged(events, holds, &mut progress.lock());
@@ -220,7 +220,7 @@ impl Subscriber {
             let sight = self.sight(&filter, outgoing)?;
             match (sight, position) {
                 (Sight::Shown | Sight::Left, _) => {}
-                // The log has it, and the database can tell.
+                // It is in the log, and the database can decide.
                 (Sight::Unknown, Some(_)) => {
                     fell_behind |= !std::mem::replace(&mut progress.behind, true);
                     continue;
@@ -244,7 +244,7 @@ impl Subscriber {
         Ok(if fell_behind { Offered::FellBehind } else { Offered::Queued { dropped } })
     }
 
-    /// Whether the caller may see the event, as they are known now. Hidden too if they did not ask for it.
+    /// The caller's sight of the event by their current rights. Also hidden if they did not request it.
     pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
         let filter = self.filter.lock().clone();
         self.sight(&filter, outgoing)
@@ -255,8 +255,7 @@ impl Subscriber {
         std::panic::catch_unwind(AssertUnwindSafe(sight)).map_err(|_panic| BadFilter)
     }
 
-    /// What of an event that was admitted with this sight goes to the client. Where nobody is asked to admit events, the filter
-    /// decides.
+    /// The frame for an event that was admitted with this sight. If the stream has no admission, its filter decides.
     pub(super) fn admitted(&self, sight: Sight, outgoing: &Outgoing) -> Result<Option<Bytes>, BadFilter> {
         let sight = if self.admit.is_none() {
             self.wants(outgoing)?
@@ -267,8 +266,8 @@ impl Subscriber {
         Ok(outgoing.frame_for(sight, self.tags))
     }
 
-    /// The sight of what the client asked for. That a record has left is told whatever it holds now: a condition on it would tell
-    /// what it holds.
+    /// Applies the client's condition to a sight. An event that says a record has left is sent without testing the condition: the
+    /// result would reveal the record's contents.
     fn asked(&self, sight: Sight, outgoing: &Outgoing) -> Sight {
         match sight {
             Sight::Shown | Sight::Unknown if !self.meets_condition(outgoing) => Sight::Hidden,
@@ -286,7 +285,7 @@ impl Subscriber {
         self.blocking.lock().take();
     }
 
-    /// When somebody is to look after it next.
+    /// The tick of its next heartbeat or check.
     pub(super) fn next_due(&self) -> u64 {
         let beat = self.due.beat.load(Ordering::Relaxed);
         if self.recheck.is_none() {
@@ -298,8 +297,8 @@ impl Subscriber {
 }
 
 impl Due {
-    /// Of the stream with this id, opened now: the first heartbeat and re-check at ticks of its own, so that streams which
-    /// were opened together (after a restart, say) do not ask together.
+    /// Of the stream with this id, opened now. The first heartbeat and re-check depend on the id, so that streams that
+    /// were opened together, for example after a restart, are not checked together.
     pub(super) fn first(now: u64, id: u64) -> Self {
         Self {
             beat: (now + TICKS - id % TICKS).into(),

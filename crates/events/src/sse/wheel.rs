@@ -1,13 +1,12 @@
 use std::collections::HashMap;
 
-/// Ticks ahead that can be told apart. More than any wait of a stream's.
+/// The number of future ticks with their own bucket. Larger than any wait of a stream.
 const BUCKETS: u8 = 32;
 
-/// A timer wheel: a bucket for each tick to come, in which lies what is due then. A turn touches what is due and nothing
-/// else, however much there is.
+/// A timer wheel: one bucket for each future tick, with the items that are due then. A turn touches only the due items.
 pub(super) struct Wheel<T> {
     buckets: [HashMap<u64, T>; BUCKETS as usize],
-    /// The last tick whose bucket was taken out.
+    /// The last tick whose bucket was emptied.
     turned: u64,
 }
 
@@ -18,20 +17,20 @@ impl<T> Default for Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Puts `item` in, to come out at the tick `due`: at the next one if that is over, and at the last that can be told
-    /// apart if it is too far off. Returns that tick.
+    /// Adds `item` for the tick `due`: for the next one if that is past, and for the last bucket if it is too far in
+    /// the future. Returns that tick.
     pub(super) fn put(&mut self, due: u64, id: u64, item: T) -> u64 {
         let due = due.clamp(self.turned + 1, self.turned + u64::from(BUCKETS));
         self.bucket(due).insert(id, item);
         due
     }
 
-    /// Takes out what was put in under `id` for the tick `due`.
+    /// Removes the item `id` that was added for the tick `due`.
     pub(super) fn take(&mut self, due: u64, id: u64) -> Option<T> {
         self.bucket(due).remove(&id)
     }
 
-    /// Turns to the tick `now`, over those that were missed. Returns what is due.
+    /// Advances to the tick `now`, including skipped ticks. Returns the due items.
     pub(super) fn turn(&mut self, now: u64) -> Vec<T> {
         let mut due = Vec::new();
         let passed = now.saturating_sub(self.turned).min(BUCKETS.into());

@@ -11,13 +11,13 @@ use gatewright_http::Problem;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// When a store that did not answer may be asked again.
+/// The `Retry-After` of a store that is not available.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many items a page holds unless told otherwise.
+/// The default number of items on a page.
 const PAGE: u32 = 50;
 const LARGEST_PAGE: u32 = 200;
 
-/// An object whose keys are spelled as the server is configured to.
+/// An object whose keys have the server's configured case.
 pub(super) fn object<'a>(case: JsonCase, members: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let members = members.into_iter().map(|(key, value)| (case.spell(key), value));
     Value::Object(members.collect::<Map<_, _>>())
@@ -44,7 +44,7 @@ pub(super) fn moment(at: Option<Timestamp>) -> Value {
     at.map(time::format).into()
 }
 
-/// What an act did, for the audit log: the answer carries it to the gate.
+/// The audit record of an act: the answer passes it to the gate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Noted(pub(super) Map<String, Value>);
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::AdminState;
 use super::answer::{database, limit, object, page};
 
-/// `GET /audit`: what happened, the latest first.
+/// `GET /audit`: the audit log, the latest entries first.
 pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/audit", get(list))
 }

@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<AdminState> {
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// It holds password hashes and the secrets of second factors, so that the right to read is not enough.
+/// It contains password hashes and the secrets of second factors, so the permission to read is not enough.
 async fn download(State(state): State<AdminState>, operator: Operator, _: Fresh) -> Result<Response, Problem> {
     if !operator.may_write {
         let detail = "a backup holds password hashes; it needs the scope admin:write";

@@ -179,7 +179,7 @@ fn limits(limits: &Limits) -> Value {
     })
 }
 
-/// Who the providers are, and none of their secrets.
+/// The names of the providers, without their secrets.
 fn oauth(oauth: &OAuth) -> Value {
     let provider = |provider: &OAuthProvider| json!({ "client_id": provider.client_id, "client_secret": is_set(&provider.client_secret) });
     let oidc: Vec<_> = oauth
@@ -219,7 +219,7 @@ fn entity(entity: &Entity) -> Value {
 fn consumer(consumer: &Consumer) -> Value {
     let delivery = match &consumer.delivery {
         Delivery::Webhook { url, secret, .. } => {
-            // A webhook's address may hold a token in its path or its query.
+            // A webhook's address may contain a token in its path or its query.
             let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
             json!({ "host": host, "secret": is_set(secret) })
         }
@@ -228,7 +228,7 @@ fn consumer(consumer: &Consumer) -> Value {
     json!({ "name": consumer.name, "event": consumer.event, "entities": consumer.entities, "delivery": delivery })
 }
 
-/// Scheme, host and port of an address that may hold a password.
+/// Scheme, host and port of an address that may contain a password.
 fn of_secret(secret: &Secret) -> Value {
     let Ok(url) = Url::parse(secret.expose()) else { return is_set(secret) };
     match (url.host_str(), url.port()) {

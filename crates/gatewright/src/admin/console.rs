@@ -21,7 +21,7 @@ use crate::Config;
 
 const PAGE: &str = include_str!("console/page.html");
 
-/// What the page may load and do.
+/// The content security policy of the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -56,7 +56,7 @@ pub(crate) fn routes(config: &Config) -> Router {
 }
 
 async fn show(State(page): State<Arc<str>>, OriginalUri(uri): OriginalUri, headers: HeaderMap) -> Response {
-    // The API's own paths are routes of their own: what comes here is none of them.
+    // The API's own paths are separate routes: a request that gets here matches none of them.
     let lies_below = |part: &str| uri.path().strip_prefix(PATH).is_some_and(|rest| rest.starts_with(part));
     if lies_below("/api") || lies_below("/assets") {
         return layers::not_found(headers).await;
@@ -67,7 +67,7 @@ async fn show(State(page): State<Arc<str>>, OriginalUri(uri): OriginalUri, heade
 }
 
 async fn file(name: Result<Path<String>, PathRejection>) -> Response {
-    // What is not UTF-8 is no file's name.
+    // A name that is not UTF-8 is not that of a file.
     let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
     let found = FILES.iter().find(|(known, _)| *known == name);
     let Some((name, text)) = found else { return layers::not_found(HeaderMap::new()).await };
@@ -75,7 +75,7 @@ async fn file(name: Result<Path<String>, PathRejection>) -> Response {
     ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], *text).into_response()
 }
 
-/// The page, told where accounts are, whether CSRF tokens are asked for, and in which header a tenant travels.
+/// The page, with the path of the accounts, whether CSRF tokens are required, and the header of the tenant.
 fn page(config: &Config) -> String {
     let csrf = config.csrf.enabled || config.browser_backend.is_some();
     PAGE.replace("{auth}", &html::escape(&config.auth.base_path))

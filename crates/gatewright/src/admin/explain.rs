@@ -9,7 +9,7 @@ use super::AdminState;
 use super::answer::{data, unavailable};
 use crate::{ExplainAs, ExplainError, Question, explain};
 
-/// `POST /explain`: why somebody may do something, or may not.
+/// `POST /explain`: why an account may do something, or may not.
 pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/explain", post(decide))
 }

@@ -1,4 +1,4 @@
-//! Decides who may administer, and records their acts.
+//! Decides which callers may administer, and records their acts.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use super::AdminState;
 use super::answer::{self, Noted};
 use crate::config::Admin;
 
-/// What a request wants, and with it the scope that a token needs.
+/// The kind of a request, which determines the scope that a token needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Want {
     Read,
@@ -40,7 +40,7 @@ pub(super) struct Operator {
     pub(super) may_write: bool,
 }
 
-/// Lets operators pass and records what they change.
+/// Admits operators and records their changes.
 pub(super) async fn pass(State(state): State<AdminState>, request: Request, next: Next) -> Response {
     // No route has a handler for other methods: it answers which ones it has.
     if !METHODS.contains(request.method()) {
@@ -55,7 +55,7 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
     parts.extensions.insert(operator);
     let request = Request::from_parts(parts, body);
     let Some(act) = act else { return next.run(request).await };
-    // In a task of its own: a caller who hangs up does not erase the traces.
+    // In a separate task: the act is recorded even if the caller disconnects.
     let acting = tokio::spawn(async move {
         let response = next.run(request).await;
         let noted = response.extensions().get::<Noted>().cloned();
@@ -122,7 +122,7 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
     })
 }
 
-/// A question that is long is asked by POST, and still one.
+/// A question that may be long is asked by POST, but counts as a read.
 fn wanted(parts: &Parts) -> Want {
     let asks = parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str().ends_with("/explain"));
     if asks || matches!(parts.method, Method::GET | Method::HEAD) { Want::Read } else { Want::Write }
@@ -164,7 +164,7 @@ pub(super) async fn still_administers(state: &AdminState, identity: &Identity) -
     let Identity::Known(principal) = identity else { return Ok(false) };
     let admin = &state.config.admin;
     let holds_role = matches!(principal.subject, Subject::Service(_)) || principal.roles.contains(&admin.role);
-    // A JWT with its second factor was asked for when the stream began.
+    // A JWT's second factor was checked when the stream began.
     let allows = match &principal.credential {
         Credential::ApiToken { scopes, .. } => covers(scopes, Want::Read.scope()),
         Credential::Session { two_factor_verified, .. } => *two_factor_verified || !admin.require_two_factor,
@@ -191,7 +191,7 @@ fn refuse_other_sites(state: &AdminState, parts: &Parts) -> Result<(), Problem> 
     Ok(())
 }
 
-/// An operator who signed in a short time ago, for acts that are hard to undo. Others get 403 `fresh_sign_in_required`.
+/// An operator who signed in recently, for acts that are hard to undo. Others get 403 `fresh_sign_in_required`.
 #[derive(Debug, Clone)]
 pub(super) struct Fresh;
 
@@ -218,7 +218,7 @@ impl<S: Sync> FromRequestParts<S> for Operator {
 struct Act {
     /// Method and route: `PUT /admin/api/users/{id}/roles`.
     action: String,
-    /// What it is done to: `users/42`, `posts/7`.
+    /// The target of the act: `users/42`, `posts/7`.
     subject: Option<String>,
     /// The account that it is done to, or else the one that does it.
     account: Option<UserId>,
@@ -286,7 +286,7 @@ impl Act {
     }
 }
 
-/// An entity goes by its table or by its name; the log knows it by its table.
+/// An entity can be named by its table or its name; the log uses the table.
 fn table(state: &AdminState, entity: String) -> String {
     let plan = state.entities.plans().iter().find(|plan| plan.name() == entity);
     plan.map_or(entity, |plan| plan.table().to_owned())

@@ -64,7 +64,7 @@ async fn invite(
         ("mailed", issued.mailed.into()),
     ];
     if state.config.server.dev_mode {
-        // Elsewhere the link is for the mailbox alone, which it proves.
+        // Outside of dev mode only the mailbox gets the link, because the link proves the mailbox.
         members.push(("link", issued.link.expose().into()));
     }
     let answer = (StatusCode::CREATED, data(object(state.config.server.json_case, members)));
@@ -80,7 +80,7 @@ async fn withdraw(State(state): State<AdminState>, Path(id): Path<String>) -> Re
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Roles within a tenant, each of which there is. Without any, the one of a plain member.
+/// Roles within a tenant. All of them must exist. Without any, that of a plain member.
 pub(super) fn tenant_roles(config: &Config, field: &'static str, roles: Vec<String>) -> Result<Vec<String>, Problem> {
     if roles.is_empty() {
         return Ok(vec![gatewright_tenancy::MEMBER.to_owned()]);

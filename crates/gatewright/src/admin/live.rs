@@ -48,7 +48,7 @@ fn shown(_: &EntityEvent) -> Sight {
     Sight::Shown
 }
 
-/// Whether the caller may still administer. A credential that cannot be asked about again ends the stream.
+/// Whether the caller may still administer. A credential that cannot be checked again ends the stream.
 async fn again(state: AdminState, presented: Option<Presented>) -> Result<Verdict, Unavailable> {
     let Some(Presented(credentials)) = presented else { return Ok(Verdict::End) };
     let now = credentials.again().await?;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::AdminState;
 use super::answer::{limit, noted, object, unavailable};
 
-/// Who may not try at present and why, and another try.
+/// Accounts and addresses that are locked out at present, with the reason. A lockout can be removed.
 pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/lockouts", get(list)).route("/lockouts/unlock", post(unlock))
 }
@@ -65,7 +65,7 @@ async fn unlock(State(state): State<AdminState>, JsonBody(body): JsonBody<Unlock
     Ok(noted(StatusCode::NO_CONTENT, [("limit", scope.into()), ("email", email.into())]))
 }
 
-/// What was tried too often, in words.
+/// The kind of attempt that was repeated too often, in words.
 fn reason(scope: &str) -> &'static str {
     match scope {
         "login_account" => "too many failed sign-ins to this account",

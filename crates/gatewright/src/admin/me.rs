@@ -10,7 +10,7 @@ use super::answer::{data, object};
 use super::gate::Operator;
 use crate::app::parts;
 
-/// `GET /me`: who asks, what they may do, and what there is to administer.
+/// `GET /me`: the caller, their permissions, and the parts of the console that they can use.
 pub(super) fn routes() -> Router<AdminState> {
     Router::new().route("/me", get(me))
 }

@@ -39,12 +39,12 @@ use gatewright_http::layers;
 pub(crate) use series::Series;
 pub(crate) use state::{AdminState, Parts};
 
-/// Where everything of this module lies.
+/// The path of everything in this module.
 pub(crate) const PATH: &str = "/admin";
-/// What takes as long as the database is large.
+/// The path of the request whose duration depends on the size of the database.
 pub(crate) const BACKUP: &str = "/admin/api/backup";
 
-/// The admin API and the console. They must stand inside of authentication.
+/// The admin API and the console. They must be mounted inside of authentication.
 pub(crate) fn routes(state: &AdminState) -> Router {
     let routes = Router::new()
         .merge(me::routes())

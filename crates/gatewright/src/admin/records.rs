@@ -14,7 +14,7 @@ use super::AdminState;
 use super::answer::{data, noted, object};
 use super::gate::Operator;
 
-/// How many records a page of a list looks at, where each has to be asked.
+/// How many records a page of a list reads, if each has to be tested.
 const LOOKED_AT: u32 = 50_000;
 /// The columns that every entity has.
 const OWN_COLUMNS: [&str; 3] = ["id", "created_at", "updated_at"];
@@ -104,7 +104,7 @@ async fn in_trash(table: Table<'_>, call: &Call, id: &str) -> Result<Option<Box<
     let of_id = ListQuery::new().condition("id", id).only_trash().count(Count::None).limit(1);
     let list = match table.list(call, &of_id).await {
         Ok(list) => list,
-        // An id that is none names nothing.
+        // An invalid id names no record.
         Err(Error::Query(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };

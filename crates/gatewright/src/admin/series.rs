@@ -14,9 +14,9 @@ use tokio::time::MissedTickBehavior;
 /// How many minutes are kept.
 const MINUTES: usize = 60;
 const HOUR: i64 = 60;
-/// How often what has no request of its own is looked at.
+/// How often values that do not belong to a request are sampled.
 const SAMPLED: Duration = Duration::from_secs(15);
-/// The upper bounds of the latency's buckets, in milliseconds. A last bucket takes what is slower.
+/// The upper bounds of the latency's buckets, in milliseconds. The last bucket counts everything slower.
 const BOUNDS: [u32; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 1000, 2500];
 
 /// The minutes. Cheap to clone.
@@ -40,7 +40,7 @@ impl Drop for Inner {
 /// One minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Minute {
-    /// Minutes since 1970; zero: nothing was kept here yet.
+    /// Minutes since 1970; zero: unused so far.
     pub(crate) number: i64,
     pub(crate) requests: u64,
     /// Answers of 500 and above.
@@ -83,7 +83,7 @@ impl Series {
         });
     }
 
-    /// The minutes of the last hour, the oldest first; those without anything are there too.
+    /// The minutes of the last hour, the oldest first, including minutes without data.
     pub(crate) fn minutes(&self) -> Vec<Minute> {
         let present = self.0.number();
         let ring = *self.0.ring.lock();
@@ -111,7 +111,7 @@ impl Inner {
 }
 
 impl Minute {
-    /// An upper bound in milliseconds for this share (of 100) of the answers; `None` without answers.
+    /// An upper bound in milliseconds for this percentage of the answers; `None` without answers.
     pub(crate) fn percentile(&self, share: u64) -> Option<u32> {
         let wanted = (self.requests * share).div_ceil(100).max(1);
         let mut seen = 0;

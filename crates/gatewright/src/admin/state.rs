@@ -18,11 +18,11 @@ use super::Series;
 use crate::Config;
 use crate::app::mail::MailService;
 
-/// What the handlers work with. Cheap to clone.
+/// The state of the handlers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AdminState(Arc<Parts>);
 
-/// What a [`AdminState`] gives access to.
+/// The services that an [`AdminState`] gives access to.
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) auth: Auth,
@@ -38,7 +38,7 @@ pub(crate) struct Parts {
     /// Of the public address.
     pub(crate) origin: Option<Origin>,
     pub(crate) audit_log: AuditLog,
-    /// Who belongs to which tenant, where entities have tenants.
+    /// The memberships, if entities have tenants.
     pub(crate) memberships: Option<SqlMemberships>,
     /// Heavy looks at the database, one at a time.
     pub(crate) heavy: Semaphore,

@@ -19,7 +19,7 @@ use super::answer::{account, data, database, limit, noted, object, page, unavail
 use super::gate::Fresh;
 use super::{invitations, users};
 
-/// Tenants and who belongs to them.
+/// Tenants and their members.
 pub(super) fn routes() -> Router<AdminState> {
     Router::new()
         .route("/tenants", get(list))
@@ -135,7 +135,7 @@ fn missing() -> Problem {
     Problem::not_found("no such member")
 }
 
-/// Where a member is found: `user/42`.
+/// The key of a member: `user/42`.
 fn at(member: &Subject) -> String {
     match member {
         Subject::User(id) => format!("user/{}", id.as_str()),
@@ -162,7 +162,7 @@ async fn called(state: &AdminState, name: &str) -> Result<Subject, Problem> {
     }
 }
 
-/// What the accounts of some members are called, where there still are accounts.
+/// The names of some members' accounts, if the accounts still exist.
 struct Names {
     emails: HashMap<UserId, String>,
     services: HashMap<ServiceId, String>,

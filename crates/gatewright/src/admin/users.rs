@@ -41,7 +41,7 @@ struct Search {
 async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
     let limit = limit(search.limit);
     let text = search.q.unwrap_or_default().trim().to_lowercase();
-    // What is an id rather than the beginning of an address names one account.
+    // A text that is an id, not the beginning of an address, names one account.
     if !text.contains('@')
         && search.cursor.as_deref().unwrap_or_default().is_empty()
         && let Ok(id) = UserId::parse(&text)

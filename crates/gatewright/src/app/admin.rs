@@ -17,7 +17,7 @@ use super::parts;
 use crate::Config;
 use crate::admin::{AdminState, Parts, Series};
 
-/// What the admin API needs in any case.
+/// The parts that the admin API always needs.
 pub(super) struct Admin<'a> {
     pub(super) config: &'a Config,
     pub(super) auth: Option<&'a Auth>,
@@ -27,7 +27,7 @@ pub(super) struct Admin<'a> {
 }
 
 impl Admin<'_> {
-    /// What it works with; `None` where it is off.
+    /// The state of the admin API; `None` if it is disabled.
     pub(super) fn state(
         self,
         ambient: &Ambient,

@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 /// Records every entity write in the table `audit_log`, in the write's own transaction: there is no write without its
 /// record, and no record of a write that was rolled back.
 ///
-/// The kind is the event's name. `meta` names entity and record, says by which credential it was done, and holds the
-/// fields that were set, with their new values: those that clients can see. Hidden ones are left out by name and value,
-/// and of a deleted record nothing is kept but its id.
+/// The kind is the event's name. `meta` contains the entity, the record and the credential, and the fields that were
+/// set, with their new values, if clients can see them. Hidden fields are left out by name and value, and of a deleted
+/// record only its id is recorded.
 pub(crate) struct EntityAudit {
     ambient: Ambient,
 }
@@ -46,7 +46,7 @@ impl ChangeHook for EntityAudit {
     }
 }
 
-/// What is recorded besides the columns. Values of the record are copied as the text that they are.
+/// The recorded data besides the columns. Values of the record are copied as text.
 #[derive(Serialize)]
 struct Meta<'a> {
     entity: &'a str,

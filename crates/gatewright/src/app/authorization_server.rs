@@ -16,7 +16,7 @@ pub(super) fn plugin(config: &Config) -> AuthorizationServerPlugin {
         .refresh_ttl(server.refresh_token_ttl)
 }
 
-/// What clients may ask for.
+/// The scopes that clients may request.
 fn scopes(config: &Config) -> SupportedScopes {
     let served = config.entities.iter().filter(|entity| entity.has_crud() || entity.has_tools());
     served.fold(SupportedScopes::new(), |all, entity| {
@@ -28,7 +28,7 @@ fn scopes(config: &Config) -> SupportedScopes {
     })
 }
 
-/// The scopes that `/mcp` names in its challenge: those of a client that uses every tool.
+/// The scopes in the challenge of `/mcp`: those of a client that uses every tool.
 pub(super) fn for_tools(config: &Config) -> String {
     let tools = config.entities.iter().filter(|entity| entity.has_tools());
     let scopes = tools.flat_map(|entity| ["read", "write"].map(|verb| format!("{}:{verb}", entity.table_name())));

@@ -7,17 +7,17 @@ use gatewright_entities::{Entities, Plan};
 use crate::Config;
 use crate::config::{Plugin, Server, is_loopback};
 
-/// What the server prints when it is ready: where it listens, the addresses of what is mounted and, in dev mode, a command to
-/// paste.
+/// The output of the server when it is ready: the listening address, the addresses of mounted pages and, in dev mode, a
+/// command to paste.
 #[derive(Debug, Clone)]
 pub(super) struct Banner {
     address: SocketAddr,
-    /// What the addresses start with: that of `public_url`.
+    /// The start of the addresses: that of `public_url`.
     base: String,
     has_auth: bool,
-    /// How to make somebody who may open the console: in dev mode alone.
+    /// A command that creates an administrator for the console: only in dev mode.
     administrator: Option<String>,
-    /// What else there is to open, with its path.
+    /// Other pages to open, with their paths.
     places: Vec<(&'static str, &'static str)>,
     command: Option<Vec<String>>,
 }
@@ -27,7 +27,7 @@ impl Banner {
         let table = RolePermissions::new(config.roles.clone());
         let readable = |plan: &&Plan| plan.crud() && opens_to(plan, &config.auth.default_roles, &table);
         let plans = || entities.plans().iter().map(|plan| &**plan);
-        // A list that asks who is calling shows more than one that is open to everybody.
+        // A list that requires a caller shows more of the product than a public one.
         let list = plans().filter(readable).find(|plan| plan.rules().read != Demand::Public);
         let list = list.or_else(|| plans().find(|plan| readable(plan)));
         let base = base(config);
@@ -72,7 +72,8 @@ impl Banner {
     }
 }
 
-/// What the printed addresses start with: `public_url`. In dev mode, if that is another port of this computer, it is the
+/// The start of the printed addresses: `public_url`. In dev mode, if that is another port of this computer, it is the
+/// listening address, since `--listen` may have moved the server away from the configured port.
 /// listening address, since `--listen` may have moved the server away from the configured port.
 fn base(config: &Config) -> String {
     let listening =
@@ -89,15 +90,15 @@ fn administrator(config: &Config) -> String {
     format!("for the console: gatewright user create EMAIL --admin --dev{factor}")
 }
 
-/// Whether to print a command that registers somebody: never in production.
+/// Whether to print a command that registers an account: never in production.
 fn invites(config: &Config) -> bool {
     config.server.dev_mode && config.auth.enabled && config.plugins().contains(&Plugin::Core)
 }
 
 const PERSON: &str = r#"{"email":"ada@example.com","password":"correct-horse-battery"}"#;
 
-/// A command for any POSIX shell with curl. It may be pasted twice: where the user is there already, signing in answers
-/// with a token too.
+/// A command for any POSIX shell with curl. It may be run twice: if the user exists already, signing in also returns a
+/// token.
 fn by_token(auth: &str, list: &str) -> Vec<String> {
     vec![
         format!(r#"curl -s {list} -H "Authorization: Bearer $(for step in register login; do \"#),
@@ -107,8 +108,8 @@ fn by_token(auth: &str, list: &str) -> Vec<String> {
     ]
 }
 
-/// The same where requests need a CSRF token, and signing in may answer none: with the cookies of a browser. Each step asks for
-/// a CSRF token of its own, since signing in replaces it.
+/// The same if requests need a CSRF token, and signing in may return no token: with cookies, as in a browser. Each step
+/// requests its own CSRF token, since signing in replaces it.
 fn by_cookie(auth: &str, list: &str) -> Vec<String> {
     vec![
         format!(

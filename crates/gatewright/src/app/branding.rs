@@ -13,10 +13,10 @@ use crate::picture::Picture;
 /// Where the server serves the logo.
 pub(crate) const LOGO: &str = "/branding/logo";
 
-/// What a picture that somebody opens as a page may do: nothing. An SVG may hold scripts.
+/// The content security policy of a picture that is opened as a page: nothing is allowed. An SVG may contain scripts.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
-/// How the configuration has pages and mails look and speak.
+/// The configured appearance and texts of pages and mails.
 pub(crate) fn presentation(config: &Config) -> Presentation {
     // The check has refused languages that cannot be read.
     let languages = config.branding.languages().unwrap_or_else(|_| Languages::shipped());

@@ -32,27 +32,27 @@ impl Browsers {
             return Ok(Self { csrf: None, routes: Router::new(), backend });
         }
         let csrf = csrf(config, ambient)?;
-        // Programs post there, and no cookie of theirs means anything.
+        // Programs post there, and their cookies have no meaning.
         let programs = ["token", "revoke", "introspect", "register"];
         let programs = programs.iter().filter(|_| config.authorization_server.enabled);
         let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
         let csrf = match &backend {
             Some(backend) => backend.csrf(csrf),
-            // A sign-out must work for whoever lost the token; the handler itself refuses other sites' forms.
+            // Signing out must work without the token; the handler itself refuses other sites' forms.
             None => csrf.exempt(Method::POST, format!("{base}/logout")),
         };
         let routes = Router::new().route(&format!("{base}/csrf"), get(csrf_token));
         Ok(Self { csrf: Some(csrf), routes: routes.layer(Extension(config.server.json_case)), backend })
     }
 
-    /// Puts the session in front of the tokens, those in front of the budget of answers, and that in front of the routes:
-    /// as one layer, since each one of a router costs a request a box and a clone of all inside it.
+    /// Adds the session layer around the CSRF layer, around the budget of answers, around the routes. They are one layer,
+    /// because each layer of a router costs a request a box and a clone of all inner services.
     pub(super) fn around(&self, routes: Router, auth: Option<&Auth>, budget: AnswerBudgetLayer) -> Router {
         let layers = ServiceBuilder::new().option_layer(auth.map(Auth::middleware)).option_layer(self.csrf.clone());
         routes.merge(self.routes.clone()).layer(layers.layer(budget))
     }
 
-    /// The guard, which goes around everything else: an origin that is not allowed learns not even which paths exist.
+    /// The guard, which is outermost: an origin that is not allowed cannot even find out which paths exist.
     pub(super) fn guard(&self) -> Option<BrowserGuard> {
         self.backend.as_ref().map(BrowserBackend::guard)
     }
@@ -82,7 +82,8 @@ fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
     Ok(if tenant == TENANT_HEADER { backend } else { backend.allow_header(&tenant) })
 }
 
-/// The check of the configuration refuses these before; whoever changes the one must not be able to forget the other.
+/// The check of the configuration refuses these already. This is a second check, so that a change of one cannot miss
+/// the other.
 fn refused(key: &str, error: &dyn std::fmt::Display) -> BuildError {
     BuildError::Config(Faults(vec![Fault { key: key.to_owned(), message: error.to_string(), at: None }]))
 }

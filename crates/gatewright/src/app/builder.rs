@@ -185,7 +185,7 @@ impl AppBuilder {
     }
 }
 
-/// What delivers to all consumers, where there is an outbox.
+/// The relay that delivers to all consumers, if there is an outbox.
 fn relay(
     config: &Config,
     outbox: Option<&Outbox>,

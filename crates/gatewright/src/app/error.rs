@@ -3,7 +3,7 @@ use gatewright_db::OpenError;
 
 use crate::config::Faults;
 
-/// Why an [`App`](super::App) could not be built. Each says what to do.
+/// Why an [`App`](super::App) could not be built. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

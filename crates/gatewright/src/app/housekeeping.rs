@@ -4,7 +4,7 @@ use gatewright_auth::Auth;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Removes what has ended from the tables of accounts, for as long as it lives. Every replica does so.
+/// Removes expired rows from the tables of accounts, for as long as it lives. Every replica does so.
 pub(super) struct Housekeeper(AbortHandle);
 
 const PERIOD: Duration = Duration::from_mins(1);

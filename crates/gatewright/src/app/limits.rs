@@ -15,18 +15,18 @@ use crate::Config;
 use crate::carriers::RedisLimits;
 use crate::config::{BucketKey, LimitStore};
 
-/// How often a store that keeps what has ended is swept.
+/// How often expired entries are removed from a store.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// How many budgets all API tokens of one owner have together, where each token has one: enough to keep a handful of
-/// programs apart, and minting more tokens gains nothing.
+/// How many budgets all API tokens of one owner have together, if each token has one: enough to separate a few
+/// programs, while creating more tokens has no effect.
 const TOKENS_PER_OWNER: u32 = 10;
 
 /// The configuration's limits.
 pub(super) struct Limits {
-    /// What lockout limiters count in; `None` for memory of their own.
+    /// The store of lockout limiters; `None` for the process's memory.
     store: Option<Arc<dyn Store>>,
-    /// What stands before entity routes, where something does.
+    /// The limit of entity routes, if there is one.
     api: Option<TokenBucketLayer>,
     sweeper: Option<Sweeper>,
 }
@@ -65,7 +65,7 @@ impl Limits {
         self.store.iter().cloned().fold(auth, AuthBuilder::limit_store)
     }
 
-    /// What stands before entity routes, inside of authentication.
+    /// The limit of entity routes, inside of authentication.
     pub(super) fn api(&self) -> Option<TokenBucketLayer> {
         self.api.clone()
     }
@@ -122,7 +122,7 @@ impl Sweeper {
                 match store.sweep().await {
                     Ok(0) => {}
                     Ok(swept) => tracing::debug!(swept, "limits that have ended were removed"),
-                    // The limiters themselves say so, when somebody is refused for it.
+                    // The limiters log it when a caller is refused because of it.
                     Err(error) => tracing::debug!(%error, "limits that have ended could not be removed"),
                 }
             }

@@ -24,25 +24,25 @@ use super::{BuildError, branding};
 use crate::Config;
 use crate::config::Email;
 
-/// How long an answer of the development mailbox waits for mails that were asked for just before.
+/// How long an answer of the development mailbox waits for mails that were just requested.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The table of the mail queue, where a build has one.
 pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stored::STEPS));
 
-/// What takes mails away, if anything does. Cheap to clone.
+/// The queue of outgoing mails, if there is one. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
     /// The queue in the database, where a mail server is configured.
     stored: Option<MailQueue>,
-    /// In dev mode alone.
+    /// Only in dev mode.
     mailbox: Option<DevMailbox>,
 }
 
 impl MailService {
-    /// Starts the queue where there is a sender: the configured mail server, the development mailbox, or both. With a mail
-    /// server it is that of the database, except where there is no secret to seal letters with.
+    /// Starts the queue if there is a sender: the configured mail server, the development mailbox, or both. With a mail
+    /// server it is the queue in the database, except if there is no secret to seal letters with.
     pub(crate) async fn open(config: &Config, db: &Db, ambient: &Ambient) -> Result<Self, BuildError> {
         let stored = queue(config, db, ambient).await?;
         let mailbox = config.server.dev_mode.then(DevMailbox::new);
@@ -80,7 +80,7 @@ impl MailService {
         self.stored.is_some()
     }
 
-    /// What happened to the mails of this process, by name; `None` where there is no sender.
+    /// Counters of the mails of this process, by name; `None` if there is no sender.
     pub(crate) fn counts(&self) -> Option<[(&'static str, u64); 6]> {
         let counts = self.outgoing.as_ref()?.counts();
         Some([
@@ -93,7 +93,7 @@ impl MailService {
         ])
     }
 
-    /// What authentication hands its mails to.
+    /// The mailer for authentication.
     pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {
         let outgoing = self.outgoing.clone()?;
         Some(Arc::new(Queue { outgoing: Some(outgoing), stored: self.stored.clone() }))
@@ -114,7 +114,7 @@ impl MailService {
         }
     }
 
-    /// Sends what is left, for so long.
+    /// Sends the remaining mails, for at most this long.
     pub(crate) async fn close(&self, within: Duration) {
         if let Some(outgoing) = &self.outgoing {
             outgoing.drain(within).await;
@@ -122,7 +122,7 @@ impl MailService {
     }
 }
 
-/// The mail queue in the database; `None` where no mail server is configured.
+/// The mail queue in the database; `None` if no mail server is configured.
 pub(crate) async fn queue(
     config: &Config,
     db: &Db,
@@ -134,9 +134,9 @@ pub(crate) async fn queue(
     MailQueue::open(db.clone(), ambient.clone(), config.database.create_tables).await.map(Some)
 }
 
-/// Reads the templates: the built-in ones, and those of the folder that the configuration names.
+/// Loads the templates: the built-in ones, and those of the configured folder.
 ///
-/// The product is called as in `[branding]`, or as the sender.
+/// The product's name is that of `[branding]`, or the sender's name.
 pub(crate) fn templates(config: &Config) -> Result<Templates, String> {
     let email = config.email.as_ref();
     let from = email.and_then(|email| Mailbox::parse(&email.from).ok());
@@ -155,13 +155,13 @@ fn smtp(email: &Email) -> Result<Smtp, BuildError> {
     Smtp::new(SmtpSettings::new(url, from)).map_err(|error| BuildError::Mail(error.to_string()))
 }
 
-/// Lets the mails that requests asked for reach the queue, which the mailbox then waits for.
+/// Waits until the mails of earlier requests are in the queue, so that the mailbox can wait for the queue.
 async fn settled(State(auth): State<Auth>, request: Request, next: Next) -> Response {
     auth.settle(PATIENCE).await;
     next.run(request).await
 }
 
-/// Sends nothing, and removes the letters of accounts that are deleted; `None` where none are stored.
+/// Sends nothing, but removes the letters of deleted accounts; `None` if none are stored.
 pub(crate) async fn forgetting(
     config: &Config,
     db: &Db,

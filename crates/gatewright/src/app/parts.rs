@@ -48,7 +48,7 @@ pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
     Db::open(config.database.url.expose(), options).await
 }
 
-/// Authentication over the database; `None` where it is switched off.
+/// Authentication over the database; `None` if it is disabled.
 pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBuilder> {
     if !config.auth.enabled {
         return None;
@@ -72,7 +72,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::Tokens => builder.plugin(TokensPlugin::new()),
             #[cfg(feature = "oauth")]
             Plugin::OAuth => builder.plugin(super::providers::plugin(&config.auth.oauth)),
-            // Without providers there is nothing to sign in with, and providers are refused by the configuration's check.
+            // Without providers there is no way to sign in, and the configuration's check refuses providers.
             #[cfg(not(feature = "oauth"))]
             Plugin::OAuth => builder,
             Plugin::Accounts => builder.plugin(AccountsPlugin),
@@ -115,7 +115,7 @@ fn magic_link(config: &Config) -> MagicLinkPlugin {
 /// The declared entities over the database.
 pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesBuilder {
     let builder = Entities::builder(db.clone(), ambient.clone());
-    // Without a secret, which is for dev mode or a server without accounts, cursors die with the process.
+    // Without a secret, as in dev mode or on a server without accounts, cursors are only valid until the process ends.
     let secret = &config.auth.jwt_secret;
     let builder = if secret.is_empty() { builder } else { builder.secret(secret) };
     builder
@@ -130,7 +130,7 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
         .lists(config.database.lists)
 }
 
-/// Whether anybody can be invited: to have an account, or to a tenant.
+/// Whether invitations are possible: to create an account, or to a tenant.
 pub(crate) fn invites(config: &Config) -> bool {
     has_tenants(config) || config.plugins().contains(&Plugin::Invitations)
 }
@@ -153,7 +153,7 @@ fn tables(config: &Config) -> Tables {
     if config.database.create_tables { Tables::Create } else { Tables::Check }
 }
 
-/// The outbox over the database; `None` where it is switched off.
+/// The outbox over the database; `None` if it is disabled.
 pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<Outbox>, InitError> {
     let outbox = &config.outbox;
     if !outbox.enabled {
@@ -172,7 +172,7 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
     Outbox::open(db.clone(), ambient.clone(), options).await.map(Some)
 }
 
-/// What carries events between replicas; `None` where nothing does. Without an address of its own, Postgres is `db`.
+/// The fan-out of events between replicas; `None` if there is none. Without a separate address, Postgres uses `db`.
 pub(crate) async fn fanout(
     config: &Config,
     db: &Db,
@@ -212,7 +212,7 @@ pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> R
     })
 }
 
-/// The configuration's consumers that pull; `None` where there is none.
+/// The configured pull consumers; `None` if there are none.
 pub(crate) fn pulls(config: &Config, outbox: &Outbox) -> Result<Option<Pulls>, ConsumerError> {
     let mut consumers = Vec::new();
     for consumer in config.outbox.consumers.iter().filter(|consumer| matches!(consumer.delivery, Delivery::Pull)) {
@@ -230,7 +230,7 @@ pub(crate) fn users(config: &Config) -> Users {
     if config.auth.enabled { Users::default() } else { Users::Elsewhere }
 }
 
-/// The event log in the database; `None` where it is switched off.
+/// The event log in the database; `None` if it is disabled.
 pub(crate) async fn log(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<EventLog>, log::InitError> {
     if !has_log(config) {
         return Ok(None);

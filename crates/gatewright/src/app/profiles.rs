@@ -18,7 +18,7 @@ pub(crate) fn declared(config: &Config) -> Option<Arc<Profile>> {
     if !config.auth.enabled || fields.is_empty() {
         return None;
     }
-    // The configuration's check has refused what is wrong with them.
+    // The configuration's check has already refused invalid fields.
     Profile::declare(fields, config.server.json_case).ok().map(Arc::new)
 }
 
@@ -51,7 +51,7 @@ impl ProfileFields for Declared {
     }
 }
 
-/// A field as the account page asks for it. JSON is for programs alone.
+/// A field for the form on the account page. JSON is only for programs.
 fn input(field: &PlanField) -> Option<ProfileInput> {
     let constraints = field.constraints();
     let max = match constraints.max {

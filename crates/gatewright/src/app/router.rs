@@ -29,7 +29,7 @@ use crate::metrics::{CountLayer, Metrics};
 use crate::serve::Draining;
 use crate::{Config, consumers, health, openapi};
 
-/// What routes are made of.
+/// The parts that routes are built from.
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
     pub(super) auth: Option<&'a Auth>,
@@ -42,17 +42,17 @@ pub(super) struct Parts<'a> {
     pub(super) mail: &'a MailService,
     pub(super) pulls: Option<&'a Pulls>,
     pub(super) fanout: Option<&'a FanoutStatus>,
-    /// What limits requests of entity routes, where something does.
+    /// The limit of entity routes, if there is one.
     pub(super) api_limit: Option<TokenBucketLayer>,
-    /// The development mailbox, where there is one.
+    /// The development mailbox, if there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
-    /// What the admin API works with, where it is on.
+    /// The state of the admin API, if it is enabled.
     pub(super) admin: Option<AdminState>,
     pub(super) draining: Draining,
     /// Owned by the routes, so that it lasts as long as they do.
     pub(super) tasks: Tasks,
-    /// What bodies and answers take their bytes from.
+    /// The budget for bodies and answers.
     pub(super) budget: Budget,
 }
 
@@ -84,7 +84,7 @@ impl Parts<'_> {
 
     /// The routes whose requests have an identity.
     fn identified(&self, own: Router) -> Router {
-        // A layer of the routes alone: what matches none costs nobody a token.
+        // A layer of the routes only: a request that matches no route uses up no caller's budget.
         let limited = match &self.api_limit {
             Some(limit) => self.entities.router().route_layer(limit.clone()),
             None => self.entities.router(),

@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use super::housekeeping::Housekeeper;
 use super::limits::Sweeper;
 
-/// What runs beside the requests. The [`App`](super::App) and every clone of its router own it together, and it ends with the last
-/// of them: a program that keeps the router alone still delivers. Cheap to clone.
+/// The background tasks. The [`App`](super::App) and every clone of its router own them together, and they end with the last
+/// owner: a program that keeps only the router still delivers. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Tasks(Arc<Mutex<Running>>);
 
-/// What is running. Each ends when it is dropped.
+/// The running tasks. Each ends when it is dropped.
 #[derive(Default)]
 pub(super) struct Running {
     pub(super) relay: Option<Relay>,
@@ -30,7 +30,8 @@ impl Tasks {
         *self.0.lock() = running;
     }
 
-    /// Sends the other replicas what is left, and finishes the deliveries that have begun, each `within` so long.
+    /// Sends the remaining events to the other replicas, and finishes the deliveries that have begun, each for at most
+    /// `within`.
     pub(super) async fn stop(&self, within: Duration) {
         let Running { relay, fanout, following, sweeper, housekeeper } = std::mem::take(&mut *self.0.lock());
         drop((following, sweeper, housekeeper));

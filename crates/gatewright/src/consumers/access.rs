@@ -3,10 +3,10 @@ use gatewright_http::Problem;
 
 use super::RESOURCE;
 
-/// Lets an API token in that has the scope `consumers:{name}`, if its owner has the permission of that name. A service
-/// account has what its tokens' scopes say. Returns the token: leases belong to it.
+/// Admits an API token with the scope `consumers:{name}`, if its owner has the permission of that name. A service
+/// account has the permissions of its tokens' scopes. Returns the token: leases belong to it.
 ///
-/// It does not look whether there is such a consumer: who may not ask does not learn it.
+/// It does not check whether the consumer exists: a caller without permission must not find out.
 pub(super) fn admit(identity: &Identity, roles: &RolePermissions, name: &str) -> Result<TokenId, Problem> {
     let principal = match identity {
         Identity::Anonymous => return Err(Problem::unauthorized("authentication is required")),

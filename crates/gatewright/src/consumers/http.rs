@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::access::admit;
 use crate::Config;
 
-/// Events in an answer, unless the caller says otherwise.
+/// The default number of events in an answer.
 const LIMIT: usize = 100;
 /// How much earlier than a request's deadline a pull that waits is answered.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ struct Surface {
     longest_wait: Duration,
 }
 
-/// `GET /consumers/{name}/events` and the two answers to it. Put it where requests bear an identity.
+/// `GET /consumers/{name}/events`, and the routes to acknowledge and refuse. Mount it where requests have an identity.
 pub(crate) fn routes(config: &Config, pulls: &Pulls) -> Router {
     let surface = Surface {
         pulls: pulls.clone(),
@@ -177,7 +177,7 @@ fn receipts(named: Vec<Named>) -> Result<Vec<Receipt>, Problem> {
     if foreign { Err(Problem::invalid_field("ids", "invalid", "has an id that no event has")) } else { Ok(receipts) }
 }
 
-/// 204, or 409 with what the caller does not hold.
+/// 204, or 409 with the ids that the caller does not hold.
 fn settled(refused: &[String]) -> Response {
     if refused.is_empty() {
         return StatusCode::NO_CONTENT.into_response();

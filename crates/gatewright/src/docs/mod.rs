@@ -20,10 +20,10 @@ use crate::Config;
 const PAGE: &str = include_str!("page.html");
 const START: &str = include_str!("start.js");
 const STYLE: &str = include_str!("page.css");
-/// For so long a browser keeps what only a new version of the server changes.
+/// How long a browser caches files that only change with a new version of the server.
 const KEPT: &str = "public, max-age=3600";
 
-/// The page and what it loads.
+/// The page and its files.
 pub(crate) fn routes(config: &Config) -> Router {
     let page: Arc<str> = page(config).into();
     Router::new()
@@ -37,7 +37,7 @@ async fn show(State(page): State<Arc<str>>) -> Html<String> {
 }
 
 async fn file(name: Result<Path<String>, PathRejection>) -> Response {
-    // What is not UTF-8 is no file's name.
+    // A name that is not UTF-8 is not that of a file.
     let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
     let own = match &*name {
         "start.js" => Some(("text/javascript; charset=utf-8", START)),
@@ -60,7 +60,7 @@ async fn file(name: Result<Path<String>, PathRejection>) -> Response {
     }
 }
 
-/// The page, told where to sign in and where a CSRF token is had.
+/// The page, with the paths for signing in and for CSRF tokens.
 fn page(config: &Config) -> String {
     let base = if config.auth.enabled { &*config.auth.base_path } else { "" };
     let csrf = config.csrf.enabled || config.browser_backend.is_some();

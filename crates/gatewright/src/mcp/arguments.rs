@@ -37,8 +37,8 @@ impl Asked {
     }
 }
 
-/// The arguments of a list as the parameters of a query: text as it is, numbers and truth values as they are written,
-/// lists joined by commas.
+/// The arguments of a list as the parameters of a query: text unchanged, numbers and booleans as text, lists joined by
+/// commas.
 fn query<Q: FromIterator<(String, String)>>(arguments: JsonObject) -> Result<Q, String> {
     // A tool's answer has the entity tag beside the record.
     if arguments.contains_key("etag") {
@@ -51,7 +51,7 @@ fn query<Q: FromIterator<(String, String)>>(arguments: JsonObject) -> Result<Q, 
     arguments.into_iter().filter_map(pair).collect()
 }
 
-/// The text of an argument; `None` for null, which is as good as leaving it out.
+/// The text of an argument; `None` for null, which counts as left out.
 fn text(name: &str, value: Value) -> Result<Option<String>, String> {
     Ok(Some(match value {
         Value::Null => return Ok(None),
@@ -78,7 +78,8 @@ fn id(arguments: &mut JsonObject) -> Result<String, String> {
     }
 }
 
-/// The tag that the record must still have, taken out: as an answer gave it, which is without the quotes of the header.
+/// The tag that the record must still have, removed from the arguments: as in an answer, without the quotes of the
+/// header.
 fn if_match(arguments: &mut JsonObject) -> Result<Option<IfMatch>, String> {
     match arguments.remove(ETAG) {
         None | Some(Value::Null) => Ok(None),
@@ -87,7 +88,7 @@ fn if_match(arguments: &mut JsonObject) -> Result<Option<IfMatch>, String> {
     }
 }
 
-/// Refuses arguments beyond those that a tool has.
+/// Refuses arguments that the tool does not have.
 fn nothing_else(arguments: &JsonObject) -> Result<(), String> {
     match arguments.keys().next() {
         None => Ok(()),
@@ -140,7 +141,7 @@ mod tests {
             let read = if_match(&mut object(&json!({ ETAG: tag }))).unwrap().unwrap();
             assert!(read.matches("\"a1\"") && !read.matches("\"a2\""), "{tag}");
         }
-        // A star is no way to a change without a condition, which leaving it out says plainly.
+        // A star does not make the change unconditional: only leaving the tag out does.
         assert!(!if_match(&mut object(&json!({ ETAG: "*" }))).unwrap().unwrap().matches("\"a1\""));
         assert_eq!(if_match(&mut object(&json!({}))), Ok(None));
         for wrong in [json!(1), json!(true), json!(["a1"]), json!({})] {

@@ -12,10 +12,10 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::schema;
 
-/// Under what a record's entity tag is answered and sent back. No field can be called so.
+/// The key of a record's entity tag in answers and arguments. No field can have this name.
 pub(super) const ETAG: &str = "_etag";
 
-/// What a tool does.
+/// The operation of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     List,
@@ -28,7 +28,7 @@ pub(super) enum Verb {
 impl Verb {
     const ALL: [Self; 5] = [Self::List, Self::Get, Self::Create, Self::Update, Self::Delete];
 
-    /// What its caller must be allowed.
+    /// The action that its caller must be allowed.
     pub(super) fn action(self) -> Action {
         match self {
             Self::List | Self::Get => Action::Read,
@@ -49,7 +49,7 @@ impl Verb {
     }
 }
 
-/// A tool and what stands behind it.
+/// A tool and its operation.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) tool: Tool,
@@ -125,8 +125,8 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
     tool.with_raw_output_schema(output)
 }
 
-/// The frame of what a tool answers. Clients refuse an answer that does not fit, a failure's problem too, and records may
-/// be older than their declaration: so nothing is required, and of a record no more is said than that it is one.
+/// The output schema of a tool. Clients refuse an answer that does not fit, including the problem of a failure, and
+/// records may be older than their declaration: so nothing is required, and a record is only declared to be an object.
 fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
     let number = || ObjectBuilder::new().schema_type(Type::Integer);
     let flag = || ObjectBuilder::new().schema_type(Type::Boolean);
@@ -160,7 +160,7 @@ fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotations {
     ToolAnnotations::new().read_only(reads).destructive(destroys).idempotent(repeats).open_world(false)
 }
 
-/// The fields in a line, each with its type and what it names.
+/// The fields in one line, each with its type and its target.
 fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> String {
     let own = [("id".to_owned(), "text".to_owned())];
     let times = ["created_at", "updated_at"].map(|name| (case.spell(name), "timestamp".to_owned()));
@@ -223,7 +223,7 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
 }
 
-/// What of each record to answer. Related ones come along where their own entity has tools.
+/// The selection of each record's fields. Related records can be included if their own entity has tools.
 fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder {
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
@@ -272,7 +272,7 @@ fn object() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Object)
 }
 
-/// An object that has nothing but what is listed.
+/// An object that has only the listed members.
 fn closed() -> ObjectBuilder {
     object().additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }

@@ -30,7 +30,7 @@ impl Guard {
         Self { hosts, origins: origins.collect() }
     }
 
-    /// Refuses what another site's page may have sent.
+    /// Refuses requests that another site's page may have sent.
     pub(super) fn check(&self, parts: &Parts) -> Result<(), Problem> {
         let host = host(parts).filter(|host| self.hosts.contains(&host.host().to_ascii_lowercase()));
         let Some(host) = host else {
@@ -59,7 +59,7 @@ fn host(parts: &Parts) -> Option<Authority> {
     }
 }
 
-/// Whether the page came from where the request goes, on this computer.
+/// Whether the page's origin is that of the request, on this computer.
 fn is_this_computer(origin: &Origin, host: &Authority) -> bool {
     let own = format!("http://{host}").parse::<Origin>();
     origin.is_loopback() && own.is_ok_and(|own| own == *origin)

@@ -33,10 +33,10 @@ struct Surface {
     service: StreamableHttpService<ToolServer, NeverSessionManager>,
 }
 
-/// `POST /mcp`. Put it where requests bear an identity.
+/// `POST /mcp`. Mount it where requests have an identity.
 pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
     let server = ToolServer::new(entities);
-    // Host and Origin are the guard's, which knows the public address.
+    // The guard checks Host and Origin, because it knows the public address.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -59,7 +59,7 @@ async fn message(
     surface.guard.check(&parts)?;
     may_connect(&identity)?;
     if !surface.anonymous && matches!(identity, Identity::Anonymous) {
-        // The challenge tells where a token is got.
+        // The challenge says where to get a token.
         return Err(Problem::unauthorized("authentication is required"));
     }
     if !accepts(&parts.headers, "application/json") || !accepts(&parts.headers, "text/event-stream") {
@@ -86,8 +86,8 @@ async fn message(
     Ok(in_our_words(answer.map(Body::new)).await)
 }
 
-/// Who is refused whatever they ask: whoever owes a second factor, and a credential that was delegated to one surface
-/// of a host's.
+/// The refusal of callers who may call nothing: those with a pending second factor, and delegated grants of an embedded
+/// surface.
 fn may_connect(identity: &Identity) -> Result<(), Problem> {
     match identity {
         Identity::Pending(_) => {
@@ -109,7 +109,7 @@ fn accepts(headers: &http::HeaderMap, wanted: &str) -> bool {
     })
 }
 
-/// The SDK refuses what is no message in plain text; everything else of this server does so as a problem.
+/// The SDK refuses an invalid message in plain text; the rest of this server does so as a problem.
 async fn in_our_words(answer: Response) -> Response {
     let status = answer.status();
     let is_json =
@@ -125,6 +125,6 @@ async fn in_our_words(answer: Response) -> Response {
         tracing::error!(%status, reason, "the tool surface failed");
         return Problem::of(StatusCode::INTERNAL_SERVER_ERROR).into_response();
     }
-    // What it calls an unsupported type is JSON that is no message of the protocol.
+    // The SDK reports JSON that is not a message of the protocol as an unsupported type.
     Problem::bad_request(reason).into_response()
 }

@@ -4,7 +4,7 @@ use gatewright_http::Problem;
 use http::StatusCode;
 use http::header::WWW_AUTHENTICATE;
 
-/// Where a call that a scope is missing for leaves its refusal.
+/// Stores the refusal of a call whose token lacks a scope.
 #[derive(Clone, Default)]
 pub(super) struct MissingScope(Arc<OnceLock<Problem>>);
 

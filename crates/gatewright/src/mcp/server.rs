@@ -24,7 +24,7 @@ const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAM
     arguments. The `_etag` of an answer, sent with a change or a deletion, makes it fail (412) if the record has changed \
     meanwhile.";
 
-/// What a client asks of a server that has tools.
+/// The capabilities of a server with tools.
 const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
 
 /// The tools of all entities. Cheap to clone; one clone serves one message.
@@ -44,7 +44,7 @@ impl ToolServer {
     /// The tools that this caller may call.
     async fn visible(&self, call: &Call) -> Result<Vec<Tool>, ErrorData> {
         let entries = self.catalogue.entries();
-        // Not knowing is no reason to say that there is nothing.
+        // An unknown result is an error, not an empty list.
         let unknown = |error: Error| ErrorData::internal_error(Problem::from(error).detail().to_owned(), None);
         let wanted = entries.iter().map(|entry| Ok((self.table(entry)?, entry.verb.action())));
         let wanted: Vec<_> = wanted.collect::<Result<_, _>>().map_err(unknown)?;
@@ -61,7 +61,7 @@ impl ToolServer {
         let asked = match Asked::read(table.plan(), verb, arguments) {
             Ok(asked) => asked,
             Err(reason) => {
-                // The caller's right goes before what is wrong with the arguments, as everywhere.
+                // The caller's permission is checked before the arguments, as in the other interfaces.
                 table.reach(call, verb.action()).await?;
                 return Err(Problem::bad_request(reason));
             }
@@ -130,7 +130,7 @@ impl ServerHandler for ToolServer {
     }
 }
 
-/// Who asks: what this very message's request was found to be. Without it nobody is served.
+/// The caller: the identity of this message's own request. Without it, the call is refused.
 fn caller(context: &RequestContext<RoleServer>) -> Result<&Call, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     parts
@@ -138,7 +138,7 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<&Call, ErrorData> {
         .ok_or_else(|| ErrorData::internal_error("the caller is not known", None))
 }
 
-/// What a tool answers when it worked.
+/// The result of a tool that succeeded.
 enum Answer {
     /// `{"data":{…},"_etag":"…"}`, the tag without quotes and only if there is one.
     Record { json: Bytes, etag: Option<String> },
@@ -153,11 +153,11 @@ impl From<Record> for Answer {
 }
 
 impl Answer {
-    /// The JSON as text, as it is, and as structured content.
+    /// The JSON as unchanged text, and as structured content.
     fn into_result(self) -> CallToolResult {
         let text = match self {
             Self::Record { json, etag } => {
-                // A tag is hexadecimal digits in quotes, which are JSON as they stand.
+                // A tag is hexadecimal digits in quotes, which is valid JSON.
                 let etag = etag.map(|etag| format!(",\"{ETAG}\":{etag}")).unwrap_or_default();
                 format!("{{\"data\":{}{etag}}}", String::from_utf8_lossy(&json))
             }
@@ -170,7 +170,7 @@ impl Answer {
     }
 }
 
-/// A failure as the caller may know it, for the one who called the tool to read and mend.
+/// A failure in the form that the caller may see, so that they can correct the call.
 fn failed(problem: &Problem) -> CallToolResult {
     let value = serde_json::to_value(problem).unwrap_or_default();
     let mut result = CallToolResult::error(vec![ContentBlock::text(value.to_string())]);

@@ -3,7 +3,7 @@ use gatewright_events::fanout::FanoutStatus;
 use super::{Metrics, counter, gauge};
 
 impl Metrics {
-    /// Brings the numbers of fan-out up to date. Without fan-out there are none.
+    /// Updates the numbers of fan-out. Without fan-out there are none.
     pub(crate) fn observe_fanout(&self, fanout: &FanoutStatus) {
         let recorder = &self.0.recorder;
         let up =

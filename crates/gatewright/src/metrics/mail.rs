@@ -6,7 +6,7 @@ use crate::app::mail::MailService;
 const QUEUED: &str = "gatewright_mail_queue";
 
 impl Metrics {
-    /// Brings the numbers of mails up to date. Those of the queue are of all servers.
+    /// Updates the numbers of mails. Those of the queue count all servers.
     pub(crate) async fn observe_mail(&self, mail: &MailService) {
         let Some(outgoing) = mail.outgoing() else { return };
         let recorder = &self.0.recorder;

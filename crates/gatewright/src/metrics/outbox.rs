@@ -13,7 +13,7 @@ const LAG: &str = "gatewright_outbox_lag_seconds";
 const OLDEST: &str = "gatewright_outbox_oldest_pending_seconds";
 
 impl Metrics {
-    /// Brings the outbox's numbers up to date. The consumers' names are labels: they are as many as are declared.
+    /// Updates the outbox's numbers. The consumers' names are labels: there are as many as declared consumers.
     pub(crate) async fn observe_outbox(&self, outbox: &Outbox) {
         let recorder = &self.0.recorder;
         let counts = outbox.counts();

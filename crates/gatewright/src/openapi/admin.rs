@@ -315,7 +315,7 @@ fn invitations(draft: &Draft) -> Vec<Described> {
     ]
 }
 
-/// What the list of an entity's records answers.
+/// The answer of the list of an entity's records.
 const RECORDS: &str = "Like the entity's own list. By cursor, a search or a filter that no index answers looks at 50,000 records \
     for each page. A page that ends for that has `searched`, the number of records that it looked at, and a `cursor` from which the \
     search goes on; `data` is what was found so far, and may be empty.";

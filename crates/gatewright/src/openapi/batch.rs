@@ -13,7 +13,7 @@ use super::words::{
     Described, Part, boolean, content, integer, json, json_body, list_of, named, object, string, typed,
 };
 
-/// The statuses of the first write that fails, which are also those of a body that is no batch.
+/// The statuses of the first write that fails, which are also those of an invalid body.
 const FAILURES: [(u16, &str); 6] = [
     (400, "A write is malformed, or the body is."),
     (403, "The caller may not."),

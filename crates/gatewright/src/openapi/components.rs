@@ -10,7 +10,7 @@ use super::names::{API_TOKEN, JWT, Page, SESSION, failure_name};
 use super::words::{content, header, integer, list_of, named, object, string};
 use crate::Config;
 
-/// The statuses of failures, what each means, and the code in its example.
+/// The statuses of failures, the meaning of each, and the code in its example.
 const FAILURES: [(u16, &str, &str); 14] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
     (401, "Nobody is signed in, or the credentials are invalid.", "unauthorized"),

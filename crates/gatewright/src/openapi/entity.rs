@@ -249,7 +249,7 @@ impl Subject<'_> {
     }
 }
 
-/// Where a stream resumes that is to tell of all that happens after this answer.
+/// The cursor for a stream that receives everything that happens after this answer.
 fn event_cursor() -> utoipa::openapi::Header {
     header("A position for `since` of event streams, unless `events.replay_seconds` is 0.", string())
 }
@@ -266,7 +266,7 @@ fn members(plan: &Plan, case: JsonCase) -> Vec<(String, ObjectBuilder)> {
     [id].into_iter().chain(fields).chain(times(case)).chain(trash).collect()
 }
 
-/// What may be sent back and is ignored.
+/// Members that may be sent back but are ignored.
 fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectBuilder)> {
     let anything = |about: &str| {
         ObjectBuilder::new().schema_type(SchemaType::AnyValue).read_only(true).description(Some(about.to_owned()))
@@ -285,7 +285,7 @@ fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {
     ["created_at", "updated_at"].map(|name| (case.spell(name), instant().read_only(true)))
 }
 
-/// What a list with `group`, `sum`, `min`, `max` or `avg` answers.
+/// The answer of a list with `group`, `sum`, `min`, `max` or `avg`.
 fn groups(case: JsonCase) -> ObjectBuilder {
     let group = typed(Type::Object)
         .property("count", integer().minimum(Some(0)).description(Some("How many records are in the group.")))

@@ -49,7 +49,7 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
     paging.chain(view(plan, plans)).chain(grouping).chain(comparisons).collect()
 }
 
-/// What makes the answer groups of records.
+/// The parameters that return groups of records.
 fn grouping() -> impl Iterator<Item = Parameter> {
     let group = "Answers groups instead of records, each with its `count`: the fields to group by, at most four, separated by \
                  commas. Not with `page`, `limit`, `cursor`, `sort`, `fields` or `include`.";
@@ -63,8 +63,8 @@ fn grouping() -> impl Iterator<Item = Parameter> {
     functions.into_iter().map(|(name, about)| query(name, about, string()).build())
 }
 
-/// What of each record an answer shows; single records take them too. Records come along where their own entity has
-/// endpoints.
+/// The parameters that select the shown parts of each record; single records accept them too. Related records can be
+/// included if their own entity has endpoints.
 pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.crud()));
@@ -106,7 +106,7 @@ fn sort(plan: &Plan, case: JsonCase) -> String {
     )
 }
 
-/// Everything that can be compared: key, kind, and what with.
+/// Everything that can be compared: key, kind, and operators.
 fn compared(plan: &Plan, case: JsonCase) -> Vec<(String, Kind, Object)> {
     let id = ("id".to_owned(), Kind::Relation, string().build());
     let own = ["created_at", "updated_at"].map(|name| (case.spell(name), Kind::Timestamp, instant().build()));

@@ -37,7 +37,7 @@ pub fn document(config: &Config) -> Result<OpenApi, DeclarationErrors> {
     Ok(describe(config, &declarations.plans(config.server.json_case)))
 }
 
-/// The document of what is served.
+/// The document of the served API.
 pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     let mut draft = Draft {
         case: config.server.json_case,
@@ -68,10 +68,10 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
         .build()
 }
 
-/// What is written so far.
+/// The document in progress.
 struct Draft {
     case: JsonCase,
-    /// Whether there is a way to be somebody.
+    /// Whether callers can authenticate.
     signs_in: bool,
     paths: Paths,
     components: Components,

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use utoipa::openapi::security::SecurityRequirement;
 
-/// Whether a failure may be told as a page: to whom sent a browser's form.
+/// Whether a failure may be a page: for requests from a browser's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Never,
@@ -21,7 +21,7 @@ pub(super) const API_TOKEN: &str = "apiToken";
 pub(super) fn failure_name(status: u16, page: Page) -> String {
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Failure");
     let name: String = reason.split(' ').flat_map(str::chars).collect();
-    // The limiter says the same to everybody.
+    // The limiter's answer is the same for every client.
     if page == Page::ForForms && status != 429 { format!("{name}OrPage") } else { name }
 }
 

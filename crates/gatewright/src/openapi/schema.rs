@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa::Number;
 use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
 
-/// What an answer holds for the field. Bounds are left out: a record may be older than they are.
+/// The schema of the field in an answer. Bounds are left out: a record may be older than they are.
 pub(crate) fn read(field: &PlanField) -> Object {
     let mut schema = ObjectBuilder::new().description(Some(about(field)));
     schema = match field.kind() {
@@ -19,7 +19,7 @@ pub(crate) fn read(field: &PlanField) -> Object {
     formatted(schema, field.kind()).build()
 }
 
-/// What an answer holds for a field of profiles, which is null until it is set.
+/// The schema of a profile's field in an answer, which is null until it is set.
 pub(crate) fn of_profile(field: &PlanField, more: &str) -> Object {
     let schema = ObjectBuilder::new().description(Some(format!("{}{more}", about(field))));
     let schema = match field.kind() {
@@ -33,7 +33,7 @@ pub(crate) fn of_profile(field: &PlanField, more: &str) -> Object {
     formatted(schema, field.kind()).build()
 }
 
-/// What a body brings for the field.
+/// The schema of the field in a body.
 pub(crate) fn write(field: &PlanField) -> Object {
     let nullable = !field.is_required();
     let schema = ObjectBuilder::new().description(Some(about(field))).default(field.default_value());
@@ -47,7 +47,7 @@ pub(crate) fn write(field: &PlanField) -> Object {
     formatted(bounded(schema, &field.constraints()), field.kind()).build()
 }
 
-/// What a query parameter compares the field with.
+/// The schema of the value that a query parameter compares the field with.
 pub(crate) fn compared(field: &PlanField) -> Object {
     let schema = ObjectBuilder::new();
     match field.kind() {

@@ -48,7 +48,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     }
 }
 
-/// The tool surface speaks JSON-RPC, whose messages the protocol describes and not this document.
+/// The tool interface uses JSON-RPC. The protocol describes its messages, this document does not.
 fn mcp(draft: &Draft) -> Described {
     let example = value!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let message = || typed(Type::Object).property("jsonrpc", string()).required("jsonrpc");
@@ -65,7 +65,7 @@ fn mcp(draft: &Draft) -> Described {
     if draft.signs_in { described.open_to(&[SESSION, JWT, API_TOKEN], true) } else { described }
 }
 
-/// What is no message is a problem; what is one, and wrong, is answered by the protocol.
+/// A body that is not a message is answered with a problem; an incorrect message is answered by the protocol.
 fn refusal() -> ResponseBuilder {
     let error = content(typed(Type::Object), None);
     json("It is no message, or a wrong one.", typed(Type::Object), None).content("application/problem+json", error)

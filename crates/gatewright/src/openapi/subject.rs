@@ -21,7 +21,7 @@ pub(super) struct Subject<'a> {
     pub(super) name: String,
     pub(super) collection: String,
     pub(super) record: String,
-    /// Whether the token bucket stands before its routes.
+    /// Whether a token bucket limits its routes.
     pub(super) limited: bool,
     /// The header that names a tenant, where its records have tenants.
     pub(super) tenant: Option<&'a str>,
@@ -46,7 +46,7 @@ impl<'a> Subject<'a> {
         &self.name
     }
 
-    /// Where many of its records are written at once.
+    /// The path for writing many of its records at once.
     pub(super) fn batch_path(&self) -> String {
         format!("{}/_batch", self.collection)
     }
@@ -56,7 +56,7 @@ impl<'a> Subject<'a> {
         named(&self.name)
     }
 
-    /// An operation with what its access says.
+    /// An operation with the description of its access.
     pub(super) fn operation(
         &self,
         draft: &Draft,
@@ -89,7 +89,7 @@ impl<'a> Subject<'a> {
         described
     }
 
-    /// The schema of a record of which only some fields may have been asked for.
+    /// The schema of a record with only the requested fields.
     pub(super) fn view(&self) -> String {
         format!("{}View", self.name)
     }

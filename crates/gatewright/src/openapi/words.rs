@@ -71,7 +71,7 @@ impl Described {
         statuses.iter().fold(self, answer)
     }
 
-    /// The ways in which a caller may prove who they are; `optional` where nobody in particular may call.
+    /// The ways in which a caller may authenticate; `optional` if anonymous callers are allowed.
     pub(super) fn open_to(mut self, schemes: &[&str], optional: bool) -> Self {
         self.operation = self.operation.securities(Some(names::requirements(schemes, optional)));
         self
@@ -164,7 +164,7 @@ pub(super) fn list_of(schema: impl Into<Part>) -> ArrayBuilder {
     ArrayBuilder::new().items(schema.into())
 }
 
-/// An object whose listed members are all there.
+/// An object whose listed members are all required.
 pub(super) fn object<S: Into<Part>>(members: impl IntoIterator<Item = (String, S)>) -> ObjectBuilder {
     members
         .into_iter()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gatewright_http::TrustedProxies;
 use parking_lot::Mutex;
 
-/// How many times as many connections the /48 of an IPv6 address may have as one /64 in it: the first is what one customer
-/// gets, the second what one household does.
+/// How many times as many connections the /48 of an IPv6 address may have as one /64 in it: providers assign a /48 to one
+/// customer, and a /64 to one household.
 const SITES: usize = 8;
 
 /// Counts the open connections of each address. Cheap to clone; all clones count together.
@@ -19,7 +19,7 @@ struct Inner {
     most: Option<usize>,
     /// Loopback addresses are counted too.
     counts_loopback: bool,
-    /// Their connections are those of many clients, and not counted.
+    /// Their connections belong to many clients, and are not counted.
     proxies: TrustedProxies,
     open: Mutex<HashMap<Network, usize>>,
 }
@@ -41,14 +41,14 @@ pub(super) struct Seat {
 type Networks = [Option<(Network, usize)>; 2];
 
 impl Addresses {
-    /// Counts connections to `most` for each address that is not a trusted proxy. Absent, 1,000, and loopback addresses are not
-    /// counted: behind one may be a proxy that was not named. Zero is no limit.
+    /// Counts connections up to `most` for each address that is not a trusted proxy. Without `most`, the limit is 1,000, and
+    /// loopback addresses are not counted, because they may be an undeclared proxy. Zero means no limit.
     pub(super) fn new(most: Option<usize>, proxies: TrustedProxies) -> Self {
         let limit = Some(most.unwrap_or(1_000)).filter(|most| *most > 0);
         Self(Arc::new(Inner { most: limit, counts_loopback: most.is_some(), proxies, open: Mutex::default() }))
     }
 
-    /// Counts one more connection of `peer`; `None` if it has too many.
+    /// Counts one more connection of `peer`; `None` if the limit is reached.
     pub(super) fn enter(&self, peer: IpAddr) -> Option<Seat> {
         let networks = self.counted(peer.to_canonical());
         let mut open = self.0.open.lock();
@@ -102,7 +102,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// How many of 100 connections get in.
+    /// How many of 100 connections are accepted.
     fn admitted(addresses: &Addresses, peers: impl Iterator<Item = IpAddr>) -> usize {
         let seats: Vec<_> = peers.take(100).filter_map(|peer| addresses.enter(peer)).collect();
         seats.len()

@@ -34,7 +34,7 @@ const MAX_HEAD: usize = 64 * 1024;
 /// The most that a connection buffers each way, in bytes.
 const MAX_BUFFER: usize = 128 * 1024;
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Connections {
     http: http1::Builder,
     router: Router,
@@ -50,7 +50,7 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(router: Router, slow_reader: Duration, draining: Draining, finish: CancellationToken) -> Self {
         let mut http = http1::Builder::new();
-        // 100 headers at most is hyper's default; setting it would allocate them anew for each request.
+        // At most 100 headers is hyper's default; setting it would allocate them again for each request.
         http.timer(TokioTimer::new());
         http.header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
         let ambient = Ambient::system();
@@ -59,7 +59,7 @@ impl Connections {
 
     /// Serves one connection to its end.
     pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send + use<> {
-        // On the heap, and gone as soon as an event stream has the connection.
+        // On the heap, and dropped as soon as an event stream takes over the connection.
         let requests = Box::pin(self.requests(stream, peer));
         async move {
             let ended = requests.await;

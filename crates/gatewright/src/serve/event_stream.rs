@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// The most bytes of a chunk's size and the end of its line.
 const SIZE: usize = 18;
 
-/// What a request says of how its answer may be sent.
+/// The parts of a request that determine how its answer may be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     /// The answer has a body.
@@ -67,8 +67,8 @@ impl EventStream {
         Self { head, body, is_chunked: form.is_chunked }
     }
 
-    /// Sends it to its end, or until the client has gone. What the client still sends is not looked at, except `hears` the end of
-    /// it; where it has sent something already, its end comes behind that.
+    /// Sends it to its end, or until the client disconnects. Other input of the client is ignored: with `hears`, only the end of
+    /// the input is detected, and only if the client sent nothing before it.
     pub(super) async fn send<S>(self, mut connection: S, mut hears: bool) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,

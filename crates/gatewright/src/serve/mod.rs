@@ -32,20 +32,20 @@ use refusal::Refusals;
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server needs besides its listener.
+/// The inputs of a server besides its listener.
 pub(crate) struct Server {
     pub(crate) router: Router,
     /// The most connections at a time; further ones get 503.
     pub(crate) max_connections: usize,
     /// The most connections of one address; absent, 1,000, and any number from loopback addresses.
     pub(crate) max_connections_per_address: Option<usize>,
-    /// Their connections are those of many clients.
+    /// Their connections belong to many clients.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// How long a client may hold an answer up; see [`pace`].
+    /// How long a client may delay an answer; see [`pace`].
     pub(crate) slow_reader: Duration,
     /// Set when the stop begins.
     pub(crate) draining: Draining,
-    /// How long the server still answers, each time with `Connection: close`, after a stop was asked for.
+    /// How long the server still answers after a stop was requested, each time with `Connection: close`.
     pub(crate) drain: Duration,
     /// How long requests may take to finish after that.
     pub(crate) grace: Duration,
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// Takes connections and hands each to a task of its own.
+/// Accepts connections and passes each to a separate task.
 struct Acceptor {
     connections: Connections,
     abort: CancellationToken,
@@ -111,7 +111,7 @@ impl Acceptor {
                 Ok((stream, peer)) => self.admit(stream, peer),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
-                    // Logged once: a client that holds all file descriptors must not fill the log as well.
+                    // Logged once: a client that uses up all file descriptors must not fill the log as well.
                     if !std::mem::replace(&mut self.is_failing, true) {
                         tracing::error!(%error, "cannot accept connections");
                     }
@@ -123,7 +123,7 @@ impl Acceptor {
 
     /// Takes the connections that the system has set up already, since closing the listener would reset them.
     fn stop_listening(mut self, listener: TcpListener) -> TaskTracker {
-        // The runtime may not have heard of the newest connections, so the system is asked. The socket does not block.
+        // The runtime may not know the newest connections yet, so the system is queried. The socket does not block.
         if let Ok(listener) = listener.into_std() {
             while let Ok((stream, peer)) = listener.accept() {
                 let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -164,7 +164,7 @@ impl Acceptor {
     }
 }
 
-/// Whether accepting failed because that one client had gone again.
+/// Whether accepting failed because this one client has disconnected again.
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -8,22 +8,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How fast a client must take an answer that it holds up, in bytes per second.
+/// The minimum speed of a client that delays an answer, in bytes per second.
 const MIN_RATE: u64 = 8 * 1024;
 
-/// A connection that breaks when the other end takes an answer too slowly.
+/// A connection that breaks if the client reads an answer too slowly.
 ///
-/// An answer stays in memory until the client has taken it. While writes have to wait for the client, it must take at least
-/// 8 KiB per second over each period. Of an event stream it must take any byte at all, since that sends no more than
-/// its events. Time without anything to send does not count.
+/// An answer stays in memory until the client has read it. While writes have to wait for the client, it must read at least
+/// 8 KiB per second over each period. For an event stream, one byte in each period is enough, because a stream sends only
+/// its events. Time without data to send does not count.
 pub(super) struct Paced<S> {
     stream: S,
     grace: Duration,
-    /// What is being sent is an event stream.
+    /// The current answer is an event stream.
     is_event_stream: bool,
     /// Set while a write waits for the client.
     waits: Arc<AtomicBool>,
-    /// Since writes have had to wait without a break.
+    /// The time since which writes have been waiting without interruption.
     backlog: Option<Backlog>,
 }
 

@@ -7,8 +7,8 @@ use tokio_util::task::TaskTracker;
 
 /// How long a refused connection may take to send its request and read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many connections are refused with an answer at a time; more are closed without one. Each takes a file descriptor, of
-/// those that `server.max_connections` leaves for the process's own use.
+/// How many connections are refused with an answer at the same time; others are closed without one. Each uses a file
+/// descriptor, from those that `server.max_connections` leaves for the process's own use.
 const AT_A_TIME: usize = 64;
 const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
     content-type: application/problem+json\r\nx-content-type-options: nosniff\r\ncontent-length: 118\r\n\r\n\
@@ -26,7 +26,8 @@ impl Refusals {
     }
 }
 
-/// Answers before a request is read to its end, and then reads it: an answer that meets unread bytes may be lost.
+/// Answers before a request is read to its end, and then reads the rest: if unread bytes are left, the answer may be
+/// lost.
 async fn answer(mut stream: TcpStream) {
     let exchange = async {
         stream.write_all(ANSWER).await?;
@@ -35,6 +36,6 @@ async fn answer(mut stream: TcpStream) {
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    // If the client is gone or never ends its request, there is nobody left to answer.
+    // If the client has disconnected or never ends its request, the answer is not needed.
     let _answered_or_not = tokio::time::timeout(PATIENCE, exchange).await;
 }

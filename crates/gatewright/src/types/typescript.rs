@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::names::{Names, spelled};
 
-/// What stands at the start of every module.
+/// The start of every module.
 const HEAD: &str = "\
 // Made by `gatewright types --lang ts` from the declared entities. Do not edit: run it again instead.
 
@@ -15,7 +15,7 @@ const HEAD: &str = "\
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 ";
 
-/// What a record of users shows.
+/// The fields that a record of users shows.
 fn user(profile: Option<&Profile>) -> String {
     let mut user =
         "\n/** An account, as a relation to it shows it. */\nexport interface User {\n  readonly id: string;\n"
@@ -114,7 +114,7 @@ impl Entity<'_> {
         line(out, "}");
     }
 
-    /// What the type does not say.
+    /// Constraints that the type cannot express.
     fn about(&self, out: &mut String, field: &PlanField) {
         let target = || self.plan.target(field, self.plans).map_or("users", |target| target.name());
         let about = match field.kind() {
@@ -161,7 +161,7 @@ fn enums<'a>(plan: &'a Plan, name: &str, names: &mut Names) -> Vec<(&'a str, Str
     fields.map(|field| (field.key(), names.one(&format!("{name}{}", spelled(field.column()))))).collect()
 }
 
-/// The relations whose records can come along, by their keys, and the paths that they lead to.
+/// The relations whose records can be included, by their keys, and the paths that lead to them.
 fn relations<'a>(plan: &'a Plan, plans: &'a [Arc<Plan>]) -> impl Iterator<Item = (&'a str, String)> {
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     relations.filter_map(|field| match plan.target(field, plans) {

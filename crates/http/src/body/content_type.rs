@@ -23,7 +23,7 @@ pub enum ContentType {
 }
 
 impl ContentType {
-    /// Reads the header. Parameters do not count, nor does case.
+    /// Reads the header. Parameters and case are ignored.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(CONTENT_TYPE).into_iter();
         let Some(value) = values.next() else {
@@ -48,8 +48,7 @@ impl ContentType {
         }
     }
 
-    /// Whether a page of another site can send it without the browser asking first: the three form types, and what
-    /// names no type that a preflight would be about.
+    /// Whether a page of another site can send it without a preflight: the three form types, and a missing type.
     pub fn needs_no_preflight(self) -> bool {
         !matches!(self, Self::Json | Self::Other)
     }

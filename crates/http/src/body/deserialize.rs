@@ -43,7 +43,7 @@ impl Fields {
     }
 }
 
-/// What serde calls a type, in words for whoever calls an API.
+/// Serde's name of a type, in words for callers of an API.
 fn plain(expected: &str) -> &str {
     match expected {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
@@ -57,7 +57,7 @@ fn plain(expected: &str) -> &str {
     }
 }
 
-/// What a value is, without saying which.
+/// The kind of a value, without the value itself.
 fn kind(unexpected: &Unexpected<'_>) -> &'static str {
     match unexpected {
         Unexpected::Bool(_) => "a boolean",
@@ -90,7 +90,7 @@ impl<'de> Deserializer<'de> for FromFields {
 
     fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, FieldsError> {
         visitor.visit_map(&mut self).map_err(|mut error| {
-            // serde names missing and unknown fields as the type does; the caller knows them by their own spelling.
+            // Serde reports missing and unknown fields by the type's names; the error must use the caller's spelling.
             if let Some(field) = error.field.take() {
                 let spelled = self.names.iter().find(|(snake, _)| *snake == field);
                 error.field = Some(spelled.map_or_else(|| self.case.spell(&field), |(_, spelled)| clip(spelled)));
@@ -197,7 +197,7 @@ impl<'de> Deserializer<'de> for FieldValue {
             Self::Text(texts) => texts,
         };
         match Self::single(texts)?.as_str() {
-            // A checked box without a value of its own is sent as "on".
+            // A checked box without its own value is sent as "on".
             "true" | "on" | "1" => visitor.visit_bool(true),
             "false" | "off" | "0" | "" => visitor.visit_bool(false),
             _ => Err(de::Error::invalid_type(Unexpected::Str(""), &visitor)),
@@ -253,7 +253,7 @@ impl<'de> Deserializer<'de> for FieldValue {
     }
 }
 
-/// Text without null characters, which Postgres cannot store and which cut text short in many a library.
+/// Text without null characters, which Postgres cannot store and which end a text early in many libraries.
 fn text(text: String) -> Result<String, FieldsError> {
     if text.contains('\0') {
         return Err(FieldsError::new("invalid", "must not contain a null character"));

@@ -26,7 +26,7 @@ pub(super) enum FieldValue {
 pub(super) struct Duplicate(pub(super) String);
 
 impl Fields {
-    /// Adds a JSON member. A name that is there already, in whichever spelling, is an error.
+    /// Adds a JSON member. A duplicate name, in either spelling, is an error.
     pub(super) fn insert(&mut self, spelled: String, value: Value) -> Result<(), Duplicate> {
         let entry = Entry { value: FieldValue::Json(value), spelled };
         match self.entries.insert(to_snake(&entry.spelled), entry) {
@@ -48,12 +48,12 @@ impl Fields {
         }
     }
 
-    /// How many there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

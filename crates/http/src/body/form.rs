@@ -8,8 +8,8 @@ use crate::Problem;
 /// The most pairs in one form.
 pub(super) const MAX_FIELDS: usize = 256;
 
-/// The pairs of an `application/x-www-form-urlencoded` text, which messages call `what`: "form" or "query". 400 for what is
-/// not UTF-8, which a lenient parser would change in silence, and for more than [`MAX_FIELDS`].
+/// The pairs of an `application/x-www-form-urlencoded` text. Messages call it `what`: "form" or "query". 400 if it is not
+/// UTF-8, which a lenient parser would change silently, or has more than [`MAX_FIELDS`].
 pub(crate) fn parse(what: &str, bytes: &[u8]) -> Result<Fields, Problem> {
     let mut fields = Fields::default();
     let pairs = bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());

@@ -14,14 +14,14 @@ use crate::Problem;
 /// A JSON object as a `T`, for routes that accept only JSON.
 ///
 /// Keys of the object are accepted in camelCase and `snake_case`; `T` spells its fields in `snake_case`. Fails with 415 for
-/// another content type, 413 over the body limit, 400 with line and column for what is not a JSON object (nesting is
-/// bounded), and 422 naming the field for what is not a `T`.
+/// another content type, 413 over the body limit, 400 with line and column if it is not a JSON object (nesting is limited),
+/// and 422 with the field's name if it is not a `T`.
 #[derive(Debug, Clone)]
 pub struct JsonBody<T>(pub T);
 
-/// The bytes of a JSON body within the limit, not parsed yet: for those who parse straight into their own shape.
+/// The bytes of a JSON body within the limit, not parsed: for handlers with their own parser.
 ///
-/// Fails with 415 for another content type, 413 over the body limit and 400 for no body at all.
+/// Fails with 415 for another content type, 413 over the body limit and 400 without a body.
 #[derive(Clone)]
 pub struct RawJson(pub Bytes);
 

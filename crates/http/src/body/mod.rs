@@ -1,8 +1,8 @@
-//! Request bodies: bounded, then parsed into one shape, then into the handler's own type.
+//! Request bodies: limited, then parsed into one form, then into the handler's own type.
 //!
-//! [`read`] takes the bytes within the limit. JSON objects, form posts and multipart forms all become [`Fields`]: names
-//! in `snake_case`, whichever case they came in, each with its value. The handler's type is deserialised from there, so
-//! that a flow is written once for scripts and for browsers. [`RawJson`] stops at the bytes.
+//! [`read`] reads the bytes within the limit. JSON objects, form posts and multipart forms all become [`Fields`]: names
+//! in `snake_case`, whichever case the caller used, each with its value. The handler's type is deserialised from them,
+//! so that one handler serves scripts and browsers. [`RawJson`] returns the bytes.
 
 mod content_type;
 mod deserialize;

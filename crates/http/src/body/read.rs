@@ -10,8 +10,8 @@ use crate::layers::BodyLimit;
 
 /// The whole body within the limit that [`layers::body_limit`](crate::layers::body_limit) set (2 MB without it).
 ///
-/// 413 over the limit, 503 if there is no memory for it, 415 for a compressed body (nothing here decompresses, so that no small body becomes a large
-/// one), 400 when the connection breaks off.
+/// 413 over the limit, 503 if there is no memory for it, 415 for a compressed body (nothing here decompresses, so that no small body
+/// becomes a large one), 400 if the connection breaks.
 pub(super) async fn read(request: Request) -> Result<Bytes, Problem> {
     refuse_compressed(request.headers())?;
     let limit = request.extensions().get::<BodyLimit>().copied();

@@ -75,7 +75,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Submission<T> {
         };
         let bytes = read(request).await.map_err(refuse)?;
         let (value, next) = match (shape, bytes.trim_ascii()) {
-            // A program sent it, whatever its header says, so that a page would be of no use.
+            // A program sent it, whatever its header says, so a page would be useless.
             (ContentType::Form, [b'{', b'}']) => {
                 let (value, next) =
                     parse(ContentType::Missing, head, Bytes::new()).await.map_err(|_| json_as_form())?;
@@ -97,7 +97,7 @@ fn json_as_form() -> Response {
     Problem::unsupported_media_type(detail).into_response()
 }
 
-/// What is read of a request besides its body.
+/// The parts of a request that are read in addition to its body.
 struct Head {
     case: JsonCase,
     next: Option<String>,
@@ -117,7 +117,7 @@ async fn parse<T: DeserializeOwned>(
         ContentType::Json => json::parse_object(&bytes)?,
         _ => return Err(Problem::unsupported_media_type(WRONG_TYPE)),
     };
-    // A CSRF middleware has checked it, where there is one.
+    // A CSRF middleware has checked it, if there is one.
     fields.take_text("_csrf");
     let next = fields.take_text("next").or(head.next).map(|text| head.redirects.next(&text).unwrap_or_default());
     let value = fields.parse(head.case).map_err(|error| match shape {

@@ -18,7 +18,7 @@ use crate::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
-/// Headers of an answer that a page may read besides those that it always may.
+/// Headers of an answer that a page may read, in addition to those that it may always read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "ETag, Event-Cursor, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 );
@@ -78,8 +78,8 @@ impl From {
         }
     }
 
-    /// Says on the answer who may read it. What an inner layer said of that does not count here, and caches are told in
-    /// every case that the answer differs by `Origin`.
+    /// Sets which origin may read the answer. CORS headers of an inner layer are replaced, and `Vary: Origin` is always
+    /// set for caches.
     fn mark(&self, headers: &mut HeaderMap) {
         headers.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
         headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
@@ -118,8 +118,8 @@ fn preflight(backend: &BrowserBackend) -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Whether some `Authorization` is a bearer's whose token is not an API token: a JWT, or nothing that is known here.
-/// Read leniently, since this reading refuses.
+/// Whether an `Authorization` has a bearer token that is not an API token: a JWT or an unknown token. Parsed leniently,
+/// because a match is refused.
 fn has_other_bearer(headers: &HeaderMap) -> bool {
     headers.get_all(AUTHORIZATION).iter().any(|value| {
         let value = value.as_bytes().trim_ascii();

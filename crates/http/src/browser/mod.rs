@@ -13,9 +13,9 @@
 //!
 //! Requests of the surface have [`CookieOnly`], so that sign-in and registration return no JWT.
 //!
-//! `Origin: null` is refused even where the browser calls the request same-origin. Pages that send no referrer at
-//! all make it of their own forms; `Referrer-Policy: same-origin`, which
-//! [`security_headers`](crate::layers::security_headers) sets, does not.
+//! `Origin: null` is refused even if the browser calls the request same-origin. Pages that never send a referrer send
+//! it with their own forms; `Referrer-Policy: same-origin`, which [`security_headers`](crate::layers::security_headers)
+//! sets, does not have this effect.
 
 mod allowed;
 mod guard;
@@ -38,7 +38,7 @@ use surface::Surface;
 pub use allowed::{AllowedOrigins, InvalidAllowedOrigin, OriginFault};
 pub use guard::BrowserGuard;
 
-/// What a preflight lets a page send, besides what any page may.
+/// Headers that a preflight allows a page to send, in addition to those that any page may send.
 const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
      X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
 
@@ -98,7 +98,7 @@ impl BrowserBackend {
         Ok(Self { public, allowed, surface, request_headers: HeaderValue::from_static(REQUEST_HEADERS) })
     }
 
-    /// Guards `path` and everything below it as the API. An empty one is every path there is.
+    /// Guards `path` and everything below it as the API. An empty path guards everything.
     pub fn api_prefix(mut self, path: impl Into<String>) -> Self {
         self.surface.api_prefix = path.into();
         self

@@ -10,15 +10,15 @@ pub(super) struct Surface {
 }
 
 impl Surface {
-    /// Whether the request is for a path of the surface: as this layer sees it, or, below a nested router, as the client
-    /// asked for it.
+    /// Whether the request is for a path of the surface: the path that this layer sees or, below a nested router, the
+    /// client's original path.
     pub(super) fn covers(&self, parts: &Parts) -> bool {
         let original = parts.extensions.get::<OriginalUri>().map(|OriginalUri(uri)| uri.path());
         [Some(parts.uri.path()), original].into_iter().flatten().any(|path| self.covers_path(path))
     }
 
-    /// A path is on the surface if it is there by any reading: as it stands, and decoded with its dots and empty
-    /// segments resolved, as something between here and the handler may read it. A path wrongly guarded loses nothing.
+    /// A path is on the surface if any reading of it is: unchanged, or decoded with its dots and empty segments
+    /// resolved, because a later hop may read it that way. Guarding too many paths does no harm.
     fn covers_path(&self, path: &str) -> bool {
         let resolved = resolve(path);
         let decoded = percent_decode_str(path).decode_utf8_lossy().replace('\\', "/");
@@ -30,7 +30,7 @@ impl Surface {
     }
 }
 
-/// Whether the path as it stands begins with all segments of `prefix`.
+/// Whether the unchanged path begins with all segments of `prefix`.
 fn below(path: &str, prefix: &[&str]) -> bool {
     let mut segments = path.trim_start_matches('/').split('/');
     prefix.iter().all(|expected| segments.next() == Some(expected))
@@ -74,7 +74,7 @@ mod tests {
             ("/api%2fposts", true),
             ("/x/%2e%2e/api", true),
             ("/x%5C..%5Capi", true),
-            // Whoever resolves nothing takes these for the API.
+            // A server that resolves nothing takes these for the API.
             ("/api/../x", true),
             ("/api/%2e%2e/x", true),
             ("/", false),

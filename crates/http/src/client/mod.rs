@@ -1,4 +1,4 @@
-//! From which address a request came, and which key it counts against.
+//! The client address of a request, and the key that it counts against.
 //!
 //! Only the peer address of the TCP connection cannot be forged. Behind proxies it is that of the proxy, so
 //! `X-Forwarded-For` must be read, and everything to the left of the entry of a trusted hop is untrusted.
@@ -89,7 +89,7 @@ impl ClientAddr {
         }
     }
 
-    /// Whether the client has a [share](Self::share_key) of its own.
+    /// Whether the client has its own [share](Self::share_key).
     pub fn has_share(self) -> bool {
         self.0.is_some_and(|address| !address.is_loopback())
     }
@@ -164,7 +164,7 @@ mod tests {
         const OUR: &[&str] = &["10.0.0.0/8", "2001:db8:f::/48"];
         type Case = (&'static str, &'static [&'static [u8]], bool, &'static [&'static str], &'static str);
         let cases: &[Case] = &[
-            // Not trusted: the peer, whatever is claimed.
+            // Not trusted: the peer address is used, and the header is ignored.
             (PEER, &[b"203.0.113.7"], false, &[], PEER),
             (PEER, &[b"203.0.113.7"], false, OUR, PEER),
             // Trusted, no proxies named: the rightmost.

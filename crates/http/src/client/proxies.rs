@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// The networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Cheap to clone; the host puts one into
+/// The networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. Cheap to clone; the program puts one into
 /// the extensions of every request.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
@@ -23,7 +23,7 @@ impl TrustedProxies {
             .map(|list| Self(list.into()))
     }
 
-    /// Whether `address` lies in one of the networks. IPv4 written as IPv6 is IPv4.
+    /// Whether `address` is in one of the networks. IPv4 written as IPv6 is IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))

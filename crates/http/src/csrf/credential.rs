@@ -3,12 +3,12 @@ use http::{HeaderMap, HeaderName};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Whether the request brings a credential that no browser sends by itself: one well-formed `Authorization: Bearer`, or
+/// Whether the request has a credential that no browser sends by itself: one well-formed `Authorization: Bearer`, or
 /// one `X-API-Key`.
 ///
 /// A page of another site can make a browser send cookies, but neither of these headers without a preflight, which only
-/// a server that trusts the page answers. So a request that has one was not forged, whatever cookies it has too, and
-/// whether or not the credential turns out good. What is not well formed is not believed: it then needs the token.
+/// a server that trusts the page answers. So a request with such a header was not forged. Its cookies, and the validity
+/// of the credential, do not matter. A malformed header does not count: the request then needs the token.
 pub(super) fn is_explicit(headers: &HeaderMap) -> bool {
     only(headers, &AUTHORIZATION).is_some_and(is_bearer) || only(headers, &API_KEY).is_some_and(is_key)
 }

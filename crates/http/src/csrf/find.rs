@@ -10,14 +10,14 @@ use super::FIELD;
 use super::token::Token;
 use crate::ContentType;
 
-/// A form type in whose beginning the field `_csrf` can be looked for.
+/// A form type whose beginning can be searched for the field `_csrf`.
 pub(super) enum Form {
     Urlencoded,
     Multipart { boundary: String },
 }
 
 impl Form {
-    /// The form type that the headers name; `None` for other bodies and for a multipart one without a boundary.
+    /// The form type in the headers; `None` for other bodies and for a multipart one without a boundary.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         match ContentType::of(headers) {
             ContentType::Form => Some(Self::Urlencoded),
@@ -60,8 +60,8 @@ fn is_field(name: &[u8]) -> bool {
     name.len() <= 3 * FIELD.len() && percent_decode(name).eq(FIELD.bytes())
 }
 
-/// The beginning of a body ends in the middle of a part, which the parser takes for an error: then all of the field is
-/// not there yet.
+/// The beginning of a body ends in the middle of a part, which the parser reports as an error: then the field is not
+/// complete yet.
 async fn in_parts(head: Bytes, boundary: String) -> Option<String> {
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, Infallible>(head)]), boundary);
     while let Some(mut part) = parts.next_field().await.ok()? {

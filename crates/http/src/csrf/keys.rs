@@ -5,10 +5,10 @@ use sha2::Sha256;
 use super::CsrfBinding;
 use super::token::{Nonce, Token};
 
-/// Part of what is signed: a change makes every token that is out stale.
+/// Part of the signed input: a change invalidates every issued token.
 const LABEL: &str = "gatewright/csrf/v1";
 
-/// The key that signs, and those that signed before it.
+/// The current signing key, and the previous ones.
 #[derive(Clone)]
 pub(super) struct Keys {
     current: Key,
@@ -36,7 +36,7 @@ impl Keys {
         Token { nonce, mac: mac(&self.current, &nonce, binding).finalize().into_bytes().into() }
     }
 
-    /// By which key the token was signed for `binding`; `None` if by none of ours. Compares in constant time.
+    /// The key that signed the token for `binding`; `None` if it is not one of ours. Compares in constant time.
     pub(super) fn verify(&self, token: &Token, binding: &CsrfBinding) -> Option<Signed> {
         let by = |key: &Key| mac(key, &token.nonce, binding).verify_slice(&token.mac).is_ok();
         if by(&self.current) {
@@ -46,7 +46,8 @@ impl Keys {
     }
 }
 
-/// The nonce has a fixed length and one byte tells a session from none, so that no two inputs read alike.
+/// The nonce has a fixed length and one byte distinguishes a session from none, so that two different inputs never have
+/// the same bytes.
 fn mac(key: &Key, nonce: &Nonce, binding: &CsrfBinding) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_ref()).expect("HMAC takes a key of any length");
     mac.update(nonce);

@@ -53,18 +53,18 @@ impl CsrfToken {
         format!("<input type=\"hidden\" name=\"{FIELD}\" value=\"{}\">", crate::html::escape(&self.value()))
     }
 
-    /// Makes sure that the answer leaves the browser with a cookie that holds.
+    /// Ensures that the answer leaves the browser with a valid cookie.
     pub(super) fn issue(&self) -> &Token {
         let Offer { csrf, presented, .. } = &*self.0;
         self.0.issued.get_or_init(|| match presented.valid(csrf).first() {
             Some((token, Signed::Currently)) => token.clone(),
-            // The nonce stays, so that forms which are open in other tabs hold on through a change of the secret.
+            // The nonce stays the same, so that open forms in other tabs stay valid when the secret changes.
             Some((token, Signed::Previously)) => csrf.keys.sign(token.nonce, &presented.binding),
             None => csrf.keys.sign(csrf.ambient.bytes(), &presented.binding),
         })
     }
 
-    /// Writes what this request's token means for its answer.
+    /// Sets the headers of the answer that belong to this request's token.
     pub(super) fn settle(&self, response: &mut Response) {
         let Offer { csrf, presented, .. } = &*self.0;
         let rebound = response.extensions().get::<CsrfBinding>().filter(|binding| **binding != presented.binding);

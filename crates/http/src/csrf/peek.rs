@@ -35,7 +35,7 @@ pub(super) async fn peek(form: &Form, body: Body, limit: usize) -> Result<(Optio
     }
 }
 
-/// What comes after the bytes that were looked at.
+/// The rest of the body after the examined bytes.
 struct Rest {
     unread: Option<Body>,
     /// The end of a chunk that reaches over the limit.
@@ -71,7 +71,7 @@ impl Rest {
     }
 }
 
-/// The body as it came: what was looked at, then what was not.
+/// The original body: the examined bytes, then the rest.
 struct Replay {
     head: Option<Bytes>,
     rest: Rest,
@@ -208,7 +208,7 @@ mod tests {
                 (found, body.collect().await.unwrap().to_bytes())
             });
             prop_assert_eq!(&replayed, &expected);
-            // However it is cut, what is found is what one look at all of it finds, as far as the limit lets see.
+            // However the body is cut, the result is that of one search in the whole body, up to the limit.
             if limit > expected.len() {
                 let whole = runtime.block_on(form.find(&expected.into(), true));
                 prop_assert_eq!(found, whole);

@@ -10,19 +10,19 @@ use crate::{Scheme, cookies};
 /// Cookies of one name that are tried: more than a browser keeps for honest reasons, and few enough to check.
 const MOST_COOKIES: usize = 64;
 
-/// What a browser brought in its cookies, and the session that it must hold for.
+/// The cookies of a request, and the session that they must be valid for.
 pub(super) struct Presented {
     pub(super) binding: CsrfBinding,
     pub(super) secure: bool,
     pub(super) any_sent: bool,
     tokens: Vec<Token>,
-    /// Found out when somebody asks: most requests only read, and ask for no token.
+    /// Computed on demand: most requests only read, and need no token.
     valid: OnceLock<Vec<(Token, Signed)>>,
 }
 
 impl Presented {
-    /// All cookies of the name count: one that somebody planted from a neighbouring domain is sent beside the good one,
-    /// maybe before it, and must not hide it.
+    /// All cookies of the name count: a cookie that was planted from a sibling domain is sent together with the valid
+    /// one, maybe before it, and must not hide it.
     pub(super) fn of(csrf: &Csrf, parts: &Parts) -> Self {
         let secure = csrf.always_secure || Scheme::of(parts).is_https();
         let mut any_sent = false;
@@ -32,7 +32,7 @@ impl Presented {
         Self { binding, secure, any_sent, tokens, valid: OnceLock::new() }
     }
 
-    /// Those that hold for the session, in the order they came.
+    /// Tokens that are valid for the session, in the order of the request.
     pub(super) fn valid(&self, csrf: &Csrf) -> &[(Token, Signed)] {
         self.valid.get_or_init(|| {
             let signed = |token: &Token| csrf.keys.verify(token, &self.binding).map(|by| (token.clone(), by));

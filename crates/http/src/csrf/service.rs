@@ -79,7 +79,7 @@ impl Csrf {
     async fn sent(&self, parts: &Parts, body: Body) -> Result<(Option<String>, Body), Problem> {
         let mut lines = parts.headers.get_all(HEADER).iter();
         if let Some(line) = lines.next() {
-            // Two headers are none: which of them counts must not depend on who reads.
+            // Two headers count as none: the result must not depend on which one is read.
             let only = lines.next().is_none().then(|| line.to_str().ok()).flatten();
             return Ok((only.map(str::to_owned), body));
         }
@@ -98,8 +98,8 @@ impl Csrf {
     }
 }
 
-/// The methods that change nothing (RFC 9110, section 9.2.1). The method alone counts, and not what a header or a
-/// field would have it be.
+/// The methods that change nothing (RFC 9110, section 9.2.1). Only the real method counts, not an override in a header
+/// or a field.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
 }

@@ -5,7 +5,7 @@ use subtle::ConstantTimeEq as _;
 
 pub(super) type Nonce = [u8; 16];
 
-/// A random number and its signature: what the cookie holds, and, masked, what a form or a header brings back.
+/// A random number and its signature: the content of the cookie and, masked, of a form's field or a header.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) nonce: Nonce,
@@ -29,8 +29,8 @@ impl Token {
 
     /// The token under a fresh mask: 128 characters of URL-safe base64, other ones each time.
     ///
-    /// An answer that is compressed and repeats something of its request tells by its size whether the two are alike.
-    /// What differs in every answer cannot be guessed that way (the BREACH attack).
+    /// The size of a compressed answer that repeats a part of its request reveals whether two texts in it are equal. A
+    /// text that differs in every answer cannot be guessed that way (the BREACH attack).
     pub(super) fn mask(&self, ambient: &Ambient) -> String {
         let mut bytes = [0; 2 * Self::BYTES];
         let (mask, masked) = bytes.split_at_mut(Self::BYTES);
@@ -77,7 +77,7 @@ impl Token {
     }
 }
 
-/// How many bytes `text` stands for; `None` if it is not base64 or stands for more than `bytes` can hold.
+/// The number of bytes that `text` encodes; `None` if it is not base64 or encodes more than `bytes` can hold.
 fn decode(text: &str, bytes: &mut [u8]) -> Option<usize> {
     URL_SAFE_NO_PAD.decode_slice(text, bytes).ok()
 }
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(text.len(), Token::MASKED_CHARS);
             assert!(Token::unmask(text).is_some_and(|unmasked| unmasked == token()));
         }
-        // Neither half alone shows any of it.
+        // Neither half reveals any of it.
         let parts: Vec<&str> = masked.iter().flat_map(|text| [&text[..64], &text[64..]]).collect();
         assert!(!parts.contains(&token().cookie_value().as_str()));
     }
@@ -122,7 +122,7 @@ mod tests {
             assert!(Token::unmask(&text).is_none(), "{text}");
             assert!(Token::parse_cookie(&text).is_none(), "{text}");
         }
-        // The cookie is no token, nor the token a cookie.
+        // The cookie's content is not valid as a token, nor the token as a cookie.
         assert!(Token::unmask(&cookie).is_none() && Token::parse_cookie(&masked).is_none());
         assert!(Token::parse_cookie(&cookie).is_some_and(|parsed| parsed == token()));
     }

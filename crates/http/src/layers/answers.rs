@@ -55,7 +55,7 @@ impl Middleware for AnswerBudgetLayer {
     }
 }
 
-/// Whose share an answer is taken from.
+/// The holder of the share that an answer is taken from.
 enum Holder {
     /// A client without a separate share; see [`ClientAddr::share_key`].
     Nobody,

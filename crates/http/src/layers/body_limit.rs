@@ -32,7 +32,7 @@ pub async fn body_limit(State(limit): State<BodyLimit>, request: Request, next: 
 }
 
 impl BodyLimit {
-    /// At most so many bytes.
+    /// At most this many bytes.
     pub const fn new(bytes: usize) -> Self {
         Self { bytes, setting: None }
     }
@@ -56,12 +56,12 @@ impl BodyLimit {
         if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > self.bytes)) {
             return Err(self.exceeded());
         }
-        // A request without a body needs no limit, nor the box around one.
+        // A request without a body needs no limit, and no box.
         if request.body().is_end_stream() {
             return Ok(request);
         }
         request.extensions_mut().insert(self);
-        // Nor does one whose length is known: a connection delivers no more than was announced.
+        // A body of known length needs none either: a connection delivers at most the announced length.
         if request.body().size_hint().exact().is_some_and(|bytes| bytes <= self.bytes as u64) {
             return Ok(request);
         }

@@ -9,12 +9,12 @@ use gatewright_base::{Lease, OverBudget};
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// What a body may have without taking it from the budget. Small requests and answers are so served when the budget is used
-/// up; the connection limit bounds what they have together.
+/// The part of a body that is not taken from the budget. So small requests and answers are served even if the budget is
+/// used up; the connection limit limits their sum.
 pub(super) const FREE: usize = 16 * 1024;
 
-/// Has a request's body take its bytes from `lease` as they are read. They stay taken until the lease is dropped, since the
-/// reader keeps them.
+/// Takes the bytes of a request's body from `lease` as they are read. They stay taken until the lease is dropped, because
+/// the reader keeps them.
 pub(super) fn incoming(body: Body, lease: Arc<Mutex<Lease>>) -> Body {
     Body::new(Incoming { body, lease, read: 0 })
 }

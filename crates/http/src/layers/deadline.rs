@@ -43,7 +43,7 @@ impl Deadline {
         self.exempt.as_ref().is_some_and(|exempt| exempt(uri))
     }
 
-    /// What `answer` becomes, if it does in time.
+    /// The result of `answer`, if it is ready in time.
     pub(super) async fn wait_for<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(self.after, answer).await.ok()
     }

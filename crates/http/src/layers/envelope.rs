@@ -1,5 +1,5 @@
-//! The layer around all routes, as one service: each layer of its own would cost every request a boxed future and a
-//! clone of everything inside it.
+//! The layer around all routes, as one service: with separate layers, each would cost every request a boxed future and
+//! a clone of all inner services.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Settings {
 }
 
 impl EnvelopeLayer {
-    /// Takes ids from `ambient`, lets a body have `limit` bytes, and waits for an answer until `deadline` ends.
+    /// Uses ids from `ambient`, limits bodies to `limit` bytes, and waits for an answer until `deadline` ends.
     pub fn new(ambient: Ambient, limit: BodyLimit, deadline: Deadline) -> Self {
         Self(Arc::new(Settings {
             ambient,
@@ -55,7 +55,7 @@ impl EnvelopeLayer {
     /// Puts the proxies that are trusted into every request's extensions, where
     /// [`ClientAddr`](crate::ClientAddr) and [`Scheme`](crate::Scheme) look for them.
     pub fn trusted_proxies(self, proxies: TrustedProxies) -> Self {
-        // Without any, there is nothing to look for.
+        // Without any, there is nothing to search for.
         let proxies = Some(proxies).filter(|proxies| !proxies.is_empty());
         Self(Arc::new(Settings { proxies, ..(*self.0).clone() }))
     }
@@ -86,7 +86,7 @@ impl<S> Layer<S> for EnvelopeLayer {
     type Service = Wrapped<Unlimited<S>, Self>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        // This layer's own limit holds; axum's would cut bodies at 2 MB.
+        // This layer's own limit applies; axum's would cut bodies at 2 MB.
         Wrapped::new(DefaultBodyLimit::disable().layer(inner), self.clone())
     }
 }
@@ -123,7 +123,7 @@ impl Settings {
         }
     }
 
-    /// The request with a body that takes its bytes from the budget, and what it takes them by.
+    /// The request with a body that takes its bytes from the budget, and the lease.
     fn budgeted(&self, request: Request) -> (Request, Option<Arc<Mutex<Lease>>>) {
         let Some(budget) = self.budget.as_ref().filter(|_| !is_free(request.body())) else {
             return (request, None);
@@ -144,10 +144,10 @@ fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The answer, or the refusal of what the envelope bounds.
+/// The answer, or a refusal because a limit was exceeded.
 async fn within<S: RouteService>(inner: Taken<S>, request: Request, settings: &Settings) -> Response {
     let (request, remainder) = Remainder::watch(request);
-    // Held until the answer begins: until then the handler has what it read of the body.
+    // Held until the answer begins: until then the handler keeps the body that it read.
     let (request, _lease) = settings.budgeted(request);
     let response = match settings.limit_of(&request).applied_to(request) {
         Ok(request) => match run(inner, request, settings).await {

@@ -111,8 +111,8 @@ impl<S: RouteService> Taken<S> {
     }
 }
 
-/// The answer of a [`Middleware`] that waits for something, changes an answer or refuses. A refusal belongs into the future:
-/// only there is the visitor's [`Locale`](crate::locale::Locale) known.
+/// The answer of a [`Middleware`] that waits, changes an answer or refuses. Create a refusal inside the future: only there
+/// is the visitor's [`Locale`](crate::locale::Locale) known.
 pub fn answer<F>(answer: impl Future<Output = Response> + Send + 'static) -> Made<F> {
     Either::Right(Box::pin(answer.map(Ok)))
 }

@@ -1,8 +1,8 @@
 //! The layers that every request passes before it is routed.
 //!
-//! [`standard`] puts an [`EnvelopeLayer`] around a router: an id outermost, so that every log line and answer bears it;
-//! headers next, so that failures bear them too; then the net for panics, the deadline, the body limit and, innermost,
-//! the routes with their fallbacks. The functions beside it are for single routes, by `axum::middleware::from_fn`. The
+//! [`standard`] puts an [`EnvelopeLayer`] around a router: an id outermost, so that every log line and answer has it;
+//! headers next, so that failures have them too; then the panic handler, the deadline, the body limit and, innermost,
+//! the routes with their fallbacks. The other functions are for single routes, by `axum::middleware::from_fn`. The
 //! layers of this crate implement [`Middleware`]: one function instead of a hand-written service.
 
 mod answers;
@@ -37,8 +37,8 @@ pub use middleware::{Answer, Inner, Middleware, RouteService, Taken, Wrapped, an
 use ready::take_ready;
 pub use request_id::RequestId;
 
-/// Puts the envelope around `router`, and the two fallbacks into it. A program's own layers may go around the envelope:
-/// give a `ServiceBuilder` whose innermost layer is the envelope, so that all of them are one to the router.
+/// Puts the envelope around `router`, and adds the two fallbacks to it. A program's own layers may go around the
+/// envelope: pass a `ServiceBuilder` whose innermost layer is the envelope, so that the router has only one layer.
 pub fn standard<S, L>(router: Router<S>, envelope: L) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -50,5 +50,5 @@ where
     router.fallback(not_found).method_not_allowed_fallback(method_not_allowed).layer(envelope)
 }
 
-/// What `Retry-After` says where nothing better is known.
+/// The default value of `Retry-After`.
 const RETRY_SOON: Duration = Duration::from_secs(1);

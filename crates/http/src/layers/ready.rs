@@ -1,6 +1,6 @@
-/// Takes a service that was just found ready out of its place, to be called in a future of its own.
+/// Takes a service that was just found ready, to call it in a separate future.
 ///
-/// Its clone takes the place: a clone was not asked whether it is ready, so that it is not the one to be called.
+/// Its clone replaces it. A clone was not polled for readiness, so the clone must not be the one that is called.
 pub(super) fn take_ready<S: Clone>(service: &mut S) -> S {
     let clone = service.clone();
     std::mem::replace(service, clone)

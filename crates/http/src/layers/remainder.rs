@@ -13,19 +13,19 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
 use parking_lot::Mutex;
 
-/// How much of a body that nobody read is read and thrown away, and for how long.
+/// How much of an unread body is read and discarded, and for how long.
 ///
-/// A client that is still sending when the connection closes sees it broken, and never the answer; one that keeps the
-/// connection for its next request loses that. Past these bounds both are its own doing.
+/// If the connection closes while a client is still sending, the client gets an error instead of the answer; a client
+/// that reuses the connection loses its next request. Beyond these limits, both can happen.
 const DISCARDED_BYTES: usize = 16 << 20;
 const DISCARDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What an answer that came before its request's body was read has left of that body, and who waited for whom.
+/// The rest of a request's body that was not read before the answer, and who waited for whom.
 ///
-/// A refusal often needs no body: a limiter, a missing credential, a wrong content type. HTTP/1 then has the rest of
-/// the body in front of the next request, so it is read to its end before the answer goes out, or the answer says
-/// `Connection: close` (RFC 9112, section 9.6): where the rest is too long, and where the client waits to be asked for
-/// it (`Expect: 100-continue`). Streams of HTTP/2 end on their own.
+/// A refusal often needs no body: a limiter, a missing credential, a wrong content type. On HTTP/1 the rest of the body
+/// precedes the next request. So it is read to its end before the answer is sent, or the answer has `Connection: close`
+/// (RFC 9112, section 9.6): if the rest is too long, or if the client waits for `100 Continue` (`Expect:
+/// 100-continue`). Streams of HTTP/2 end separately.
 pub(super) struct Remainder {
     place: Arc<Place>,
     waits: bool,
@@ -35,12 +35,12 @@ pub(super) struct Remainder {
 #[derive(Default)]
 struct Place {
     unread: Mutex<Option<Body>>,
-    /// Whether who reads the body has all that came of it, and it is not all there is.
+    /// Whether the reader waits for more of the body: it has everything that arrived, and the body is not complete.
     is_awaited: AtomicBool,
 }
 
 impl Remainder {
-    /// Sees to the body of `request`; `None` where nothing can remain.
+    /// Watches the body of `request`; `None` if it has no rest.
     pub(super) fn watch(request: Request) -> (Request, Option<Self>) {
         if request.body().is_end_stream() {
             return (request, None);
@@ -57,13 +57,13 @@ impl Remainder {
         self.place.is_awaited.load(Ordering::Relaxed)
     }
 
-    /// Lets `response` go once nothing is in its way.
+    /// Returns `response` when the rest of the body is handled.
     pub(super) async fn settle(self, mut response: Response) -> Response {
         let Some(body) = self.place.unread.lock().take() else { return response };
         if !self.shares_connection {
             return response;
         }
-        // A client that was just told how long it took has had its time.
+        // A client that was just refused for being too slow gets no more time.
         let took_too_long = response.status() == StatusCode::REQUEST_TIMEOUT;
         if self.waits || took_too_long || !discard(body).await {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -86,7 +86,7 @@ async fn discard(body: Body) -> bool {
     tokio::time::timeout(DISCARDED_WITHIN, rest).await.unwrap_or(false)
 }
 
-/// A request's body that goes back to its place when it is dropped before its end.
+/// A request's body that goes back to its place if it is dropped before its end.
 struct Watched {
     body: Body,
     place: Arc<Place>,

@@ -7,7 +7,7 @@ use super::color::Color;
 /// The branding of pages and mails. The default has no branding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Branding {
-    /// What the product is called, on one line.
+    /// The product's name, on one line.
     pub name: Option<String>,
     /// Its picture, beside the name.
     pub logo: Option<Logo>,
@@ -31,7 +31,7 @@ pub enum Logo {
 #[error("{0}")]
 pub struct InvalidBranding(&'static str);
 
-/// What a product without a name is called.
+/// The default name.
 const NAMELESS: &str = "Gatewright";
 
 impl Branding {
@@ -77,7 +77,7 @@ impl Logo {
         }
     }
 
-    /// What a content security policy calls it.
+    /// The source expression for a content security policy.
     pub(crate) fn source(&self) -> &str {
         match self {
             Self::Own(_) => "'self'",

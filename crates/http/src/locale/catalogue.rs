@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use super::message::Message;
 
-/// The texts of one language: a TOML document of sections, flat but for them, and two words about the language itself.
+/// The texts of one language: a TOML document of sections, with the language's own name and direction before them.
 #[derive(Debug, Clone)]
 pub(super) struct Catalogue {
-    /// What the language calls itself.
+    /// The language's own name.
     pub(super) name: String,
     /// `ltr` or `rtl`.
     pub(super) direction: Direction,
@@ -33,12 +33,12 @@ pub(super) struct Differences {
     pub(super) missing: Vec<String>,
     /// Keys that nothing asks for.
     pub(super) superfluous: Vec<String>,
-    /// Keys whose text names other values.
+    /// Keys whose texts have other placeholders.
     pub(super) mismatched: Vec<String>,
 }
 
 impl Catalogue {
-    /// Reads a document. The error says which key cannot be read, and why.
+    /// Parses a document. The error says which key is invalid, and why.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut document: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         let name = match document.remove("name") {
@@ -54,7 +54,7 @@ impl Catalogue {
         Ok(Self { name, direction, messages })
     }
 
-    /// What differs from `english`.
+    /// The differences from `english`.
     pub(super) fn differences(&self, english: &Self) -> Differences {
         let mut differences = Differences::default();
         for (key, message) in &english.messages {

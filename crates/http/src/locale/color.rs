@@ -7,12 +7,12 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Color([u8; 3]);
 
-/// A text that is not such a color.
+/// The text is not a color in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a color such as \"#0b57b8\"")]
 pub struct InvalidColor;
 
-/// The least contrast of text with what lies behind it (WCAG 2.2, success criterion 1.4.3).
+/// The minimum contrast of text to its background (WCAG 2.2, success criterion 1.4.3).
 const READABLE: f64 = 4.5;
 
 impl Color {

@@ -41,8 +41,8 @@ impl Languages {
         Self::load(SHIPPED.map(|(tag, _)| tag), None).expect("the shipped catalogues can be read: a test reads them")
     }
 
-    /// These languages, in this order. A file `TAG.toml` of `folder` comes before a shipped language of the same tag. A text
-    /// that such a file lacks is English; the log says which.
+    /// These languages, in this order. A file `TAG.toml` of `folder` takes precedence over a shipped language with the same
+    /// tag. Texts that are missing in such a file are English, and the log names them.
     pub fn load<T: AsRef<str>>(
         tags: impl IntoIterator<Item = T>,
         folder: Option<&Path>,
@@ -87,11 +87,11 @@ impl Languages {
         self.0.iter().position(|language| language.tag.eq_ignore_ascii_case(tag))
     }
 
-    /// The place of the language that an `Accept-Language` (RFC 9110, section 12.5.4) asks for: the first in the order of its
-    /// q-values that there is (RFC 4647, section 3.4), or the first of all.
+    /// The index of the language that an `Accept-Language` (RFC 9110, section 12.5.4) requests: the first available one by
+    /// q-value (RFC 4647, section 3.4), or the first of all.
     pub fn negotiate(&self, accept: &str) -> usize {
         let mut ranges: Vec<(&str, u16)> = accept.split(',').take(MAX_RANGES).filter_map(range).collect();
-        // Stable: what comes first wins among equals.
+        // Stable: among equal values, the first one wins.
         ranges.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let refused = |index: usize| {
             ranges.iter().any(|(range, quality)| *quality == 0 && self.0[index].tag.eq_ignore_ascii_case(range))

@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use crate::escape::escape;
 
-/// A text with places for values, and the little markup that translators may move around.
+/// A text with placeholders for values, and the few kinds of markup that translators may move.
 ///
-/// `{name}` is a value, `**words**` are strong, `` `words` `` are code, and `[words]({name})` is a link to a value. All of it
-/// but the markup is escaped, values included.
+/// `{name}` is a value, `**words**` are strong, `` `words` `` are code, and `[words]({name})` is a link to a value.
+/// Everything except the markup is escaped, including values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message(Vec<Piece>);
 
@@ -21,16 +21,16 @@ enum Piece {
     Link { words: Vec<Piece>, target: String },
 }
 
-/// What fills the places: names and their values.
+/// The names and values of the placeholders.
 pub(super) type Values<'a> = [(&'a str, &'a str)];
 
 impl Message {
-    /// Reads a text. The error says what is wrong with it.
+    /// Parses a text. The error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         pieces(text).map(Self)
     }
 
-    /// The names of its values; those that links lead to have an arrow before them. Two languages have the same.
+    /// The names of its placeholders; link targets have an arrow before them. They are the same in two languages.
     pub(super) fn places(&self) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
         collect(&self.0, &mut places);
@@ -63,7 +63,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
             after
         } else if let Some(inner) = from.strip_prefix('`') {
             let (words, after) = inner.split_once('`').ok_or("a backtick is never closed")?;
-            // What is code is written as it is, except for values.
+            // Code is written unchanged, except for values.
             pieces.push(Piece::Code(values_alone(words)?));
             after
         } else if let Some(inner) = from.strip_prefix('[') {

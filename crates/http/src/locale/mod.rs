@@ -54,10 +54,10 @@ pub struct Locale(Arc<Visit>);
 
 struct Visit {
     presentation: Presentation,
-    /// The place of the language, once it was asked for.
+    /// The index of the language, after it was determined.
     language: OnceLock<usize>,
     accept: Option<HeaderValue>,
-    /// The address of the page, if it can be asked for once more.
+    /// The address of the page, if it can be requested again.
     address: Option<Uri>,
 }
 
@@ -104,14 +104,14 @@ impl Presentation {
         &self.0.frame
     }
 
-    /// The locale of a reader who reads the language of this tag; the first language, if there is none of this tag.
+    /// The locale of a reader of the language with this tag; the first language if the tag is unknown.
     pub fn locale(&self, tag: Option<&str>) -> Locale {
         let index = tag.and_then(|tag| self.0.languages.position(tag)).unwrap_or(0);
         let visit = Visit { presentation: self.clone(), language: index.into(), accept: None, address: None };
         Locale(Arc::new(visit))
     }
 
-    /// The locale of who sent a request.
+    /// The locale of the request's visitor.
     fn visit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Locale {
         let chosen = cookies::read(headers, COOKIE).and_then(|tag| self.0.languages.position(&tag));
         Locale(Arc::new(Visit {
@@ -129,8 +129,8 @@ impl Locale {
         CURRENT.try_with(Clone::clone).unwrap_or_else(|_| DEFAULT.locale(None))
     }
 
-    /// The same for an answer that cannot be asked for again, such as one to a form: whoever chooses another language goes to
-    /// `page` then.
+    /// The same for an answer that cannot be requested again, such as one to a form: a visitor who chooses another language
+    /// is sent to `page`.
     pub(crate) fn leading_to(&self, page: &str) -> Self {
         let Visit { presentation, language, accept, address } = &*self.0;
         let address = address.clone().or_else(|| page.parse().ok());
@@ -163,7 +163,7 @@ impl Locale {
         &self.0.presentation
     }
 
-    /// What the product is called.
+    /// The product's name.
     pub fn product(&self) -> &str {
         self.presentation().branding().product()
     }
@@ -201,8 +201,8 @@ impl Locale {
         self.text(if count == 1 { one } else { many }, &[("count", &count.to_string())])
     }
 
-    /// The languages that a page offers: their tags, what they call themselves, where they are chosen, and whether one is
-    /// the page's own.
+    /// The languages that a page offers: their tags, their own names, where they are chosen, and whether one is the
+    /// page's own.
     pub(crate) fn choices(&self) -> Vec<(&Language, String, bool)> {
         let Parts { languages, chooser, .. } = &*self.presentation().0;
         let (Some(chooser), Some(address)) = (chooser, &self.0.address) else { return Vec::new() };

@@ -6,8 +6,8 @@ use minijinja::{Environment, Error};
 use super::Locale;
 use crate::html;
 
-/// Adds `t`, which writes a text as HTML, `plain`, which writes it without markup, escaped, and `words`, which writes it
-/// without markup as it is, for parts that are not HTML. The values of a text are named: `t("x.y", email=email)`.
+/// Adds `t`, which writes a text as HTML, `plain`, which writes it escaped without markup, and `words`, which writes it
+/// without markup and not escaped, for parts that are not HTML. The values of a text are named: `t("x.y", email=email)`.
 pub fn add_texts(environment: &mut Environment<'_>) {
     environment.add_function("t", |key: &str, values: Kwargs| {
         with_values(&values, |values| Value::from_safe_string(Locale::current().markup(key, values)))

@@ -118,7 +118,7 @@ impl Problem {
     }
 }
 
-/// `cause` and its sources, joined by colons. A source that its parent's message already ends in is not told twice.
+/// `cause` and its sources, joined by colons. A source is left out if its parent's message already ends in it.
 fn chain(cause: &dyn Error) -> String {
     let mut text = cause.to_string();
     let mut next = cause.source();

@@ -40,7 +40,7 @@ struct Inner {
 /// A link on the page of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemLink {
-    /// What the link says, or the key of its text.
+    /// The link's text, or its key.
     pub label: Cow<'static, str>,
     /// A path on this origin.
     pub href: Cow<'static, str>,
@@ -50,18 +50,18 @@ impl ProblemLink {
     /// The start page.
     pub const START: Self = Self { label: Cow::Borrowed("way_on.start"), href: Cow::Borrowed("/") };
 
-    /// A link to `href`. `label` is what it reads, or the key of a text in the [catalogues](crate::locale).
+    /// A link to `href`. `label` is its text, or the key of a text in the [catalogues](crate::locale).
     pub fn new(label: impl Into<Cow<'static, str>>, href: impl Into<Cow<'static, str>>) -> Self {
         Self { label: label.into(), href: href.into() }
     }
 }
 
-/// What is wrong with one field.
+/// The error of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// The field in the caller's spelling.
     pub field: Cow<'static, str>,
-    /// A stable word, such as `required`.
+    /// A stable identifier, such as `required`.
     pub code: Cow<'static, str>,
     /// A sentence for people.
     pub message: Cow<'static, str>,
@@ -100,7 +100,7 @@ impl Problem {
         self
     }
 
-    /// Adds what is wrong with `field`.
+    /// Adds an error of `field`.
     pub fn with_field(
         mut self,
         field: impl Into<Cow<'static, str>>,
@@ -149,7 +149,7 @@ impl Problem {
         &self.0.detail
     }
 
-    /// What is wrong with single fields.
+    /// The errors of single fields.
     pub fn errors(&self) -> &[FieldError] {
         &self.0.errors
     }
@@ -159,8 +159,8 @@ impl Problem {
         &self.0.headers
     }
 
-    /// What is wrong, in the present reader's language: what is wrong with each field or, without one, the sentence. English is
-    /// what JSON says, but where that is written for programs; other languages say what their catalogue has for the codes.
+    /// The message in the reader's language: the errors of all fields or, without any, the sentence. English is the text of the
+    /// JSON answer, except where that is written for programs; other languages use their catalogue's texts for the codes.
     pub fn told(&self) -> String {
         let locale = Locale::current();
         let mut told = String::new();

@@ -43,7 +43,7 @@ impl RateLimited {
     }
 }
 
-/// Minutes from the second one on, rounded up: nobody is sent back too early.
+/// Minutes from the second one on, rounded up, so that no client retries too early.
 fn in_words(locale: &Locale, wait: Duration) -> String {
     let seconds = whole_seconds(wait);
     locale.duration(if seconds <= 60 { seconds } else { seconds.div_ceil(60) * 60 })
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(to_bytes(other.into_body(), 100).await.unwrap(), "fine");
     }
 
-    /// What answers a form cannot be asked for again, so that a choice of language leads to where one tries again.
+    /// An answer to a form cannot be requested again, so a choice of language leads to the page for another attempt.
     #[tokio::test]
     async fn the_page_is_in_the_language_of_its_reader_and_offers_others() {
         let presentation = Presentation::new(Branding::default(), Languages::shipped()).with_chooser("/auth/language");

@@ -17,8 +17,8 @@ use crate::gate::{Gate, GateFuture, refuse};
 pub struct TokenBucketLayer(Gate);
 
 impl TokenBucketLayer {
-    /// One bucket for each signed-in caller, whatever credential they use, and one for each address of anonymous ones.
-    /// Mount it inside the layer that authenticates.
+    /// One bucket for each signed-in caller, whatever credential they use, and one for each address of anonymous
+    /// callers. Mount it inside the layer that authenticates.
     pub fn by_caller(bucket: TokenBucket) -> Self {
         Self(Gate::new(move |parts| {
             Some(match principal(parts) {
@@ -28,9 +28,9 @@ impl TokenBucketLayer {
         }))
     }
 
-    /// Like [`by_caller`](Self::by_caller), but each API token has a bucket of its own. Whoever may mint tokens would have
-    /// as many budgets as they like, so that a request by a token takes from the bucket of its owner in `owners` too: that
-    /// one holds what all tokens of one account may use together.
+    /// Like [`by_caller`](Self::by_caller), but each API token has its own bucket. So that creating tokens does not add
+    /// budget, a request by a token also takes from the bucket of its owner in `owners`, which all tokens of one account
+    /// share.
     pub fn by_token(bucket: TokenBucket, owners: TokenBucket) -> Self {
         Self(Gate::new(move |parts| {
             let admission: GateFuture = match principal(parts) {
@@ -50,12 +50,12 @@ impl TokenBucketLayer {
         }))
     }
 
-    /// One bucket for each address, whoever calls from there.
+    /// One bucket for each address, for all its callers.
     pub fn by_address(bucket: TokenBucket) -> Self {
         Self(Gate::new(move |parts| Some(by_address(&bucket, parts))))
     }
 
-    /// One bucket for each value that `key_of` makes of a request; one that has no key passes.
+    /// One bucket for each value that `key_of` returns; a request without a key passes.
     pub fn by_key(bucket: TokenBucket, key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Gate::new(move |parts| {
             let key = key_of(parts)?;
@@ -64,7 +64,7 @@ impl TokenBucketLayer {
     }
 }
 
-/// Who is signed in. A session that owes its second factor is nobody yet.
+/// The signed-in account. A session with a pending second factor does not count.
 fn principal(parts: &Parts) -> Option<&Principal> {
     parts.extensions.get::<Identity>().and_then(Identity::principal).map(AsRef::as_ref)
 }
@@ -107,8 +107,8 @@ async fn pass(bucket: &TokenBucket, key: &str) -> Result<HeaderMap, Response> {
     take(bucket, key).await.map(|level| budget(bucket.rate(), level))
 }
 
-/// Takes from both, and tells of the one that has less left. The first refuses before the second is asked, so that one
-/// token that is called too often takes nothing from its owner's others.
+/// Takes from both, and returns the one with fewer tokens left. If the first refuses, the second is not used, so that
+/// an overused token takes nothing from its owner's other tokens.
 async fn pass_both(first: (&TokenBucket, &str), second: (&TokenBucket, &str)) -> Result<HeaderMap, Response> {
     let one = take(first.0, first.1).await?;
     let other = take(second.0, second.1).await?;

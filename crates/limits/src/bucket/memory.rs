@@ -1,7 +1,7 @@
-//! Buckets in this process: bounded, and cheap enough to stand before every request.
+//! Buckets in this process: limited, and cheap enough for every request.
 //!
-//! A bucket that is full again means nothing and is dropped, at most once a second by a look at all of its shard. A shard
-//! that is full of buckets in use drops the fullest of a few, which gives away the fewest tokens.
+//! A bucket that is full again has no information and is dropped: at most once a second, a whole shard is scanned. If a
+//! shard is full of buckets in use, it drops the fullest of a few, which gives away the fewest tokens.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -33,7 +33,7 @@ struct Bucket {
 }
 
 impl MemoryBuckets {
-    /// How many buckets are held unless told otherwise.
+    /// The default limit of buckets.
     pub const CAPACITY: usize = 100_000;
 
     /// A store of [`MemoryBuckets::CAPACITY`] buckets.
@@ -50,12 +50,12 @@ impl MemoryBuckets {
         Self { ambient, hasher, shards }
     }
 
-    /// How many buckets are held now.
+    /// The number of buckets.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().buckets.len()).sum()
     }
 
-    /// Whether none is held.
+    /// Whether there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,8 @@
-//! The token bucket: a sustained rate with a burst, and headers that tell a caller its budget.
+//! The token bucket: a sustained rate with a burst, and headers that show a caller its budget.
 //!
-//! A bucket holds `burst` tokens and gains one every `1 / per_second`; a request takes one or is refused. All that needs to
-//! be kept of a bucket is the time at which it will be full again (the generic cell rate algorithm of ATM networks), so
-//! that taking a token is one small step in memory and one statement in a database.
+//! A bucket contains `burst` tokens and gains one every `1 / per_second`; a request takes one or is refused. Only one value
+//! of a bucket is stored: the time at which it will be full again (the generic cell rate algorithm of ATM networks). So
+//! taking a token is one small step in memory and one statement in a database.
 //!
 //! `TokenBucketLayer` (feature `http`) answers with `RateLimit-Limit` (the burst), `RateLimit-Remaining` and `RateLimit-Reset` (whole seconds
 //! until the bucket is full), and refuses like the limiter does.
@@ -39,7 +39,7 @@ pub trait BucketStore: Send + Sync + 'static {
     /// Takes one token from the bucket of `key`, if there is one.
     fn take<'a>(&'a self, key: &'a Key, rate: &'a Rate) -> StoreFuture<'a, Level>;
 
-    /// Removes the buckets that are full, which is what an unknown bucket is, and says how many those were.
+    /// Removes the full buckets, which are equivalent to unknown ones, and returns their number.
     fn sweep(&self) -> StoreFuture<'_, u64>;
 }
 
@@ -55,7 +55,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Buckets kept in `store`, apart from those of other scopes.
+    /// Buckets in `store`, separate from those of other scopes.
     pub fn new(scope: &str, rate: Rate, store: Arc<dyn BucketStore>) -> Self {
         Self {
             scope: scope.into(),
@@ -72,8 +72,8 @@ impl TokenBucket {
         Self::new(scope, rate, Arc::new(MemoryBuckets::new(ambient)))
     }
 
-    /// Takes a token of `key`, and says what is left or that there was none. `Err` if the store cannot answer: then the
-    /// request must not go on.
+    /// Takes a token of `key`, and returns what is left or that there was none. `Err` if the store does not answer:
+    /// then the request must be refused.
     pub async fn take(&self, key: &str) -> Result<Level, Denied> {
         let key = Key::new(&self.scope, key);
         self.fail_closed.ask(&self.scope, self.store.take(&key, &self.rate)).await

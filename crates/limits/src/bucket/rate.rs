@@ -13,16 +13,16 @@ pub struct Rate {
 #[error("a rate needs between 0.000001 and 1000000 requests per second and a burst between 1 and 1000000")]
 pub struct InvalidRate;
 
-/// What a bucket says to a request.
+/// The result for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
     /// Whether there was a token.
     pub admitted: bool,
-    /// The tokens left.
+    /// The remaining tokens.
     pub remaining: u32,
     /// How long until the bucket is full.
     pub reset: Duration,
-    /// How long until there is a token; zero if there is one left.
+    /// The time until there is a token; zero if one is left.
     pub retry_after: Duration,
 }
 
@@ -30,8 +30,8 @@ pub struct Level {
 const MOST: u32 = 1_000_000;
 
 impl Rate {
-    /// `per_second` tokens a second, at most `burst` at once. The rate is cut to whole microseconds per token, never
-    /// above what was asked for.
+    /// `per_second` tokens a second, at most `burst` at once. The rate is rounded to whole microseconds per token,
+    /// never above the requested rate.
     pub fn new(per_second: f64, burst: u32) -> Result<Self, InvalidRate> {
         if !(1e-6..=1e6).contains(&per_second) || !(1..=MOST).contains(&burst) {
             return Err(InvalidRate);
@@ -41,10 +41,10 @@ impl Rate {
         Ok(Self { interval, burst })
     }
 
-    /// So many times this rate and burst, cut at the most that a rate can be.
+    /// This rate and burst multiplied, up to the maximum rate.
     pub fn times(&self, factor: u32) -> Self {
         let factor = factor.max(1);
-        // Rounded up: never above what was asked for.
+        // Rounded up: never above the requested rate.
         let interval = (self.interval - 1) / i64::from(factor) + 1;
         Self { interval, burst: self.burst.saturating_mul(factor).min(MOST) }
     }

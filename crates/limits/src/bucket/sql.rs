@@ -17,7 +17,7 @@ impl SqlBuckets {
     /// The component's name and the steps that make its table, for the program's schema plan.
     pub const SCHEMA: (&'static str, &'static [Step]) = ("buckets", STEPS);
 
-    /// Buckets in `db`, whose table must be there: see [`SqlBuckets::migrate`].
+    /// Buckets in `db`, whose table must exist: see [`SqlBuckets::migrate`].
     pub fn new(db: Db) -> Self {
         let (now, lock) = (dialect::now_micros(db.engine()), dialect::for_update_skip_locked(db.engine()));
         // The outer condition is checked again under the row's lock, so that a bucket in use again is kept.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Counted, History, Policy};
 
-/// Whether an attempt may go on.
+/// Whether an attempt is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It may.
@@ -14,10 +14,10 @@ pub enum Verdict {
     },
 }
 
-/// Decides one attempt at `now`, in microseconds since 1970, and gives the history to keep.
+/// Decides one attempt at `now`, in microseconds since 1970, and returns the history to store.
 ///
-/// A clock that was set back makes no block longer than the policy says. A key that counts stands still until the clock
-/// has caught up with it, or begins afresh where that would take longer than a window.
+/// A clock that was set back makes no block longer than the policy. A counting key does not change until the clock has
+/// caught up with it, or starts again if that would take longer than a window.
 pub fn decide(policy: &Policy, history: History, now: i64) -> (Verdict, History) {
     let end_of_block = now.saturating_add(policy.block);
     match history {
@@ -81,7 +81,7 @@ mod tests {
             (counting(&[0]), 0, Verdict::Admitted, counting(&[0, 0])),
             (counting(&[0, 4]), 9, Verdict::Admitted, counting(&[0, 4, 9])),
             (counting(&[0, 4, 9]), 9, refused(60), blocked(69)),
-            // The window slides: at 10 the attempt at 0 is out of it, the others are not.
+            // The window slides: at 10, the attempt at 0 is outside of it, the others are not.
             (counting(&[0, 4, 9]), 10, Verdict::Admitted, counting(&[4, 9, 10])),
             (counting(&[4, 9, 10]), 13, refused(60), blocked(73)),
             (counting(&[4, 9, 10]), 14, Verdict::Admitted, counting(&[9, 10, 14])),
@@ -132,10 +132,10 @@ mod tests {
                 }
                 admitted
             };
-            // The first attempt, which would anchor a fixed window; then all but it just before that window's end.
+            // The first attempt, which would anchor a fixed window; then all except it just before that window's end.
             attempts(&mut history, 1, at(0));
             assert_eq!(attempts(&mut history, max - 1, at(899)), max, "a burst gets the whole budget");
-            // Just after that end, nearly a whole new budget was to be had.
+            // With a fixed window, nearly a whole new budget would be available just after that end.
             let in_all = attempts(&mut history, max, at(901));
             assert!(in_all <= max + 1, "{in_all} of {max}, of which the first is out of the window");
         }
@@ -156,9 +156,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of all that was admitted: no stretch of a window's length that no block cuts admits too many;
-        /// a refusal comes only where the budget is spent, or nearly so above what is exact; a block refuses all and ends
-        /// when it says.
+        /// Compares with a list of all admitted attempts: no period of a window's length without a block admits too many;
+        /// a refusal only occurs if the budget is used up or, above the exact limit, nearly used up; a block refuses all
+        /// and ends at its time.
         #[test]
         fn the_promises_hold_at_any_pace(
             max in prop_oneof![1_u32..8, 60_u32..70, 120_u32..300],

@@ -2,7 +2,7 @@ use smallvec::SmallVec;
 
 use super::Policy;
 
-/// What is known of a key. Times are microseconds since 1970.
+/// The state of a key. Times are microseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum History {
     /// Nothing that counts.
@@ -18,7 +18,7 @@ pub enum History {
 }
 
 impl History {
-    /// From when on this history means nothing any more.
+    /// The time from which this history has no effect.
     pub fn ends(&self, policy: &Policy) -> i64 {
         match self {
             Self::Fresh => i64::MIN,
@@ -33,13 +33,13 @@ impl History {
 pub struct Counted {
     last: i64,
     loose: u32,
-    /// The times of every so many attempts, the newest last. Most keys never have more than two.
+    /// The times of every n-th attempt, the newest last. Most keys never have more than two.
     marks: SmallVec<[i64; 2]>,
 }
 
 impl Counted {
-    /// What a store kept: the time of the last attempt, how many were admitted since the last mark, and the marks, the
-    /// newest last.
+    /// The values of a store: the time of the last attempt, how many were admitted since the last mark, and the marks,
+    /// the newest last.
     pub fn new(last: i64, loose: u32, marks: &[i64]) -> Self {
         Self { last, loose, marks: marks.into() }
     }
@@ -59,7 +59,7 @@ impl Counted {
         &self.marks
     }
 
-    /// Nothing yet.
+    /// Empty.
     pub(super) fn beginning() -> Self {
         Self { last: i64::MIN, loose: 0, marks: SmallVec::new() }
     }
@@ -70,7 +70,7 @@ impl Counted {
         self.last.saturating_add(policy.window) > now && self.last < now.saturating_add(policy.window)
     }
 
-    /// Whether an attempt at `now`, no earlier than the last one, would be one too many.
+    /// Whether an attempt at `now`, no earlier than the last one, would exceed the limit.
     pub(super) fn is_full(&self, policy: &Policy, now: i64) -> bool {
         let loose = self.loose.min(policy.attempts_per_mark() - 1);
         let back = (policy.max_attempts - 1 - loose) / policy.attempts_per_mark();

@@ -1,20 +1,20 @@
-//! The rule itself, without clock, store or locks: what a key's history means for its next attempt.
+//! The rule itself, without clock, store or locks: how a key's history decides its next attempt.
 //!
-//! An attempt is admitted if fewer than `max_attempts` were admitted within the window that ends with it. The first one
-//! beyond blocks the key for the block duration, in which every attempt is refused and none prolongs the block. After
-//! the block, or after a window without any admitted attempt, the key begins afresh.
+//! An attempt is admitted if fewer than `max_attempts` were admitted within the window that ends with it. The next one
+//! blocks the key for the block duration, in which every attempt is refused and none prolongs the block. After the
+//! block, or after a window without any admitted attempt, the key starts again.
 //!
-//! The window slides: it is not anchored anywhere, so that no stretch of time as long as a window admits more than
-//! `max_attempts`, wherever it begins. (A window that began with a key's first attempt would admit nearly twice as many
-//! to whoever spends one budget just before it ends and the next just after.) Only a block cuts such a stretch in two:
-//! where a block is shorter than the window, the budget that follows it is whole, since a block ends when it says so.
+//! The window slides: it has no fixed start, so that no period as long as a window admits more than `max_attempts`,
+//! wherever it begins. (A window that began with a key's first attempt would admit nearly twice as many to a caller who
+//! spends one budget just before it ends and the next just after.) Only a block divides such a period: if a block is
+//! shorter than the window, the full budget is available after it, since a block ends at its time.
 //!
-//! # What is kept of a key
+//! # What is stored for a key
 //!
-//! The last [`Policy::MARKS`] times at most, so that no key takes more than half a kilobyte, however many attempts are
-//! allowed. For up to that many attempts the time of each is kept and the rule is exact. Above that, a time is kept for
+//! At most [`Policy::MARKS`] times, so that no key takes more than half a kilobyte, for any number of allowed attempts.
+//! For up to that many attempts the time of each is stored and the rule is exact. Above that, one time is stored for
 //! every [`Policy::attempts_per_mark`] attempts. The rule then never admits more than the policy does, and may refuse
-//! when up to one part in 64 of the budget is left; a burst after a quiet window gets the whole of it.
+//! when up to one part in 64 of the budget is left; a burst after a quiet window gets the whole budget.
 
 mod decide;
 mod history;
@@ -34,7 +34,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// How many times are kept of a key at most.
+    /// How many times are stored for a key at most.
     pub const MARKS: u32 = 64;
 
     /// A policy of these numbers; a zero takes the default: 10 attempts, a window of 15 minutes, a block of 30 minutes.
@@ -73,12 +73,12 @@ impl Policy {
         self.block
     }
 
-    /// Of how many admitted attempts the time of the last is kept: 1 for up to [`Policy::MARKS`] attempts.
+    /// The number of admitted attempts per stored time: 1 for up to [`Policy::MARKS`] attempts.
     pub fn attempts_per_mark(&self) -> u32 {
         self.max_attempts.div_ceil(Self::MARKS)
     }
 
-    /// How many times are kept: enough to look `max_attempts` back.
+    /// How many times are stored: enough to look `max_attempts` back.
     pub fn marks(&self) -> u32 {
         self.max_attempts.div_ceil(self.attempts_per_mark())
     }

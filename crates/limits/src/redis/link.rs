@@ -1,10 +1,10 @@
-//! The connection to the server: made when somebody asks, replaced when it fails, with pauses that grow while the server
-//! stays away.
+//! The connection to the server: opened on demand, replaced after a failure, with pauses that grow while the server is
+//! unavailable.
 //!
-//! Callers share one connection, whose requests and answers are pipelined. Whoever finds none starts to connect, in a
-//! task of its own so that a caller that goes away takes nothing along, and all wait for the same outcome. While the
-//! server stays away, callers are refused at once until the pause is over, and the next one tries again: nobody waits
-//! for a dead server twice, and nothing runs while nobody asks.
+//! Callers share one connection, whose requests and answers are pipelined. A caller that finds none starts to connect,
+//! in a separate task so that it continues if the caller is dropped, and all wait for the same result. While the server
+//! is unavailable, callers are refused at once until the pause is over, and the next one tries again: no caller waits
+//! for an unavailable server a second time, and nothing runs without callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::StoreError;
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long an answer may take. A server that is this slow protects nobody from guessing.
+/// How long an answer may take. A slower server cannot prevent guessing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// The pause after the first failure to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -36,19 +36,19 @@ pub(super) struct Link {
 
 pub(super) enum Request<'a> {
     Command(Cmd),
-    /// Sent by its hash, and whole where the server does not know it.
+    /// Sent by its hash, and as a whole if the server does not have it.
     Script(ScriptInvocation<'a>),
 }
 
 #[derive(Clone)]
 enum State {
-    /// There is no connection, and the next caller may make one.
+    /// There is no connection, and the next caller may open one.
     Idle,
     Connecting {
         failures: u32,
     },
     Up(Connection),
-    /// No connection could be made; nobody tries again before the time.
+    /// Connecting failed; the next attempt is not made before this time.
     Down {
         failures: u32,
         again_at: Instant,
@@ -58,7 +58,7 @@ enum State {
 
 #[derive(Clone)]
 struct Connection {
-    /// Tells one connection from the next.
+    /// Distinguishes connections.
     number: Arc<()>,
     driver: MultiplexedConnection,
 }
@@ -73,8 +73,8 @@ impl Link {
         self.client.get_connection_info().addr().to_string()
     }
 
-    /// Runs `request` on the connection. On one that turns out to be closed, as one is that stood idle or whose server
-    /// restarted, it is run once more on a new one: what the first run counted, if anything, was counted twice then.
+    /// Runs `request` on the connection. If the connection turns out to be closed, because it was idle or its server
+    /// restarted, the request runs once more on a new one: an attempt that the first run counted is then counted twice.
     pub(super) async fn run<T: FromRedisValue>(self: &Arc<Self>, request: Request<'_>) -> Result<T, StoreError> {
         let mut outcome = self.run_once(&request).await;
         if outcome.as_ref().is_err_and(|failure| failure.was_connected && failure.error.is_connection_dropped()) {
@@ -98,7 +98,7 @@ impl Link {
         })
     }
 
-    /// The connection, once there is one, or why there is none.
+    /// The connection when it is open, or the reason why there is none.
     async fn connection(self: &Arc<Self>) -> RedisResult<Connection> {
         if let State::Up(connection) = &*self.state.borrow() {
             return Ok(connection.clone());
@@ -150,7 +150,7 @@ impl State {
     }
 }
 
-/// What came of connecting. It is told on drop, so that even a task that is cut off leaves nobody waiting.
+/// The result of connecting. It is sent on drop, so that callers never wait forever, even if the task is aborted.
 struct Outcome {
     link: Arc<Link>,
     result: RedisResult<MultiplexedConnection>,
@@ -186,8 +186,8 @@ impl Drop for Outcome {
     }
 }
 
-/// Whether a connection that gave this error is not to be used again. Refusals of one request leave it whole; an answer
-/// that cannot be understood, or that did not come, may belong to any request.
+/// Whether a connection with this error must not be used again. After a refusal of one request it is still valid; an
+/// answer that is invalid or late may belong to any request.
 fn spoils_connection(error: &RedisError) -> bool {
     match error.kind() {
         // The server lost its role or the client its right: a new connection may lead to another server.

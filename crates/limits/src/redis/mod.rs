@@ -1,11 +1,11 @@
 //! A Redis server that the stores of this crate share.
 //!
 //! Every decision is one script and one round trip: the script reads the server's clock and the key's state, decides by
-//! the same rule as the other stores, and writes the state with an expiry, so that Redis never keeps a key that means
-//! nothing any more. Scripts run one at a time in the server, which makes them exact across replicas.
+//! the same rule as the other stores, and writes the state with an expiry, so that Redis never keeps a key without
+//! effect. Scripts run one at a time in the server, which makes them exact across replicas.
 //!
-//! Needs Redis 5 or newer (or a server that speaks its protocol), as one primary or behind one address. Give it a server
-//! or database whose `maxmemory-policy` is `noeviction`: one that evicts forgets blocks.
+//! Needs Redis 5 or newer (or a compatible server), as one primary or behind one address. Use a server or database whose
+//! `maxmemory-policy` is `noeviction`: an eviction would lose blocks.
 
 mod link;
 
@@ -28,14 +28,14 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// What keys begin with unless told otherwise.
+    /// The default prefix of keys.
     pub const PREFIX: &'static str = "gatewright:";
 
     /// The server at `url`: `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS, where the server's
     /// certificate must be issued by an authority that the system trusts, or by one in the PEM file that the query
     /// parameter `sslrootcert` names.
     ///
-    /// Nothing is sent yet; [`Redis::check`] tells whether the server answers.
+    /// Nothing is sent yet; [`Redis::check`] returns whether the server answers.
     pub fn open(url: &Secret) -> Result<Self, RedisUrlError> {
         let client = gatewright_redis::client(url)?;
         Ok(Self { link: Arc::new(Link::new(client)), prefix: Self::PREFIX.into() })

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use crate::Key;
 
-/// Blocks that a shared backend reported a moment ago.
+/// Blocks that a shared backend reported recently.
 ///
-/// Whoever hammers a blocked key would otherwise make the backend lock and write one row for every request. What is
-/// remembered here is believed for [`Blocks::BELIEVED`], so that such a key costs one round trip a second, and one that
-/// another replica forgave is open again within that time.
+/// Otherwise a client that keeps trying a blocked key would make the backend lock and write one row for every request.
+/// Entries are valid for [`Blocks::BELIEVED`], so that such a key costs one round trip a second, and a key that another
+/// replica unblocked is open again within that time.
 pub(super) struct Blocks {
     ambient: Ambient,
     seen: Lock<Seen>,
@@ -37,7 +37,7 @@ impl Blocks {
         Self { ambient, seen: Lock::default() }
     }
 
-    /// What is left of the block of `key`, if a report of it is young enough.
+    /// The remaining time of the block of `key`, if a report of it is recent enough.
     pub(super) fn recall(&self, key: &Key) -> Option<Duration> {
         let now = self.ambient.now();
         let seen = self.seen.lock();
@@ -50,7 +50,7 @@ impl Blocks {
     pub(super) fn note(&self, key: &Key, retry_after: Duration) {
         let now = self.ambient.now();
         let mut seen = self.seen.lock();
-        // Looking through all of them is for once a second; in between, the backend answers for what finds no room.
+        // All entries are scanned only once a second; until then, the backend answers for keys that do not fit.
         let just_cleaned = seen.cleaned_at.is_some_and(|at| age(at, now).is_some());
         if seen.reports.len() >= Self::MOST && !just_cleaned {
             seen.reports.retain(|_, report| age(report.at, now).is_some());
@@ -66,7 +66,7 @@ impl Blocks {
     }
 }
 
-/// How long ago `at` was; `None` if that is too long, or if it is yet to come.
+/// The time since `at`; `None` if that is too long, or if `at` is in the future.
 fn age(at: Timestamp, now: Timestamp) -> Option<Duration> {
     let age = Duration::try_from(now.duration_since(at)).ok()?;
     (age < Blocks::BELIEVED).then_some(age)

@@ -20,7 +20,7 @@ pub use sql::SqlStore;
 
 use crate::{Key, Policy, Verdict};
 
-/// What a store's operations return.
+/// The result of a store's operations.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Keeps the histories of keys. One instance may back every limiter, since keys carry their limiter's scope.
@@ -29,18 +29,18 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// several replicas, and must do so as one atomic step in one round trip: of any number of parallel attempts, at most
 /// [`Policy::max_attempts`] are admitted. A future that is dropped has counted its attempt or has not, nothing between.
 pub trait Store: Send + Sync + 'static {
-    /// Counts one attempt of `key` and says whether it may go on.
+    /// Counts one attempt of `key` and returns whether it is admitted.
     fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict>;
 
     /// Forgets `key`: its count and its block.
     fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()>;
 
-    /// Removes what no longer means anything and says how many keys that were. Backends that expire keys by themselves
-    /// have nothing to do.
+    /// Removes keys without effect and returns their number. Backends that expire keys by themselves have nothing to
+    /// do.
     fn sweep(&self) -> StoreFuture<'_, u64>;
 
-    /// Keys that are blocked at present, those whose block ends last first, at most `limit`. `None` where the store cannot
-    /// tell.
+    /// Keys that are blocked at present, at most `limit`; those whose block ends last come first. `None` if the store
+    /// cannot list them.
     fn blocked(&self, limit: u32) -> StoreFuture<'_, Option<Vec<Blocked>>> {
         let _ = limit;
         Box::pin(std::future::ready(Ok(None)))
@@ -50,7 +50,7 @@ pub trait Store: Send + Sync + 'static {
 /// A key that is blocked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// The key: the limiter's scope, a colon, and what the limiter counts by.
+    /// The key: the limiter's scope, a colon, and the counted value.
     pub key: String,
     /// For how long from now.
     pub remaining: Duration,
@@ -62,7 +62,7 @@ pub struct Blocked {
 pub struct StoreError(#[source] Box<dyn Error + Send + Sync>);
 
 impl StoreError {
-    /// Wraps what the backend said.
+    /// Wraps the backend's error.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(cause.into())
     }

@@ -1,4 +1,5 @@
-//! Histories in Redis: shared by all replicas, gone when they mean nothing. See [`Redis`] for how a decision is made.
+//! Histories in Redis: shared by all replicas, expired when they have no effect. See [`Redis`] for how a decision is
+//! made.
 
 use std::fmt;
 use std::future::ready;

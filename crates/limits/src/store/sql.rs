@@ -1,8 +1,8 @@
-//! Histories in the database: shared by all replicas, alive across restarts.
+//! Histories in the database: shared by all replicas, kept across restarts.
 //!
 //! One statement per attempt inserts or updates the key's row by the rule of [`decide`](crate::policy::decide), with the
 //! database's own clock; the row's lock makes parallel attempts take turns. Times are integers of microseconds, and a
-//! row's marks are one text of [`DIGITS`] for each, since both engines compute alike with those.
+//! row's marks are one text with [`DIGITS`] for each, since both engines handle these equally.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl SqlStore {
     /// The component's name and the steps that make its table, for the program's schema plan.
     pub const SCHEMA: (&'static str, &'static [Step]) = ("limits", STEPS);
 
-    /// A store in `db`, whose table must be there: see [`SqlStore::migrate`].
+    /// A store in `db`, whose table must exist: see [`SqlStore::migrate`].
     pub fn new(db: Db, ambient: Ambient) -> Self {
         let engine = db.engine();
         Self { attempt: attempt_sql(engine).into(), sweep: sweep_sql(engine).into(), blocks: Blocks::new(ambient), db }
@@ -137,8 +137,8 @@ const DIGITS: usize = 16;
 /// `?1` key, `?2` window, `?3` most attempts, `?4` block, `?5` attempts per mark, `?6` most marks. Returns how long the
 /// key is blocked for, or null.
 ///
-/// The row `excluded` is what a fresh key gets; the selects name the steps of the rule for one that is known, from the
-/// innermost outwards. A row that is blocked has no more marks.
+/// The row `excluded` is that of a new key; the selects name the steps of the rule for a known one, from the innermost
+/// outwards. A blocked row has no marks.
 fn attempt_sql(engine: Engine) -> String {
     let now = dialect::now_micros(engine);
     let mark_of = |time: &str| format!("substr(CAST(1{:0DIGITS$} + {time} AS TEXT), 2)", 0);
@@ -181,8 +181,8 @@ fn attempt_sql(engine: Engine) -> String {
 
 const SWEPT_AT_ONCE: u64 = 1_000;
 
-/// Removes some rows that have ended, passing over those that another replica is removing. The outer condition is checked again under the row's lock, so that a key which
-/// came back to life meanwhile is kept.
+/// Removes some expired rows, and skips those that another replica is removing. The outer condition is checked again under the row's lock,
+/// so that a key that became active again is kept.
 fn sweep_sql(engine: Engine) -> String {
     let (now, lock) = (dialect::now_micros(engine), dialect::for_update_skip_locked(engine));
     format!(

@@ -1,4 +1,4 @@
-//! Who may read the mailbox: the developer's own browser and programs, not the pages that the browser shows.
+//! Who may read the mailbox: the developer's own browser and programs, but not the pages that the browser shows.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,27 +10,27 @@ use http::header::{FORWARDED, HOST};
 use http::request::Parts;
 use http::uri::Authority;
 
-/// From where the mailbox may be read.
+/// The computers that may read the mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// From this computer: the connection's peer is a loopback address, and no proxy says that it forwards for another.
+    /// This computer: the connection's peer is a loopback address, and no proxy reports that it forwards for another.
     ThisComputer,
-    /// From everywhere. Whoever reads the mailbox can sign in as anybody.
+    /// All computers. A client that reads the mailbox can sign in to every account.
     Anybody,
 }
 
-/// What the guard decides by.
+/// The inputs of the guard's decision.
 #[derive(Clone)]
 pub(super) struct Guarded {
     pub(super) public_url: Origin,
     pub(super) readers: Readers,
 }
 
-/// Refuses a request from another computer, one that names a host which is neither loopback nor that of the public URL, and
-/// one that another site's page makes.
+/// Refuses a request from another computer, a request for a host that is neither loopback nor that of the public URL, and a
+/// request by another site's page.
 ///
-/// The host ends DNS rebinding: a page whose own name was made to point here has the rights of that name, but sends that
-/// name. The last rule keeps a page from including the mailbox in itself.
+/// The check of the host prevents DNS rebinding: if an attacker's domain resolves to this computer, the page's requests
+/// have the attacker's host name. The last rule prevents a page from including the mailbox.
 pub(super) async fn guard(State(guarded): State<Guarded>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let from_here = guarded.readers == Readers::Anybody || is_from_this_computer(&parts);
@@ -54,8 +54,8 @@ fn refusal(parts: &Parts, public: &Origin) -> Option<&'static str> {
     cross_site::from_another_site(&parts.headers, &own).then_some("cross-site request refused")
 }
 
-/// Whether the client is on this computer, as far as the request can tell. `X-Forwarded-For` can only take the right away, so
-/// that it is read whoever wrote it. A request without a known peer is refused.
+/// Whether the client is on this computer, as far as the request shows. `X-Forwarded-For` can only reduce access, so it is
+/// read from any client. A request without a known peer is refused.
 fn is_from_this_computer(parts: &Parts) -> bool {
     let is_here = |address: Option<IpAddr>| address.is_some_and(|address| address.to_canonical().is_loopback());
     let client = ClientAddr::resolve(ClientAddr::peer(parts), &parts.headers, true, &TrustedProxies::default());

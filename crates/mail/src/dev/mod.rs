@@ -1,7 +1,7 @@
-//! The development mailbox: mails stay in memory, to be looked at under `/dev/mail`.
+//! The development mailbox: mails stay in memory, and are shown under `/dev/mail`.
 //!
-//! It exists in dev mode alone, since whoever reads it can sign in as anybody. [`DevMailbox`] keeps the mails,
-//! [`routes`] shows them, and its guard keeps out the pages of other sites, which a developer's browser has open too.
+//! It exists only in dev mode, since a client that reads it can sign in to every account. [`DevMailbox`] keeps the
+//! mails, [`routes`] shows them, and its guard refuses the pages of other sites in the developer's browser.
 
 mod guard;
 mod page;
@@ -65,7 +65,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Shows mails in `mailbox`, then sends them by `sender`, whose outcome counts.
+    /// Stores mails in `mailbox`, then sends them by `sender`, whose result counts.
     pub fn new(mailbox: DevMailbox, sender: Arc<dyn Sender>) -> Self {
         Self { mailbox, sender }
     }

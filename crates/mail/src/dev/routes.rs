@@ -14,7 +14,7 @@ use super::guard::{Guarded, guard};
 use super::{DevMailbox, Readers, page};
 use crate::{Mail, Outgoing};
 
-/// How long an answer waits for mails that were asked for just before.
+/// How long an answer waits for mails that were just requested.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -23,11 +23,12 @@ struct Mailboxes {
     outgoing: Outgoing,
 }
 
-/// `GET /dev/mail`, a page, and `GET /dev/mail.json`, for dev mode alone: whoever reads them can sign in as anybody.
+/// `GET /dev/mail`, a page, and `GET /dev/mail.json`, only for dev mode: a client that reads them can sign in to every
+/// account.
 ///
-/// The JSON is `[{"to","subject","text","links":[…]}]`, newest first. Both wait up to a second for letters that are
-/// still in `outgoing`, so that a mail is there when the request that caused it has been answered. They answer to `readers`,
-/// under loopback hosts and the host of `public_url`, and not to the pages of other sites.
+/// The JSON is `[{"to","subject","text","links":[…]}]`, newest first. Both wait up to a second for letters that are still in
+/// `outgoing`, so that a mail is there after its request was answered. They answer only `readers`, only under loopback hosts
+/// and the host of `public_url`, and not the pages of other sites.
 pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin, readers: Readers) -> Router {
     Router::new()
         .route("/dev/mail", get(show))
@@ -69,7 +70,7 @@ impl Entry {
     }
 }
 
-/// Keeps other origins, those of other ports included, from including an answer in a page of theirs.
+/// Prevents other origins, also on other ports, from including an answer in their pages.
 async fn same_origin_only(mut response: Response) -> Response {
     const POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
     response.headers_mut().insert(POLICY, HeaderValue::from_static("same-origin"));

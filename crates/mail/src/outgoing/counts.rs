@@ -1,4 +1,4 @@
-/// What happened to letters since the queue began, and what it holds now.
+/// What happened to letters since the queue began, and the letters that it has now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Letters taken into the queue.
@@ -9,11 +9,11 @@ pub struct Counts {
     pub sent: u64,
     /// Temporary failures after which another attempt was planned.
     pub retries: u64,
-    /// Letters given up: refused, tried too often, out of time, or left over at the end.
+    /// Letters that were not sent: refused, tried too often, expired, or left over at the end.
     pub failed: u64,
-    /// Letters in the queue now, those being sent included.
+    /// Letters in the queue now, including those being sent.
     pub waiting: u64,
-    /// Those of them whose first attempt is not over.
+    /// Letters in the queue whose first attempt is not over.
     pub untried: u64,
 }
 
@@ -88,7 +88,7 @@ impl State {
         self.settle(true, Outcome::Failed);
     }
 
-    /// Takes everything out, and says how much that was.
+    /// Removes everything, and returns the number.
     pub(super) fn abandon_all(&mut self) -> u64 {
         let left = std::mem::take(&mut self.counts.waiting);
         self.counts.untried = 0;

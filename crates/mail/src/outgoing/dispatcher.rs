@@ -20,7 +20,7 @@ pub(super) struct Dispatcher {
     running: JoinSet<(Posted, Result<(), SendError>)>,
     sender: Arc<dyn Sender>,
     templates: Templates,
-    /// Counts pauses, to keep those that end together in order.
+    /// Counts pauses, to order those that end at the same time.
     pauses: u64,
     drops: Drops,
 }
@@ -36,7 +36,7 @@ impl Dispatcher {
         Self { shared, inbox, paused, running, sender, templates, pauses: 0, drops }
     }
 
-    /// Works until nobody can post any more and nothing is left.
+    /// Runs until every handle is dropped and no letter is left.
     pub(super) async fn run(mut self) {
         let shared = self.shared.clone();
         let mut is_closing = false;

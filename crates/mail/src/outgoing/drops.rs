@@ -7,8 +7,8 @@ use super::Shared;
 /// The shortest time between two log lines about dropped letters.
 const BETWEEN_REPORTS: Duration = Duration::from_secs(10);
 
-/// Which dropped letters the log knows of. They are logged here and not where they are dropped, so that a full queue
-/// answers as fast as one with room, and a flood makes few lines.
+/// How many dropped letters are logged already. They are logged here and not when they are dropped, so that a full
+/// queue answers as fast as any other, and a flood produces few lines.
 pub(crate) struct Drops {
     reported: u64,
     pub(crate) next_report: Instant,

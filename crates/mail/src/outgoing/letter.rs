@@ -39,7 +39,7 @@ impl Posted {
         Self { letter, identity: None, expires_at, attempts: 0, mail: None }
     }
 
-    /// Gives it the id and the time that each attempt sends, on whichever server.
+    /// Gives it the id and the time that all attempts use, on every server.
     #[cfg(feature = "sql")]
     pub(crate) fn identify(&mut self, id: Uuid, written_at: Timestamp) {
         self.identity = Some((id, written_at));
@@ -60,7 +60,7 @@ impl Posted {
         self.mail.as_ref().map_or("", |mail| mail.to.domain())
     }
 
-    /// Tries once, writing the mail first if that was not done. Never panics, whatever the sender does.
+    /// Tries once, and writes the mail first if necessary. Never panics, even if the sender does.
     pub(crate) async fn attempt(
         mut self,
         sender: Arc<dyn Sender>,

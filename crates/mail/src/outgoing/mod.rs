@@ -1,10 +1,10 @@
-//! The queue between the request that asks for a mail and the server that takes it.
+//! The queue between the request that needs a mail and the mail server.
 //!
-//! [`Outgoing`] is the request's side: [`post`](Outgoing::post) counts the letter and puts it into a channel, nothing
-//! more. The dispatcher is the other side, one task: it starts a few attempts at a time, each
-//! a task of its own, and keeps what failed for now until its pause is over ([`RetryPolicy`]).
+//! [`Outgoing`] is the request's side: [`post`](Outgoing::post) only counts the letter and puts it into a channel. The
+//! dispatcher is the other side, one task: it starts a few attempts at a time, each in a separate task, and keeps
+//! letters that failed temporarily until their pause is over ([`RetryPolicy`]).
 //!
-//! This queue lives in memory, and is lost with the process. A queue in a database ([`Outgoing::start_stored`]) has another
+//! This queue is in memory, and is lost with the process. A queue in a database ([`Outgoing::start_stored`]) uses another
 //! task behind the same handle.
 
 mod counts;
@@ -37,10 +37,10 @@ pub(crate) use verdict::Next;
 use self::dispatcher::Dispatcher;
 use crate::{Letter, Sender, Templates};
 
-/// How much the queue holds and how hard it tries.
+/// The size and the retries of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct QueuePolicy {
-    /// How many letters may wait, those between two attempts included: 1,000. What comes beyond is dropped.
+    /// How many letters may wait, including those between two attempts: 1,000. Further ones are dropped.
     pub capacity: usize,
     /// How many attempts run at the same time: 4.
     pub concurrency: usize,
@@ -56,7 +56,7 @@ impl Default for QueuePolicy {
 
 /// The outgoing queue. Cheap to clone; all clones are one queue.
 ///
-/// When the last clone is gone the queue still sends what it holds. To end it in order, [`drain`](Self::drain) it.
+/// After the last clone is dropped, the queue still sends its letters. To stop it in order, [`drain`](Self::drain) it.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     shared: Arc<Shared>,
@@ -66,7 +66,7 @@ pub struct Outgoing {
     dispatcher: AbortHandle,
 }
 
-/// What both sides of the queue know.
+/// State that both sides of the queue share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) policy: QueuePolicy,
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
 }
 
 impl Outgoing {
-    /// Starts a queue whose mails `sender` takes away.
+    /// Starts a queue whose mails `sender` sends.
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -114,7 +114,7 @@ impl Outgoing {
         let state = watch::Sender::new(State::default());
         let (dropped, closing) = (Notify::new(), CancellationToken::new());
         let shared = Arc::new(Shared { policy, ambient, state, dropped, closing });
-        // Not a bounded channel: the bound counts what waits for its next attempt too.
+        // Not a bounded channel: the limit also counts letters that wait for their next attempt.
         let (letters, inbox) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(());
         let work = work(shared.clone(), inbox);
@@ -127,8 +127,8 @@ impl Outgoing {
 
     /// Puts a letter into the queue.
     ///
-    /// Does the same short work whatever becomes of the letter, and tells the caller nothing: a queue that is full (or
-    /// closed) drops it, and says so in the log at a time of its own.
+    /// Takes the same short time whatever happens to the letter, and returns nothing: a full (or closed) queue drops
+    /// it, and logs this later.
     pub fn post(&self, letter: Letter) {
         let Shared { policy, ambient, state, dropped, .. } = &*self.shared;
         let posted = Posted::new(letter, ambient.now());
@@ -142,26 +142,26 @@ impl Outgoing {
         }
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.shared.state.borrow().counts
     }
 
-    /// Returns once `reached` holds of the counts.
+    /// Returns when `reached` is true for the counts.
     pub async fn until(&self, mut reached: impl FnMut(&Counts) -> bool) {
         let mut state = self.shared.state.subscribe();
         // The state lives as long as this handle does.
         let _ = state.wait_for(|state| reached(&state.counts)).await;
     }
 
-    /// Returns once every letter had its first attempt, or after `at_most`. What a person in front of the development
-    /// mailbox asked for a moment ago is then in it.
+    /// Returns after every letter had its first attempt, or after `at_most`. The development mailbox then has the mails
+    /// that were just requested.
     pub async fn settle(&self, at_most: Duration) {
         let _ = timeout(at_most, self.until(|counts| counts.untried == 0)).await;
     }
 
-    /// Ends the queue: takes no more letters, tries once more to send those that it holds, and gives up what is left
-    /// after `within`. Returns how many letters that were. Letters in a database stay there for the next server.
+    /// Stops the queue: accepts no more letters, tries once more to send the queued ones, and drops the rest after
+    /// `within`. Returns how many were dropped. Letters in a database stay there for the next server.
     pub async fn drain(&self, within: Duration) -> u64 {
         self.shared.closing.cancel();
         self.shared.state.send_modify(State::close);

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 /// Exponential backoff with jitter.
 ///
-/// The pause after the n-th failure is `base` doubled n-1 times, at most `longest`, of which a random half at most is
-/// taken off, so that many letters that failed together do not come back together. With the defaults a letter whose
-/// link lives long enough is tried for half a day.
+/// The pause after the n-th failure is `base` doubled n-1 times, at most `longest`, reduced by a random part of up to
+/// half, so that many letters that failed together are not retried together. With the defaults, a letter whose link
+/// lives long enough is tried for half a day.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     /// How often a letter is tried in all: 24.

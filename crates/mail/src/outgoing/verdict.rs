@@ -1,4 +1,4 @@
-//! What follows from an attempt.
+//! The consequences of an attempt.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Shared;
 use super::letter::Posted;
 use crate::SendError;
 
-/// What becomes of a letter.
+/// The next step for a letter.
 pub(crate) enum Next {
     /// It was sent.
     Done,
@@ -19,8 +19,8 @@ pub(crate) enum Next {
 }
 
 impl Shared {
-    /// Decides what becomes of a letter after an attempt, and logs it: never more of the address than its domain. `last`
-    /// is why there is no further attempt in any case.
+    /// Decides what happens to a letter after an attempt, and logs it, with only the domain of the address. `last` is
+    /// the reason why there is no further attempt in any case.
     pub(crate) fn decide(&self, posted: &Posted, result: &Result<(), SendError>, last: Option<&'static str>) -> Next {
         let next = match (result, last) {
             (Ok(()), _) => Next::Done,

@@ -1,4 +1,4 @@
-//! From nothing to a connection that may send: TCP, TLS, login, in this order or not at all.
+//! Opens a connection that may send: TCP, TLS, login, in this order. Any failure ends it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,18 +13,18 @@ use super::url::Security;
 use super::{Smtp, SmtpInitError, failure};
 use crate::SendError;
 
-/// How to prove that the server is the one that was meant.
+/// How to verify the server's identity.
 #[derive(Clone)]
 pub(super) struct Tls(TlsParameters);
 
 impl Tls {
-    /// Towards `host`, whose certificate the system's authorities or those in `more` (PEM) must vouch for.
+    /// For `host`, whose certificate must be issued by the system's authorities or those in `more` (PEM).
     pub(super) fn towards(host: &str, more: &[Vec<u8>]) -> Result<Self, SmtpInitError> {
         const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
         let failed = |error: lettre::transport::smtp::Error| SmtpInitError(error.to_string());
         let mut builder = TlsParameters::builder(host.to_owned());
         for pem in more {
-            // Text with no certificate in it would pass as none.
+            // Text without a certificate would count as an empty list.
             if !pem.windows(PEM_BEGIN.len()).any(|window| window == PEM_BEGIN) {
                 return Err(SmtpInitError("a certificate authority is not a certificate in PEM".to_owned()));
             }
@@ -35,7 +35,7 @@ impl Tls {
 }
 
 impl Smtp {
-    /// Opens a connection. The password is sent when all that was asked of TLS is done.
+    /// Opens a connection. The password is sent only after all required TLS steps.
     pub(super) async fn connect(&self) -> Result<AsyncSmtpConnection, SendError> {
         let url = &self.settings.url;
         let mut connection = match url.security {

@@ -1,4 +1,4 @@
-//! What went wrong, in words that are fit for a log.
+//! The causes of failures, in words that may be logged.
 
 use std::error::Error as _;
 use std::fmt::{self, Write as _};
@@ -7,7 +7,7 @@ use lettre::transport::smtp::Error;
 
 use crate::SendError;
 
-/// A refusal (5xx) and what only another configuration can mend are permanent; everything else may pass.
+/// A refusal (5xx) and an error that needs another configuration are permanent; all others are temporary.
 pub(super) fn classify(error: &Error) -> SendError {
     let detail = error.source().map(|source| fit_for_log(&source.to_string())).unwrap_or_default();
     match error.status() {
@@ -19,7 +19,7 @@ pub(super) fn classify(error: &Error) -> SendError {
     }
 }
 
-/// There is no connection, for now.
+/// There is no connection at the moment.
 pub(super) fn unreachable(detail: &dyn fmt::Display) -> SendError {
     SendError::temporary(format!("the mail server cannot be reached: {detail}"))
 }
@@ -29,8 +29,8 @@ const LONGEST: usize = 200;
 /// Tokens are longer than this, words of a sentence are not.
 const LONGEST_WORD: usize = 24;
 
-/// What a server says may repeat the recipient, the sender or even a line of the mail. Words that could be an address,
-/// a link or a token are left out, and so is everything that could look like another log line.
+/// The server's text may repeat the recipient, the sender or even a line of the mail. Words that could be an address, a
+/// link or a token are removed, and so is everything that could look like another log line.
 fn fit_for_log(text: &str) -> String {
     let telling = |c: char| c.is_control() || matches!(c, '@' | '=' | '%' | '?' | '&');
     let mut kept = String::new();

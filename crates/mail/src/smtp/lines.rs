@@ -7,11 +7,11 @@ use lettre::transport::smtp::client::AsyncTokioStream;
 use tokio::io::{AsyncBufRead as _, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A connection that hands over one line at a time, however much has arrived.
+/// A connection that returns one line at a time, independent of how much has arrived.
 ///
-/// With STARTTLS whoever sits between can send more than the server's "go ahead" in the clear. Read along with it, the
-/// rest would later pass for what the server says under TLS. Held back here, it goes where it belongs, into the TLS
-/// handshake, which it breaks.
+/// With STARTTLS, an attacker in the middle can send more than the server's "go ahead" as plain text. If it were read
+/// with that line, it would later count as the server's text under TLS. Here it stays unread and becomes part of the
+/// TLS handshake, which then fails.
 #[derive(Debug)]
 pub(super) struct LineByLine(BufReader<TcpStream>);
 

@@ -11,7 +11,7 @@ use crate::{Mail, Mailbox, SendError};
 ///
 /// `Auto-Submitted` (RFC 3834) keeps holiday notices from answering.
 pub(super) fn build(mail: &Mail, from: &Mailbox) -> Result<Message, SendError> {
-    // Encoded words could carry a line break without harm, but nothing that is meant does.
+    // Encoded words could contain a line break without harm, but no legitimate text does.
     if mail.subject.chars().any(char::is_control) {
         return Err(SendError::permanent("the subject has line breaks or other control characters in it"));
     }

@@ -1,8 +1,8 @@
 //! Sending over SMTP: one connection for each mail.
 //!
-//! Mails with links are few and must not be late; a connection that is opened for a mail cannot have gone stale, and
-//! one that is given up half way cannot carry its rest into the next mail. So there is no pool, and QUIT is said on
-//! the side: once the server has taken a mail, nothing that happens on the connection makes it be sent again.
+//! Mails with links are few and must not be late; a connection that is opened for a mail cannot be stale, and an
+//! aborted one cannot send its rest in the next mail. So there is no pool, and QUIT is sent separately: after the
+//! server has accepted a mail, no failure of the connection causes it to be sent again.
 
 mod connect;
 mod failure;
@@ -23,14 +23,14 @@ use self::connect::Tls;
 use self::url::Security;
 use crate::{Mail, Mailbox, SendError, Sender};
 
-/// What [`Smtp`] needs to know.
+/// The settings of [`Smtp`].
 #[derive(Debug, Clone)]
 pub struct SmtpSettings {
     /// The mail server.
     pub url: SmtpUrl,
     /// Whom mails come from, in the header and towards the server.
     pub from: Mailbox,
-    /// Certificate authorities to trust beside those of the system, in PEM.
+    /// Certificate authorities to trust in addition to those of the system, in PEM.
     pub more_authorities: Vec<Vec<u8>>,
     /// How long a connection attempt to one of the server's addresses may take: 15 seconds.
     pub connect_timeout: Duration,

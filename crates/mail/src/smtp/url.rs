@@ -4,7 +4,7 @@ use gatewright_base::{Secret, nearest};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-/// Where the mail server is, how to speak to it, and as whom: `smtp_url` in the configuration.
+/// The mail server's address, its protocol, and the login: `smtp_url` in the configuration.
 ///
 /// | URL | connection | default port |
 /// |---|---|---|
@@ -16,8 +16,8 @@ use url::{Host, Url};
 /// | `smtp://host` | opportunistic | 25 |
 /// | `smtp://localhost`, `smtp://127.0.0.1` | plain: the connection never leaves the machine | 25 |
 ///
-/// A user name and a password are percent-encoded, so that `@ : / # ? %` can be in them. A path gives the name that
-/// EHLO says, in place of the computer's own: `smtp://host/app.example.com`. `Debug` shows no credentials.
+/// A user name and a password are percent-encoded, so that `@ : / # ? %` can be in them. A path is the name for EHLO,
+/// instead of the computer's own: `smtp://host/app.example.com`. `Debug` shows no credentials.
 #[derive(Debug, Clone)]
 pub struct SmtpUrl {
     pub(super) host: String,
@@ -30,11 +30,11 @@ pub struct SmtpUrl {
 /// How the connection is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
-    /// Not at all.
+    /// No TLS.
     None,
     /// By STARTTLS if the server offers it.
     Opportunistic,
-    /// By STARTTLS, or there is no connection.
+    /// By STARTTLS; without it there is no connection.
     Required,
     /// By TLS from the first byte.
     Wrapped,
@@ -47,11 +47,11 @@ pub(super) struct Credentials {
     pub(super) password: Secret,
 }
 
-/// What is wrong with the URL. It never repeats the URL, which may hold a password.
+/// The error in the URL. It never repeats the URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSmtpUrl {
-    /// It cannot be read at all.
+    /// It cannot be parsed.
     #[error(
         "is not a URL ({0}); write smtps://user:password@mail.example.com, with @ : / # ? % in the user name and the \
          password percent-encoded"
@@ -69,7 +69,7 @@ pub enum InvalidSmtpUrl {
     /// One without the other.
     #[error("must have both a user name and a password, or neither")]
     HalfCredentials,
-    /// A percent sign that is none, or bytes that are not UTF-8.
+    /// An invalid percent escape, or bytes that are not UTF-8.
     #[error("has a user name or password that is not percent-encoded UTF-8; write % as %25")]
     Credentials,
     /// A path that is no host name.
@@ -84,7 +84,7 @@ pub enum InvalidSmtpUrl {
     /// `?tls=something`.
     #[error("takes tls=required, tls=opportunistic or tls=none")]
     Tls,
-    /// `tls=` where the scheme has said it.
+    /// `tls=` although the scheme determines it.
     #[error("takes a tls parameter with smtp:// only: smtps:// and smtp+starttls:// are always encrypted")]
     TlsTwice,
 }
@@ -184,7 +184,7 @@ fn security(url: &Url, is_loopback: bool, has_credentials: bool) -> Result<Secur
     }
 }
 
-/// The path, which goes into the EHLO command as it is.
+/// The path, which is used unchanged in the EHLO command.
 fn hello(url: &Url) -> Result<Option<String>, InvalidSmtpUrl> {
     let name = url.path().strip_prefix('/').unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
@@ -226,7 +226,7 @@ mod tests {
             ("smtp://[::ffff:127.0.0.1]", "::ffff:127.0.0.1", 25, Security::None),
             ("smtp://[2001:db8::1]", "2001:db8::1", 25, Security::Opportunistic),
             ("smtp://bücher.example", "xn--bcher-kva.example", 25, Security::Opportunistic),
-            // Not the machine's own, whatever they look like.
+            // They are not the machine itself, although they look similar.
             ("smtp://u:p@localhost.example.com", "localhost.example.com", 587, Security::Required),
             ("smtp://u:p@127.0.0.1.example.com", "127.0.0.1.example.com", 587, Security::Required),
         ];

@@ -1,8 +1,9 @@
-//! The mail queue in a database: letters that wait for a server, or that no server has taken.
+//! The mail queue in a database: letters that wait for a server, or that no server accepted.
 //!
-//! A letter is stored before its first attempt and removed once it is sent, so that it survives a restart. Several servers
-//! may share the table: each letter is claimed by a lease, and only the holder of the lease settles it. The letter's link
-//! and code are sealed with the server's key ([`MailKeys`]), shown to nobody, and removed when the link expires.
+//! A letter is stored before its first attempt and removed after it was sent, so that it survives a restart. Several
+//! servers may share the table: each letter is claimed by a lease, and only the holder of the lease settles it. The
+//! letter's link and code are encrypted with the server's key ([`MailKeys`]), never shown, and removed when the link
+//! expires.
 //!
 //! [`MailQueue`] is the operator's side: it lists, retries and discards. [`Outgoing::start_stored`](crate::Outgoing) sends.
 
@@ -34,7 +35,7 @@ pub struct MailQueue {
 /// The queue cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MailQueueInitError {
-    /// The table is missing, and creating it is left to the operator.
+    /// The table is missing, and the operator must create it.
     #[error("the table of the mail queue is missing or of an older shape; run `gatewright migrate`")]
     Missing,
     /// The table could not be made ready.
@@ -79,7 +80,7 @@ impl MailStatus {
 pub struct QueuedMail {
     /// Its id, a UUID v7.
     pub id: String,
-    /// What it is for: the name of a [`Kind`](crate::Kind).
+    /// The purpose: the name of a [`Kind`](crate::Kind).
     pub kind: String,
     /// The recipient's address.
     pub recipient: String,
@@ -91,29 +92,29 @@ pub struct QueuedMail {
     pub last_error: Option<String>,
     /// When it was written.
     pub created_at: Timestamp,
-    /// When it is tried next; `None` unless it is pending.
+    /// The time of the next attempt; `None` unless it is pending.
     pub next_attempt_at: Option<Timestamp>,
     /// When its link expires.
     pub expires_at: Timestamp,
 }
 
-/// Which letters to list. Each condition that is given must hold.
+/// A filter for letters. All given conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListMails {
-    /// Those with this status.
+    /// Letters with this status.
     pub status: Option<MailStatus>,
-    /// Those to this address.
+    /// Letters to this address.
     pub recipient: Option<String>,
-    /// Those after this id in the list.
+    /// Letters after this id in the list.
     pub after: Option<String>,
-    /// At most so many, 1 to 200.
+    /// At most this many, 1 to 200.
     pub limit: u32,
 }
 
 /// How many letters the table has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoredCounts {
-    /// Pending ones, those being sent included.
+    /// Pending ones, including those being sent.
     pub pending: i64,
     /// Given up.
     pub failed: i64,
@@ -121,16 +122,16 @@ pub struct StoredCounts {
     pub expired: i64,
 }
 
-/// What an operator's retry did.
+/// The result of an operator's retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retry {
-    /// The letter is due now, with all its attempts before it.
+    /// The letter is due now, with the full number of attempts.
     Due(QueuedMail),
     /// A server is sending it at this moment.
     Sending,
     /// Its link has expired, so that it would be of no use.
     Expired,
-    /// There is no such letter: it was sent, discarded, or never there.
+    /// The letter does not exist: it was sent, discarded, or never there.
     Missing,
 }
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{ListMails, MailQueue, MailStatus, QueuedMail, Retry, StoredCounts};
 
-/// Most letters that wait. What comes beyond is dropped.
+/// Limit of waiting letters. Further ones are dropped.
 const MOST_PENDING: i64 = 10_000;
 /// Most letters of one kind for one recipient. A new one takes the place of the oldest, so that the newest link arrives.
 const MOST_ALIKE: i64 = 10;
@@ -33,7 +33,7 @@ pub(super) struct NewRow {
     pub(super) created_at: Timestamp,
     pub(super) expires_at: Timestamp,
     pub(super) sealed: Vec<u8>,
-    /// Whoever stores it sends it at once, and has until then.
+    /// The server that stores it sends it at once, and has until then.
     pub(super) lease: Option<(String, Timestamp)>,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Claimed {
     pub(super) sealed: Vec<u8>,
 }
 
-/// What became of a letter whose attempt failed.
+/// What happens to a letter whose attempt failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum After {
     /// It is tried again at this moment.
     Again(Timestamp),
-    /// It is given up, and may be retried by an operator.
+    /// It is not tried again, except on an operator's request.
     GivenUp,
     /// It can never be sent.
     Over,
@@ -102,7 +102,7 @@ impl MailQueue {
             .await
     }
 
-    /// Takes letters that are due, at most `most`, each for this server alone until `until`.
+    /// Claims due letters, at most `most`, for this server until `until`.
     pub(super) async fn claim(&self, most: usize, until: Timestamp) -> Result<Vec<Claimed>, Error> {
         let now = self.ambient.now();
         let due = "SELECT id FROM mail_queue WHERE status = 'pending' AND next_attempt_at <= ?1 \
@@ -199,7 +199,7 @@ impl MailQueue {
         self.db.query(sql, params).await?.iter().map(|row| shown(row, now)).collect()
     }
 
-    /// How many letters there are.
+    /// The number of letters.
     pub async fn counts(&self) -> Result<StoredCounts, Error> {
         let sql = "SELECT status, COUNT(*) AS letters FROM mail_queue GROUP BY status";
         let mut counts = StoredCounts::default();

@@ -1,4 +1,4 @@
-//! What a stored letter keeps secret, sealed: its link, its code, and the device that a notice is about.
+//! The secret parts of a stored letter, encrypted: its link, its code, and the device of a notice.
 
 use gatewright_base::{SealingKey, Secret};
 use zeroize::Zeroizing;
@@ -41,7 +41,7 @@ pub(super) struct Place<'a> {
 }
 
 impl MailKeys {
-    /// Keys from the server's secret and from those that it had before.
+    /// Keys from the server's secret and from its earlier secrets.
     pub fn new(secret: &Secret, previous: &[Secret]) -> Self {
         let secrets = std::iter::once(secret).chain(previous);
         Self { keys: secrets.map(|secret| SealingKey::new(&secret.derive_key(LABEL))).collect() }
@@ -58,7 +58,7 @@ impl MailKeys {
         self.keys[0].seal(&text, &place.bytes())
     }
 
-    /// The letter without its lifetime; `None` if no key opens it, or its kind is not known.
+    /// The letter without its lifetime; `None` if no key decrypts it, or its kind is unknown.
     pub(super) fn open(&self, sealed: &[u8], place: Place<'_>) -> Option<Letter> {
         let kind = Kind::parse(place.kind)?;
         let text = self.keys.iter().find_map(|key| key.open(sealed, &place.bytes()))?;

@@ -14,7 +14,7 @@ use super::{MailKeys, MailQueue};
 use crate::outgoing::{Drops, Next, Outcome, Posted, Shared};
 use crate::{Kind, SendError, Sender, Templates};
 
-/// How often the table is asked for letters that other servers and operators have made due.
+/// How often the table is queried for letters that other servers and operators have made due.
 const POLL: Duration = Duration::from_secs(5);
 /// How often expired links are removed.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -43,7 +43,7 @@ pub(crate) struct Worker {
 /// A letter and its row.
 struct Sent {
     posted: Posted,
-    /// `None` if it could not be stored: it has this one attempt.
+    /// `None` if it could not be stored: it has only this one attempt.
     claim: Option<Claim>,
     /// It came from this process a moment ago, not from the table.
     is_fresh: bool,
@@ -63,7 +63,7 @@ impl Worker {
         Self { shared, inbox, sender, templates, queue, keys, running, drops, look_at, sweep_at, has_backlog: false }
     }
 
-    /// Works until nobody can post any more and no attempt runs. What is left stays in the table.
+    /// Runs until every handle is dropped and no attempt runs. The remaining letters stay in the table.
     pub(crate) async fn run(mut self) {
         let (shared, queue) = (self.shared.clone(), self.queue.clone());
         let (mut is_closing, mut is_open) = (false, true);
@@ -241,7 +241,7 @@ fn leased_until(now: Timestamp) -> Timestamp {
     now.checked_add(LEASE).unwrap_or(Timestamp::MAX)
 }
 
-/// A sender whose attempts end before their lease does.
+/// A sender whose attempts end before their lease.
 struct Patient(Arc<dyn Sender>);
 
 #[async_trait::async_trait]

@@ -11,7 +11,7 @@ use super::Templates;
 use super::files::{self, Part};
 use crate::{Device, Kind, Letter};
 
-/// A template that cannot be used: which file, which line where it is known, and what is wrong.
+/// An invalid template: its file, the line if it is known, and the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
     file: Option<PathBuf>,
@@ -44,7 +44,7 @@ impl TemplateError {
         Self { file: Some(path.to_owned()), line: None, message }
     }
 
-    /// What the template engine says.
+    /// The template engine's message.
     pub(super) fn of(error: &minijinja::Error, folder: Option<&Path>) -> Self {
         // An error inside an included file or a block is the cause of the error at its place.
         let mut innermost = error;
@@ -59,7 +59,7 @@ impl TemplateError {
     }
 }
 
-/// Renders every template with a letter that stands for all, and looks at what comes out.
+/// Renders every template with a sample letter, and checks the output.
 pub(super) fn try_all(templates: &Templates, folder: Option<&Path>) -> Result<(), TemplateError> {
     for language in templates.presentation.languages().iter() {
         for kind in Kind::ALL {
@@ -89,7 +89,7 @@ fn try_one(
     };
     let rendered = templates.render(part, &letter);
     let rendered = rendered.map_err(|error| TemplateError::of(&error, folder))?;
-    // The trial takes one branch of every condition; a name that exists in none of them is a mistake in any.
+    // The trial runs one branch of every condition; an unknown name is an error in all branches.
     only_known_names(templates, &name, &part.values(kind), folder)?;
     let message = match part {
         Part::Subject if rendered.trim().is_empty() || rendered.trim().chars().any(char::is_control) => {
@@ -119,7 +119,7 @@ fn only_known_names(
     Err(TemplateError { file: Some(place(name, folder)), line, message })
 }
 
-/// Where the template of this name lies.
+/// The path of the template with this name.
 fn place(name: &str, folder: Option<&Path>) -> PathBuf {
     let own = folder.map(|folder| folder.join(name)).filter(|path| path.exists());
     own.unwrap_or_else(|| name.into())

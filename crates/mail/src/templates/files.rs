@@ -86,7 +86,7 @@ pub(super) fn add_builtin(environment: &mut Environment<'static>) {
 
 /// Adds the files of an operator's folder, replacing built-in ones of the same name.
 ///
-/// A file whose name is almost that of a template is refused: it would change nothing, and nobody would notice.
+/// A file whose name is similar to that of a template is refused: otherwise it would be ignored silently.
 pub(super) fn add_folder(environment: &mut Environment<'static>, folder: &Path) -> Result<(), TemplateError> {
     let unreadable = |error| TemplateError::unreadable(folder, &error);
     let mut paths = Vec::new();

@@ -1,15 +1,14 @@
-//! What mails say: a subject, a text part and an HTML part for each kind of letter.
+//! The texts of mails: a subject, a text part and an HTML part for each kind of letter.
 //!
-//! The built-in files lie in `templates/builtin/`; an operator's folder replaces any of them by file name, and may hold
-//! more `.txt` and `.html` files for its templates to include. Everything is read, compiled and tried once when the
-//! program starts ([`Templates::load`]), so that a mistake is found then, with its file and line, and not at night in
-//! the mail of a user who cannot sign in.
+//! The built-in files are in `templates/builtin/`; an operator's folder replaces any of them by file name, and may
+//! contain more `.txt` and `.html` files for its templates to include. All files are read, compiled and tried once when
+//! the program starts ([`Templates::load`]), so that an error is found then, with its file and line, and not in the
+//! mail of a user who cannot sign in.
 //!
-//! Templates know `product`, `email` (the account's address), `lifetime` ("15 minutes"), `language` (the reader's, such as
-//! `de`) and, in the bodies, `link`, `code` (or an empty text), `direction`, `support_url`, `logo`, `color`, `color_text` and `color_link`. Those of
-//! a new device also know its `device`, `address` and the `time` in their bodies. What the built-in ones say lies in the
-//! catalogues of languages: `t("mail.hello")` writes a text of theirs as HTML, `words` without markup. In `.html` files what
-//! they print is escaped.
+//! Templates have the values `product`, `email` (the account's address), `lifetime` ("15 minutes"), `language` (the reader's, such as `de`)
+//! and, in the bodies, `link`, `code` (or an empty text), `direction`, `support_url`, `logo`, `color`, `color_text` and `color_link`. In
+//! their bodies, those of a new device also have its `device`, `address` and the `time`. The texts of the built-in templates are in the
+//! catalogues of languages: `t("mail.hello")` writes one of them as HTML, `words` without markup. In `.html` files, the output is escaped.
 
 mod check;
 mod files;
@@ -31,7 +30,7 @@ pub use check::TemplateError;
 use self::files::Part;
 use crate::{Address, Device, Letter, Mail, SendError};
 
-/// The color of buttons and links in mails of a product that has none.
+/// The default color of buttons and links in mails.
 const COLOR: Color = Color::rgb(0x1a, 0x4f, 0xa3);
 
 /// The compiled templates. Cheap to clone.
@@ -44,7 +43,8 @@ pub struct Templates {
 impl Templates {
     /// Reads the built-in templates and those of `folder`, if there is one, and tries them all.
     ///
-    /// `product` is how mails call the service; line breaks and the like in it are refused. Mails are in English or German.
+    /// `product` is the service's name in mails; line breaks and similar characters in it are refused. Mails are in English
+    /// or German.
     pub fn load(product: &str, folder: Option<&Path>) -> Result<Self, TemplateError> {
         let branding = Branding { name: Some(product.trim().to_owned()), ..Branding::default() };
         Self::for_product(Presentation::new(branding, Languages::shipped()), folder)
@@ -76,11 +76,11 @@ impl Templates {
         Ok(templates)
     }
 
-    /// Writes the mail of `letter`, whose address was read as `to`.
+    /// Writes the mail of `letter`, whose address was parsed as `to`.
     pub(crate) fn write(&self, letter: &Letter, to: Address, id: Uuid, now: Timestamp) -> Result<Mail, SendError> {
         let render = |part| {
             self.render(part, letter).map_err(|error| {
-                // The message of an error may quote a value, so only what kind it is goes into the log.
+                // The message of an error may quote a value, so only its kind is logged.
                 let (file, line) = (error.name().unwrap_or_default(), error.line().unwrap_or_default());
                 SendError::permanent(format!("{file}:{line} cannot be rendered: {:?}", error.kind()))
             })

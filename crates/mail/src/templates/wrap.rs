@@ -1,7 +1,7 @@
 /// As wide as lines of plain text are.
 const WIDTH: usize = 76;
 
-/// `text` in lines of at most 76 characters, broken at spaces. A word that is longer has a line of its own.
+/// `text` in lines of at most 76 characters, broken at spaces. A longer word gets a separate line.
 #[expect(clippy::needless_pass_by_value, reason = "a filter of templates gets what it filters")]
 pub(super) fn wrapped(text: String) -> String {
     let mut lines: Vec<String> = Vec::new();

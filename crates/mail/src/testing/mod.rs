@@ -1,7 +1,7 @@
-//! A real SMTP server for tests: aiosmtpd, a program that shares nothing with the code under test.
+//! A real SMTP server for tests: aiosmtpd, a program that shares no code with the tested crate.
 //!
-//! [`SmtpServer::start`] runs it on a free loopback port; [`SmtpServer::mails`] waits for what arrives, as an
-//! independent parser reads it. It ends when it is dropped, or with the program that started it.
+//! [`SmtpServer::start`] runs it on a free loopback port; [`SmtpServer::mails`] waits for received mails, as an
+//! independent parser reads them. It ends when it is dropped, or with the program that started it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 
-/// The environment variable that tells where the program `aiosmtpd` is.
+/// The environment variable with the path of the program `aiosmtpd`.
 pub const AIOSMTPD: &str = "GATEWRIGHT_TEST_AIOSMTPD";
 /// The environment variable that makes a missing program a failure.
 pub const REQUIRED: &str = "GATEWRIGHT_TEST_REQUIRED";
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How the server is set up. The default takes any mail, without TLS, on a free port.
 #[derive(Debug, Clone, Default)]
 pub struct SmtpOptions {
-    /// The port, to come back on the one that a server had before.
+    /// The port, to start again on the port of an earlier server.
     pub port: Option<u16>,
     /// The user name and password without which it takes nothing.
     pub credentials: Option<(String, String)>,
@@ -43,24 +43,24 @@ pub struct SmtpTls {
     pub certificate: String,
     /// The certificate's key, in PEM.
     pub key: String,
-    /// TLS from the first byte, in place of STARTTLS.
+    /// TLS from the first byte, instead of STARTTLS.
     pub wrapped: bool,
 }
 
-/// A mail that reached the end of DATA, whatever the server then answered.
+/// A mail that reached the end of DATA, whatever the server answered then.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ReceivedMail {
     /// MAIL FROM.
     pub sender: String,
     /// RCPT TO.
     pub recipients: Vec<String>,
-    /// Whether `SMTPUTF8` was asked for.
+    /// Whether `SMTPUTF8` was requested.
     pub utf8: bool,
     /// Whether the connection was encrypted.
     pub encrypted: bool,
-    /// Who was logged in.
+    /// The user name of the login.
     pub login: Option<String>,
-    /// What EHLO said.
+    /// The name in EHLO.
     pub hello: String,
     /// The decoded headers of the message, in their order.
     pub headers: Vec<(String, String)>,
@@ -77,10 +77,10 @@ pub struct ReceivedMail {
 }
 
 impl ReceivedMail {
-    /// The one header of this name.
+    /// The only header with this name.
     ///
     /// # Panics
-    /// When there is none, or more than one.
+    /// If there is none, or more than one.
     pub fn header(&self, name: &str) -> &str {
         let mut found = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
         match (found.next(), found.next()) {
@@ -90,7 +90,7 @@ impl ReceivedMail {
     }
 }
 
-/// What happened at the server.
+/// The events at the server.
 #[derive(Debug, Default)]
 struct Record {
     mails: Vec<ReceivedMail>,
@@ -144,7 +144,7 @@ impl SmtpServer {
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 match serde_json::from_str(&line).expect("an event") {
-                    // Nobody may be waiting any more.
+                    // The receiver may be gone.
                     Event::Ready { port } => drop(port_is.send(port)),
                     Event::Instructed => drop(follow.send(())),
                     Event::Login { login, success } => sender.send_modify(|it| it.logins.push((login, success))),
@@ -161,7 +161,7 @@ impl SmtpServer {
         self.port
     }
 
-    /// Answers the next command of this kind (`MAIL`, `RCPT`, or `DATA` for the end of it) in this way. Said again, it
+    /// Answers the next command of this kind (`MAIL`, `RCPT`, or `DATA` for the end of it) in this way. A second call
     /// is for the command after that.
     pub fn answer(&mut self, command: &str, answer: &str) {
         self.instruct(&json!({"to": command, "answer": answer}));
@@ -172,7 +172,7 @@ impl SmtpServer {
         self.instruct(&json!({"gate": "closed"}));
     }
 
-    /// Answers again, those held back first.
+    /// Continues to answer, first the delayed commands.
     pub fn release(&mut self) {
         self.instruct(&json!({"gate": "open"}));
     }
@@ -188,7 +188,7 @@ impl SmtpServer {
         arrived.expect("the mails come in time").expect("the server lives").mails.clone()
     }
 
-    /// Every attempt to log in: the user name, and whether it was let in.
+    /// Every login attempt: the user name, and whether it succeeded.
     pub fn logins(&mut self) -> Vec<(String, bool)> {
         self.catch_up();
         self.record.borrow().logins.clone()

@@ -31,10 +31,10 @@ fn user() -> User {
     User::new(UserId::parse("u1").unwrap(), EmailAddress::parse("ann@example.com").unwrap(), roles)
 }
 
-/// A name, and what it does to good claims.
+/// A name, and a change of valid claims.
 type Change<'a> = (&'a str, &'a dyn Fn(&mut Value));
 
-/// A token made by hand, correctly signed with `key` whatever its header says.
+/// A token built by hand, correctly signed with `key` whatever its header says.
 fn forge(header: &Value, claims: &Value, key: &[u8]) -> Secret {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(header), part(claims));

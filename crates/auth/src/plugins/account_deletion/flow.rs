@@ -26,7 +26,7 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core }
     }
 
-    /// Closes the account of a session and deletes it. What takes long is done in the background.
+    /// Closes the account of a session and deletes it. Long work runs in the background.
     pub(crate) async fn delete(&self, session: &Session, given: &Given, client: &Client) -> Result<(), DeleteError> {
         self.fresh.require(session, given, client, "the deletion of the account").await?;
         removal::request(&self.core, &session.user().id, RequestedBy::Owner).await?;

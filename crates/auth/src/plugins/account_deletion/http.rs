@@ -20,7 +20,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     Router::new().route("/delete-account", delete).with_state(flow)
 }
 
-/// For a session alone, and a fresh proof.
+/// Only for a session with a fresh proof.
 async fn delete(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,

@@ -73,7 +73,7 @@ impl Section for DeletionSection {
     }
 }
 
-/// What is shown when the account is no more.
+/// The page after the account was deleted.
 pub(crate) fn deleted() -> Response {
     let text = locale::text("account.deletion.done", &[]);
     mailed::note("account.deletion.done_title", &text, Some(("/", "form.continue")))

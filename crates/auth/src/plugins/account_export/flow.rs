@@ -15,7 +15,7 @@ use crate::plugins::invitations::Invitation;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 use crate::users::{BoxError, UserStoreError};
 
-/// Copies of what there is of an account.
+/// Creates copies of an account's data.
 pub(crate) struct Flow {
     pub(crate) core: Arc<Core>,
     fresh: Fresh,
@@ -34,7 +34,7 @@ pub(super) struct Turn {
 
 /// Exports at a time. Each keeps about 1 MB.
 const MOST: usize = 32;
-/// Those of one client address, so that nobody takes them all.
+/// Limit for one client address, so that one client cannot use all places.
 const MOST_OF_ADDRESS: usize = 4;
 
 /// The part of an export that is known when it begins.
@@ -131,7 +131,7 @@ impl Flow {
             head.insert("former_addresses".to_owned(), former.into());
         }
         if let Some(invitations) = &core.invitations {
-            // Those to an address are for whoever has proven it.
+            // Those to an address are only for an account that has proven it.
             let proven = user.email_verified.then_some(&user.email);
             let found = invitations.of_account(id, proven, core.ambient.now()).await;
             let found = found.map_err(|error| ExportError::Store(error.into()))?;
@@ -197,7 +197,7 @@ fn invitation(open: &Invitation, caller: &UserId) -> Value {
     })
 }
 
-/// A moment that may be absent.
+/// A time that may be absent.
 pub(crate) fn moment(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| time::format(at).into())
 }

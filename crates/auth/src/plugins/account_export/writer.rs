@@ -18,13 +18,13 @@ use crate::users::BoxError;
 const PIECE: usize = 256 << 10;
 /// Pieces that wait for the reader.
 const AHEAD: usize = 2;
-/// How long a reader may take for one of them: those who read 5 kB in a second get everything.
+/// The time limit for reading one piece: a reader with 5 kB per second gets everything.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long a reader may take for all: others wait for the place.
+/// The time limit for reading all pieces, because others wait for the place.
 const DEADLINE: Duration = Duration::from_mins(30);
 
-/// Sends an export, piece by piece. If something fails on the way, the answer breaks off, so that nobody takes a part for
-/// the whole.
+/// Sends an export, piece by piece. If something fails, the answer is aborted, so that an incomplete export is not
+/// mistaken for a complete one.
 pub(super) fn body(core: Arc<Core>, export: Export, case: JsonCase) -> Body {
     let (pieces, received) = mpsc::channel(AHEAD);
     tokio::spawn(async move {

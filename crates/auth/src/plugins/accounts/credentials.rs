@@ -11,8 +11,8 @@ use crate::plugins::Prepared;
 use crate::providers::tokens::OAuthTokens;
 use crate::users::{AccountLister, BoxError, LinkedAccount, OAuthLinks};
 
-/// The links of a user store as credentials, and the tokens that came with them: whoever proves a mailbox first drops what a
-/// stranger left.
+/// The links of a user store as credentials, and their stored tokens: the first proof of a mailbox removes what a stranger
+/// added.
 pub(crate) struct ProviderLinks {
     links: Arc<dyn OAuthLinks>,
     #[cfg(feature = "oauth")]
@@ -21,7 +21,7 @@ pub(crate) struct ProviderLinks {
 }
 
 impl ProviderLinks {
-    /// `None` where the user store keeps no links.
+    /// `None` if the user store has no links.
     pub(crate) fn of(foundation: &Foundation, prepared: &Prepared) -> Option<Self> {
         #[cfg(not(feature = "oauth"))]
         let _ = prepared;

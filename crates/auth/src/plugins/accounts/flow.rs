@@ -41,7 +41,7 @@ impl Flow {
         let last = if has_password || by_credential { LastLink::MayGo } else { LastLink::Stays(&usable) };
         let before = if by_credential { self.lister.linked_accounts(user).await? } else { Vec::new() };
         let unlinked = self.unlinker.unlink(user, provider, last).await?;
-        // Looked at once more: of two requests that each remove one of two ways in, at least one puts its own back.
+        // Checked once more: if two requests remove two ways to sign in, at least one of them restores its own.
         if unlinked == Unlinked::Removed && by_credential && !self.has_sign_in_credential(user).await? {
             self.link_again(caller, provider, &before).await?;
             return Ok(Unlinked::WasLast);

@@ -15,7 +15,7 @@ use crate::screens::fragment;
 use crate::users::{LinkedAccount, Unlinked};
 use crate::web::{Visitor, guarded};
 
-/// The providers that somebody can sign in with, and those that they could link.
+/// The providers that a user can sign in with, and those that they could link.
 pub(crate) struct ProvidersSection {
     core: Arc<Core>,
     flow: Arc<Flow>,
@@ -52,7 +52,7 @@ impl ProvidersSection {
 
     fn row(&self, account: LinkedAccount) -> Row {
         let link = account.link;
-        // One that is configured no longer is known by its name alone.
+        // A provider that is no longer configured is only known by its name.
         let known = self.core.oauth_providers.iter().find(|known| known.name == link.provider);
         Row {
             label: known.map_or_else(|| link.provider.clone(), |known| known.label.clone()),

@@ -18,14 +18,14 @@ use crate::session::Session;
 use crate::web::{Visitor, see_other};
 use crate::{problem, step_up};
 
-/// What the authorization endpoint works with.
+/// The state of the authorization endpoint.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) server: Server,
     pub(super) seal: Seal,
 }
 
-/// `GET {base}/oauth2/authorize`: the user is asked, once for each set of scopes.
+/// `GET {base}/oauth2/authorize`: asks the user once for each set of scopes.
 pub(super) async fn ask(
     State(endpoint): State<Endpoint>,
     Caller(identity): Caller,
@@ -151,7 +151,7 @@ impl Endpoint {
     }
 }
 
-/// A browser without a session in good standing goes where one is got, and comes back. A program gets the refusal.
+/// A browser without a valid session is redirected to the sign-in, and returns afterwards. A program gets the refusal.
 fn turned_away(server: &Server, problem: Problem, identity: &Identity, query: &str) -> Response {
     let screens = server.core.screens.get();
     let next = here(server, query);
@@ -169,7 +169,7 @@ fn here(server: &Server, query: &str) -> Option<Next> {
     Next::parse(&format!("{}/oauth2/authorize?{query}", server.core.config.base_path))
 }
 
-/// 303 to a client. The address may hold a code: it must not be stored or passed on.
+/// 303 to a client. The address may contain a code: it must not be stored or passed on.
 fn go(address: &str) -> Response {
     let mut response = Redirect::to(address).into_response();
     let headers = response.headers_mut();

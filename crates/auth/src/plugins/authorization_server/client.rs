@@ -10,13 +10,13 @@ use super::secret::Hash;
 pub(super) struct Client {
     /// A UUID, or the `https://` URL of its metadata document.
     pub(super) id: String,
-    /// What it calls itself. Anybody may call a client anything.
+    /// Its name for itself. Any client can use any name.
     pub(super) name: String,
     pub(super) kind: ClientKind,
     pub(super) source: Source,
     /// Where its answers may go.
     pub(super) redirects: Vec<RedirectUri>,
-    /// What it may ask for; `None` where it is not limited.
+    /// The scopes that it may request; `None` if they are not limited.
     pub(super) scopes: Option<Scopes>,
     pub(super) created_at: Timestamp,
 }
@@ -44,7 +44,7 @@ pub enum Source {
 }
 
 impl Client {
-    /// The redirect URI of a request, which must be one of the client's. It may be left out where there is only one.
+    /// The redirect URI of a request, which must be one of the client's. It may be left out if the client has only one.
     pub(super) fn redirect(&self, asked: Option<&str>) -> Option<RedirectUri> {
         match (asked, &*self.redirects) {
             (Some(asked), registered) => {
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Whether `secret` is its secret. A client without one has none that is right.
+    /// Whether `secret` is its secret. Always false for a client without a secret.
     pub(super) fn has_secret(&self, secret: &str) -> bool {
         match &self.kind {
             ClientKind::Public => false,

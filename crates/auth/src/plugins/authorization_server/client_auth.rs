@@ -9,8 +9,8 @@ use super::error::{Failure, OAuthError};
 use super::parameters::Parameters;
 use super::server::Server;
 
-/// The client that calls an endpoint of programs (RFC 6749, section 2.3): by `Authorization: Basic`, by `client_id` and
-/// `client_secret` in the body, or, for public clients, by `client_id` alone. Two ways at once are refused.
+/// The client that calls an endpoint for programs (RFC 6749, section 2.3): by `Authorization: Basic`, by `client_id`
+/// and `client_secret` in the body or, for public clients, only by `client_id`. Two methods in one request are refused.
 pub(super) async fn authenticate(
     server: &Server,
     headers: &HeaderMap,
@@ -34,8 +34,8 @@ pub(super) async fn authenticate(
         }
     };
     let client = match document_url(&id) {
-        // Its document was read when the user was asked, and a code or refresh token is bound to its identifier. Nothing is
-        // fetched for a caller who is nobody yet.
+        // Its document was read when the user was asked, and a code or refresh token is bound to its identifier. For an
+        // unauthenticated caller, nothing is fetched.
         Some(_) => Some(Client {
             name: id.clone(),
             id,

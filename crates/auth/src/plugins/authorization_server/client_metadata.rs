@@ -6,7 +6,7 @@ use super::redirect::RedirectUri;
 use super::scopes::SupportedScopes;
 use crate::label::Label;
 
-/// Client metadata (RFC 7591, section 2), as far as it means something here. Other members are ignored, as the RFC says.
+/// Client metadata (RFC 7591, section 2), as far as it is used here. Other members are ignored, as the RFC requires.
 #[derive(Deserialize)]
 pub(super) struct Metadata {
     pub(super) client_id: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Metadata {
 const MOST_REDIRECTS: usize = 20;
 
 impl Metadata {
-    /// What the client calls itself, for people.
+    /// The client's name for users.
     pub(super) fn name(&self) -> Result<String, OAuthError> {
         let name = self.client_name.as_deref().unwrap_or("Unnamed application");
         let label =
@@ -50,7 +50,7 @@ impl Metadata {
         parsed.map_err(|_| wrong("a redirect URI is https, http at a loopback address, or a private scheme"))
     }
 
-    /// What the client limits itself to.
+    /// The scopes that the client limits itself to.
     pub(super) fn scopes(&self, supported: &SupportedScopes) -> Result<Option<Scopes>, OAuthError> {
         let named = self.scope.as_deref().filter(|scope| !scope.trim().is_empty());
         named

@@ -11,7 +11,7 @@ pub(super) struct Clients {
     db: Db,
 }
 
-/// The most clients that registered themselves. Anybody may register one where that is on.
+/// Limit of clients that registered themselves. Any program can do so if this is enabled.
 const MOST_REGISTERED: i64 = 10_000;
 /// The most of one network that no user has connected.
 const MOST_UNCONNECTED: i64 = 500;
@@ -41,8 +41,8 @@ impl Clients {
         self.db.query(sql, params![]).await?.iter().map(read).collect()
     }
 
-    /// Adds a client, which registers itself from `network`. Where its network or the whole table has as many as it may, the
-    /// oldest that no user has connected makes room. `false`: users have connected all of them.
+    /// Adds a client, which registers itself from `network`. If the limit of its network or of the whole table is reached,
+    /// the oldest client that no user has connected is removed. `false`: users have connected all of them.
     pub(super) async fn add(&self, client: &Client, network: Option<String>) -> Result<bool, Error> {
         let registers_itself = client.source == Source::Registration;
         let client = client.clone();

@@ -15,8 +15,8 @@ use crate::session::Session;
 use crate::tokens::Resource;
 use crate::web::Visitor;
 
-/// Ties a consent form to the session and the request that it was shown for: nobody else's page can post it, and none of
-/// its fields can be changed.
+/// Binds a consent form to its session and its request: no other page can post it, and none of its fields can be
+/// changed.
 #[derive(Clone)]
 pub(super) struct Seal(pub(super) SigningKey);
 
@@ -25,12 +25,12 @@ struct Context<'a> {
     client: &'a str,
     /// The host of its metadata document.
     host: Option<String>,
-    /// Where the answer goes.
+    /// The target of the answer.
     destination: String,
     loopback: bool,
     tools: bool,
     email: &'a str,
-    /// Those that the user can choose from.
+    /// The tenants that the user can choose from.
     tenants: Vec<Tenant<'a>>,
     scopes: Vec<String>,
     action: String,
@@ -91,7 +91,7 @@ pub(super) fn show(
     };
     tracing::debug!(client = %request.client.id, scopes = joined(&request.scopes), "asking for consent");
     let mut response = page("consent.title", "consent.html", &context);
-    // Browsers hold the answer of a form to the policy of its page, so that the policy names where the answer leads.
+    // Browsers apply the page's policy to the answer of its form, so the policy allows the answer's target.
     let policy = response.headers().get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
     let destination = format!("form-action 'self' {}", request.redirect.policy_source());
     let policy = policy.map(|policy| HeaderValue::from_str(&policy.replace("form-action 'self'", &destination)));

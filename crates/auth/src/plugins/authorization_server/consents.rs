@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::client::Client;
 
-/// What users allowed which programs, in the table `oauth2_consents`.
+/// The consents of users to programs, in the table `oauth2_consents`.
 #[derive(Debug, Clone)]
 pub(super) struct Consents {
     db: Db,
@@ -71,7 +71,7 @@ impl Consents {
         self.db.query(sql, params![user]).await?.iter().map(read).collect()
     }
 
-    /// Remembers that a user allows `scopes` to a client, beside what they allowed before. `false`: the user has [`MOST`]
+    /// Stores that a user allows `scopes` to a client, in addition to earlier ones. `false`: the user has [`MOST`]
     /// programs already.
     pub(super) async fn remember(
         &self,
@@ -140,12 +140,12 @@ impl Consents {
         self.db.execute(sql, params![user, client, tenant.map_or("", TenantId::as_str)]).await
     }
 
-    /// Forgets all of a user's programs, and returns how many there were.
+    /// Removes all consents of a user, and returns how many there were.
     pub(super) async fn forget_all(&self, user: &UserId) -> Result<u64, Error> {
         self.db.execute("DELETE FROM oauth2_consents WHERE user_id = ?1", params![user]).await
     }
 
-    /// Forgets that anybody connected a client.
+    /// Removes all consents to a client.
     pub(super) async fn forget_client(&self, client: &str) -> Result<u64, Error> {
         self.db.execute("DELETE FROM oauth2_consents WHERE client_id = ?1", params![client]).await
     }

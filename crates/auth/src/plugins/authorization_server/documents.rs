@@ -17,8 +17,8 @@ use crate::foundation::Foundation;
 
 /// Reads Client ID Metadata Documents: clients whose identifier is the `https` URL of a JSON document about them.
 ///
-/// An attacker chooses the URL. So it is fetched for a signed-in user alone, a few times a minute, from public addresses,
-/// without redirects, and no more than 64 KiB of it.
+/// An attacker chooses the URL. So it is fetched only for a signed-in user, a few times a minute, from public addresses,
+/// without redirects, and at most 64 KiB of it.
 #[derive(Clone)]
 pub(super) struct Documents(Option<Arc<Inner>>);
 
@@ -31,8 +31,8 @@ struct Inner {
     seats: Seats,
 }
 
-/// Fetches at a time: of all users together, of one user and from one host. A few accounts with hosts that never answer leave
-/// seats to others.
+/// Limits of concurrent fetches: of all users together, of one user and from one host. So a few accounts with hosts that
+/// never answer leave places to others.
 struct Seats {
     of_user: Shares<UserId>,
     of_host: Shares<String>,
@@ -60,9 +60,9 @@ pub(super) enum DocumentError {
     Store(gatewright_db::Error),
 }
 
-/// How long a document is kept that does not say.
+/// How long a document is cached by default.
 const USUAL: SignedDuration = SignedDuration::from_mins(5);
-/// How long a document is kept at the most, whatever it says.
+/// The maximum time that a document is cached, whatever it says.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 /// Documents that are kept at a time.
 const CAPACITY: usize = 1_000;
@@ -138,7 +138,7 @@ impl Seats {
     }
 }
 
-/// The client that a document describes. A document that names another client is nobody's.
+/// The client that a document describes. A document that names another client is refused.
 fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, DocumentError> {
     let metadata: Metadata =
         serde_json::from_slice(body).map_err(|_| DocumentError::Invalid("it is not the JSON of client metadata"))?;
@@ -163,7 +163,7 @@ fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, DocumentError>
     })
 }
 
-/// How long a document may be kept, by its `Cache-Control` (RFC 9111, section 5.2.2).
+/// How long a document may be cached, by its `Cache-Control` (RFC 9111, section 5.2.2).
 fn lifetime(cache_control: Option<&str>) -> SignedDuration {
     let Some(text) = cache_control else { return USUAL };
     let directives = text.split(',').map(|directive| directive.trim().to_ascii_lowercase());
@@ -209,7 +209,7 @@ mod tests {
             let (user, url) = (UserId::parse(user).unwrap(), format!("https://{host}/c.json").parse().unwrap());
             timeout(QUEUE, seats.take(&user, &url)).await.ok()
         };
-        // The attack: four accounts, each with slow hosts of its own, take all that they get.
+        // The attack: four accounts, each with their own slow hosts, use all places that they get.
         let mut held = Vec::new();
         for user in 0..4 {
             for n in 0..6 {
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(held.len(), 4 * SHARE);
         let honest = take("honest", "app.example").await;
         assert!(honest.is_some(), "another user is served meanwhile");
-        // Many accounts at one host take that host's share alone.
+        // Many accounts with one host use only that host's share.
         let mut one_host = Vec::new();
         for user in 0..4 {
             one_host.extend(take(&format!("other{user}"), "app.example").await);
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(one_host.len(), SHARE - 1);
         drop(one_host);
         assert!(take("late", "app.example").await.is_some());
-        // Whoever waits gets a seat that is given back meanwhile.
+        // A waiting fetch gets a place that is released.
         let waiting = take("thief0", "app.example");
         let give_back = async {
             tokio::task::yield_now().await;

@@ -203,7 +203,7 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
 /// The connections that end when an account is claimed or disabled.
 struct Connections {
     foundation: Foundation,
-    /// Where access tokens are, known once the server is mounted. Before that there are none.
+    /// The path of access tokens, set when the server is mounted. Before that there are no access tokens.
     access: Arc<OnceLock<Arc<dyn DelegatedTokens>>>,
     /// How long access tokens live.
     access_ttl: SignedDuration,
@@ -238,7 +238,7 @@ impl Credentials for Connections {
     async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
         let Some(db) = self.foundation.db.clone() else { return Ok(0) };
         let (grants, now) = (Grants::new(db.clone()), self.foundation.ambient.now());
-        // Who was interrupted may have ended a grant and not its tokens.
+        // An interrupted deletion may have ended a grant but not its tokens.
         let since = now.saturating_sub(self.access_ttl).unwrap_or(Timestamp::MIN);
         for grant in grants.since(user, since).await? {
             grants.end(&grant, now).await?;

@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The network that an address belongs to, as one that somebody may have whole: an IPv6 /48 or an IPv4 /16.
+/// The network of an address, as large as one customer may have: an IPv6 /48 or an IPv4 /16.
 pub(super) fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => format!("{}/16", Ipv4Addr::from_bits(address.to_bits() & 0xffff_0000)),

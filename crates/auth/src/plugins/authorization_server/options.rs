@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 
 use super::scopes::SupportedScopes;
 
-/// What the authorization server was configured to do.
+/// The configuration of the authorization server.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) scopes: SupportedScopes,

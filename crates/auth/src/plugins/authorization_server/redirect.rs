@@ -4,7 +4,7 @@ use url::{Host, Url};
 /// (RFC 8252, section 7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RedirectUri {
-    /// As it was written: what is compared.
+    /// The original text, which is compared.
     text: String,
     url: Url,
 }
@@ -16,7 +16,7 @@ pub(super) struct RedirectUri {
 )]
 pub struct InvalidRedirectUri;
 
-/// Schemes that run code, read files or have a meaning of their own in browsers.
+/// Schemes that run code, read files or have a special meaning in browsers.
 const FORBIDDEN: [&str; 17] = [
     "about",
     "blob",
@@ -60,8 +60,8 @@ impl RedirectUri {
         &self.text
     }
 
-    /// Whether an answer may go to `asked` where this one is registered: it is the same text, except that the port of a
-    /// loopback address is free (RFC 8252, section 7.3).
+    /// Whether an answer may go to `asked` if this one is registered: the text is the same, except that the port of a
+    /// loopback address may differ (RFC 8252, section 7.3).
     pub(super) fn admits(&self, asked: &Self) -> bool {
         if self.text == asked.text {
             return true;
@@ -70,12 +70,12 @@ impl RedirectUri {
         plain(self) && plain(asked) && without_port(&self.text) == without_port(&asked.text)
     }
 
-    /// Whether the answer stays on the user's computer: any program there may be listening.
+    /// Whether the answer stays on the user's computer, where any program may be listening.
     pub(super) fn is_loopback(&self) -> bool {
         is_loopback(&self.url)
     }
 
-    /// What people are told: the host, or the scheme of an application's own.
+    /// The text for users: the host, or the scheme of an application.
     pub(super) fn host(&self) -> String {
         match self.url.scheme() {
             "http" | "https" => self.url.host_str().unwrap_or_default().to_owned(),
@@ -83,7 +83,7 @@ impl RedirectUri {
         }
     }
 
-    /// What the policy of a page must name so that a form's answer may lead there.
+    /// The source that a page's policy must allow so that a form's answer may lead there.
     pub(super) fn policy_source(&self) -> String {
         match self.url.scheme() {
             "http" | "https" => self.url.origin().ascii_serialization(),

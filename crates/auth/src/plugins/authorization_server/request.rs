@@ -21,7 +21,7 @@ pub(super) struct AuthorizationRequest {
     pub(super) state: Option<String>,
     /// The tenant that the client wants to act in.
     pub(super) tenant: Option<TenantId>,
-    /// Whether the client wants the user asked again.
+    /// Whether the client wants the user to be asked again.
     pub(super) ask: bool,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn target(parameters: &Parameters, resources: &Resources) -> Result<R
     }
 }
 
-/// A redirect URI with an answer in its query: `pairs`, the client's state, and who answers (RFC 9207).
+/// A redirect URI with an answer in its query: `pairs`, the client's state, and the issuer (RFC 9207).
 fn answer(redirect: &RedirectUri, resources: &Resources, state: Option<&str>, pairs: &[(&str, &str)]) -> String {
     let state = state.map(|state| ("state", state));
     redirect.with(pairs.iter().copied().chain(state).chain([("iss", resources.base())]))

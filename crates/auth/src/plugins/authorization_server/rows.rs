@@ -67,7 +67,8 @@ pub(super) const MIGRATIONS: &[Step] = &[
     Step {
         version: 2,
         name: "tenants of consents and grants",
-        // The constraint that made a consent unique has to know the tenant: SQLite changes none, so that the table is made anew.
+        // The unique constraint of a consent must include the tenant. SQLite cannot change constraints, so the table is created
+        // again.
         sql: "ALTER TABLE oauth2_grants ADD COLUMN tenant_id {text};
           CREATE TABLE oauth2_consents_of_tenants (
             id {text} PRIMARY KEY,
@@ -96,12 +97,12 @@ pub(super) const MIGRATIONS: &[Step] = &[
     },
 ];
 
-/// How long a grant that has ended, or whose code was never used, is remembered: whoever comes with its code or token is
-/// told apart from who guesses.
+/// How long a grant that has ended, or whose code was never used, is kept, so that a reused code or token is
+/// distinguished from a guess.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
-/// Rows that each new grant clears away. More than one, so that the tables shrink to what lives.
+/// Rows that each new grant removes. More than one, so that the tables shrink to the live rows.
 const RECLAIMED_AT_ONCE: i64 = 64;
-/// The most codes of a user that wait to be redeemed, and the most live grants of a user at one client. The oldest goes.
+/// Limits of a user's unused codes, and of a user's live grants at one client. The oldest is removed.
 const MOST: u8 = 20;
 
 /// A grant as the tables have it.
@@ -115,13 +116,13 @@ pub(super) struct Grant {
     /// The tenant that the user chose.
     pub(super) tenant: Option<TenantId>,
     pub(super) scopes: Scopes,
-    /// As the authorization request had it; absent where it named none.
+    /// As in the authorization request; absent if it had none.
     pub(super) redirect_uri: Option<String>,
     pub(super) challenge: String,
     pub(super) created_at: Timestamp,
 }
 
-/// What became of a code that somebody presented.
+/// The result for a presented code.
 #[derive(Debug)]
 pub(super) enum Presented {
     /// It was valid and is spent now: of parallel calls one gets this.
@@ -132,7 +133,7 @@ pub(super) enum Presented {
     Unknown,
 }
 
-/// What became of a refresh token that somebody presented.
+/// The result for a presented refresh token.
 #[derive(Debug)]
 pub(super) enum Rotated<T, E> {
     /// It was valid and is spent now, and its grant was checked: of parallel calls one gets this.
@@ -157,7 +158,7 @@ impl Grants {
         Self { db }
     }
 
-    /// Keeps a new grant, whose code is good until `expires`.
+    /// Stores a new grant, whose code is valid until `expires`.
     pub(super) async fn begin(&self, grant: &Grant, code: &Hash, expires: Timestamp) -> Result<(), Error> {
         let (grant, code) = (grant.clone(), *code);
         let begin = async move |tx: &Tx| -> Result<(), Error> {
@@ -250,7 +251,7 @@ impl Grants {
         self.db.write(add).await
     }
 
-    /// Spends a refresh token of `client`, if `check` lets its grant pass. One that was spent before is not checked.
+    /// Uses up a refresh token of `client`, if `check` accepts its grant. A token that was used before is not checked.
     pub(super) async fn rotate<T: Send + 'static, E: Send + 'static>(
         &self,
         token: &Hash,
@@ -284,7 +285,7 @@ impl Grants {
         self.db.write(rotate).await
     }
 
-    /// The grant of a live refresh token of `client`, which stays as it is.
+    /// The grant of a live refresh token of `client`, which stays unchanged.
     pub(super) async fn of_refresh(
         &self,
         token: &Hash,

@@ -65,7 +65,7 @@ impl SupportedScopes {
         self.0.values().map(|supported| &supported.scope)
     }
 
-    /// What a scope allows, in the visitor's language. A scope that is not listed is shown as it is written.
+    /// What a scope allows, in the visitor's language. A scope that is not listed is shown unchanged.
     pub(super) fn text(&self, scope: &Scope) -> String {
         match self.0.get(scope.as_str()).map(|supported| &supported.text) {
             Some(ScopeText::Fixed(text)) => text.clone(),
@@ -75,7 +75,7 @@ impl SupportedScopes {
         }
     }
 
-    /// What a client gets that names no scope: all that are listed, or as many as a token can have.
+    /// The scopes of a client that requests none: all listed ones, up to the limit of a token.
     pub(super) fn default_scopes(&self) -> Scopes {
         self.iter().take(MAX_SCOPES).cloned().collect()
     }
@@ -84,8 +84,8 @@ impl SupportedScopes {
         self.iter().cloned().collect()
     }
 
-    /// Reads a `scope` parameter (RFC 6749, section 3.3). Every scope must be supported and, where the client is limited to
-    /// some, lie within those. `offline_access` is accepted and means nothing: a refresh token is issued in any case.
+    /// Parses a `scope` parameter (RFC 6749, section 3.3). Every scope must be supported and, if the client is limited to
+    /// some, be one of those. `offline_access` is accepted but has no effect: a refresh token is issued in any case.
     pub(super) fn parse(&self, text: Option<&str>, client: Option<&Scopes>) -> Result<Scopes, OAuthError> {
         let words: Vec<_> =
             text.unwrap_or_default().split(' ').filter(|word| !word.is_empty() && *word != "offline_access").collect();
@@ -117,7 +117,7 @@ impl From<String> for ScopeText {
     }
 }
 
-/// `asked` without repetitions, if every one of them lies within `limit`.
+/// `asked` without duplicates, if `limit` covers every one of them.
 pub(super) fn within(asked: &Scopes, limit: &Scopes) -> Option<Scopes> {
     let covers = |outer: &Scope, inner: &Scope| {
         let part = |outer: &str, inner: &str| outer == "*" || outer == inner;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for: what passes permits nothing that the limit does not.
+        /// For all requests: the result permits nothing beyond the limit.
         #[test]
         fn narrowing_never_widens(
             asked in proptest::collection::vec("(a|b|\\*):(read|write|\\*|r\\*d)", 0..5),

@@ -4,7 +4,7 @@ use gatewright_base::{Ambient, Secret};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// What an authorization code, a refresh token or a client secret begins with: people and secret scanners tell them apart.
+/// The prefixes of authorization codes, refresh tokens and client secrets: people and secret scanners distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Code,
@@ -46,7 +46,7 @@ impl Hash {
     }
 }
 
-/// Whether `verifier` is what `challenge` was made of: PKCE with S256 (RFC 7636, section 4.6).
+/// Whether `challenge` was made from `verifier`: PKCE with S256 (RFC 7636, section 4.6).
 pub(super) fn proves(verifier: &str, challenge: &str) -> bool {
     let made = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
     is_verifier(verifier) && bool::from(made.as_bytes().ct_eq(challenge.as_bytes()))

@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::session::Client as Browser;
 use crate::tokens::{DelegatedTokens, Delegation, Plaintext, Resource, Resources, StoredToken, Tokens};
 
-/// The authorization server at work: what its endpoints share.
+/// The state that the endpoints of the authorization server share.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) core: Arc<Core>,
@@ -42,8 +42,8 @@ pub(super) struct Issued {
     pub(super) tenant: Option<TenantId>,
 }
 
-/// Access tokens of one grant that are good at the same time. A client that refreshes early does not break its own
-/// requests, and none grows the table.
+/// Limit of valid access tokens of one grant. Several can be valid, so that a client that refreshes early does not
+/// break its own requests; the limit keeps the table small.
 const ACCESS_TOKENS_OF_A_GRANT: u32 = 5;
 /// The same for a service's client, of which many processes may run.
 const ACCESS_TOKENS_OF_A_SERVICE: u32 = 100;
@@ -66,7 +66,7 @@ impl Server {
         }
     }
 
-    /// What a user is asked to allow, in a tenant or in none.
+    /// The scopes that a user is asked to allow, in a tenant or in none.
     pub(super) fn consented(
         &self,
         user: &UserId,
@@ -77,7 +77,7 @@ impl Server {
         Consented { user: user.clone(), client: request.client.id.clone(), resource, tenant }
     }
 
-    /// An authorization code for what a user allowed.
+    /// Issues an authorization code for a user's consent.
     pub(super) async fn code(&self, allowed: Consented, request: &AuthorizationRequest) -> Result<Secret, Failure> {
         let ambient = &self.core.ambient;
         let code = Kind::Code.generate(ambient);
@@ -97,10 +97,11 @@ impl Server {
         Ok(code)
     }
 
-    /// Tokens for a grant whose code or refresh token was just spent. If its user has left its tenant, the grant ends.
+    /// Issues tokens for a grant whose code or refresh token was just used. If its user has left its tenant, the grant
+    /// ends.
     ///
-    /// If the grant ends meanwhile (its user ended it or disconnected the program, or somebody presented the spent code again), the tokens are dead when
-    /// they arrive.
+    /// If the grant ends at the same time (its user ended it or disconnected the program, or the used code was presented again), the
+    /// returned tokens are already invalid.
     pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant, scopes: Scopes) -> Result<Issued, Failure> {
         if !self.is_in_its_tenant(grant).await? {
             self.end(&grant.id).await?;
@@ -197,11 +198,11 @@ impl Server {
         Ok(())
     }
 
-    /// Ends what a user allowed a program in one tenant, or in none; `false` if there is nothing. Without a browser, trusted
-    /// code does.
+    /// Ends a user's consent to a program in one tenant, or in none; `false` if there is none. Without a browser, the caller
+    /// is trusted code.
     ///
-    /// The program is listed until its tokens are dead, so that whoever is interrupted can ask once more. What begins after
-    /// that finds no consent and ends with its first token.
+    /// The program is listed until its tokens are invalid, so that an interrupted request can be repeated. A later request
+    /// of the program finds no consent and ends with its first token.
     pub(super) async fn disconnect(
         &self,
         user: &UserId,
@@ -211,7 +212,7 @@ impl Server {
         let Some(Connected { client, tenant }) = self.consents.connected(user, consent).await? else {
             return Ok(false);
         };
-        // An interruption may have ended a grant and left its access tokens, which live that long.
+        // An interrupted request may have ended a grant but not its access tokens, which live that long.
         let since = self.now().checked_sub(self.options.access_ttl).unwrap_or(Timestamp::MIN);
         for grant in self.grants.in_tenant(user, &client, tenant.as_ref(), since).await? {
             self.end(&grant).await?;
@@ -224,8 +225,8 @@ impl Server {
         Ok(true)
     }
 
-    /// Somebody presented a spent code or refresh token: it was stolen before or after its client used it, so that its grant
-    /// ends (RFC 9700, sections 4.5.3 and 4.14.2).
+    /// A used code or refresh token was presented again: it was stolen before or after its client used it, so its grant ends
+    /// (RFC 9700, sections 4.5.3 and 4.14.2).
     pub(super) async fn replayed(&self, what: &'static str, grant: &Grant, from: ClientAddr) -> Result<(), Failure> {
         self.end(&grant.id).await?;
         let event = self.core.audit.event(AuditKind::OAuth2ReplayDetected).user(&grant.user).remote(from.ip());

@@ -11,10 +11,10 @@ use crate::problem;
 /// The tenants that a request can be allowed for. They are the user's at this moment.
 pub(super) struct Choice(Vec<TenantOfUser>);
 
-/// Why there is no choice.
+/// Why the user cannot choose a tenant.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChoiceError {
-    /// The client gets no answer, because it would reveal who belongs to which tenant.
+    /// The client gets no answer, because it would reveal the user's tenants.
     #[error("you are not a member of the tenant that this application asks for")]
     NotMember,
     #[error(transparent)]
@@ -41,7 +41,7 @@ impl Choice {
         self.0.first().filter(|_| !self.is_open()).map(|tenant| &tenant.id)
     }
 
-    /// The tenant that the form names. It must be one that is offered: what the page showed may have changed meanwhile.
+    /// The tenant that the form names. It must be one of those offered: they may have changed since the page was shown.
     pub(super) fn taken(&self, named: Option<&str>) -> Result<Option<TenantId>, NotOffered> {
         match named.filter(|named| !named.is_empty()) {
             None if self.0.is_empty() => Ok(None),
@@ -55,7 +55,7 @@ impl Choice {
 }
 
 impl Server {
-    /// In which tenants `user` can allow what the request asks for. There are none if no scope of it reaches their data.
+    /// The tenants in which `user` can allow the requested scopes. None if no requested scope covers data of tenants.
     pub(super) async fn choice(&self, user: &UserId, request: &AuthorizationRequest) -> Result<Choice, ChoiceError> {
         let Some(store) = self.core.tenants.as_ref().filter(|_| self.supported().reach_tenants(&request.scopes)) else {
             return Ok(Choice(Vec::new()));

@@ -55,8 +55,8 @@ async fn issue(server: &Server, from: ClientAddr, headers: &HeaderMap, body: &[u
     }
 }
 
-/// A code is bound to its client, its redirect URI, the verifier of its challenge and its resource. Whoever brings it with
-/// one of them wrong has spent it.
+/// A code is bound to its client, its redirect URI, the verifier of its challenge and its resource. A request with a wrong
+/// one of these uses up the code.
 async fn by_code(
     server: &Server,
     from: ClientAddr,
@@ -100,7 +100,7 @@ async fn by_code(
     Ok(issued)
 }
 
-/// A refresh token is good once. The next one comes with the access token.
+/// A refresh token is valid once. The next one is issued with the access token.
 async fn by_refresh_token(
     server: &Server,
     from: ClientAddr,
@@ -115,7 +115,7 @@ async fn by_refresh_token(
     let resource = resource.map(|named| named.map(|named| server.resources.url(named).to_owned()));
     let scope = parameters.get("scope");
     let scopes = scope.map(|_| server.supported().parse(scope, client.scopes.as_ref()));
-    // What the request asks for is checked before the token is spent, so that a mistake does not end the connection.
+    // The request is checked before the token is used up, so that a mistake does not end the connection.
     let check = move |grant: &Grant| -> Result<Scopes, OAuthError> {
         if resource.as_ref().is_some_and(|named| named.as_ref() != Some(&grant.resource)) {
             return Err(other.clone());
@@ -144,7 +144,7 @@ async fn by_credentials(server: &Server, client: &Client, parameters: &Parameter
         return Err(not.into());
     }
     let resource = target(parameters, &server.resources)?;
-    // What the operator allowed is not limited to what users can be asked for.
+    // The operator's scopes are not limited to those that users can be asked for.
     let limit = client.scopes.clone().unwrap_or_default();
     let scopes = match parameters.get("scope") {
         None => limit,

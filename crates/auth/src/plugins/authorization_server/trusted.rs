@@ -48,7 +48,7 @@ pub struct Connection {
     pub host: Option<String>,
     /// The only tenant in which it acts, if its scopes include data of tenants.
     pub tenant: Option<TenantId>,
-    /// What the user allowed.
+    /// The scopes that the user allowed.
     pub scopes: Scopes,
     /// When the user connected it.
     pub created_at: Timestamp,
@@ -56,7 +56,7 @@ pub struct Connection {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What a new client is for.
+/// The purpose of a new client.
 #[derive(Debug, Clone)]
 pub enum ClientPurpose {
     /// It acts as a service account, by `client_credentials`, within `scopes`.
@@ -66,11 +66,11 @@ pub enum ClientPurpose {
         /// The most that it may ask for.
         scopes: Scopes,
     },
-    /// It acts for users who consent. It has a secret if it can keep one.
+    /// It acts for users who consent. It has a secret if it can keep one confidential.
     Users {
         /// The allowed redirect URIs.
         redirect_uris: Vec<String>,
-        /// The most that it may ask for; `None`: whatever is supported.
+        /// All scopes that it may request; `None`: every supported scope.
         scopes: Option<Scopes>,
         /// Whether it gets a secret.
         confidential: bool,

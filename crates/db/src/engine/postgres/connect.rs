@@ -43,11 +43,11 @@ struct Target {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     location: String,
-    /// Where the tasks run that move bytes: the transactions' own threads may be busy or end earlier.
+    /// The runtime for tasks that move bytes: the transactions' own threads may be busy or end earlier.
     runtime: Handle,
     statement_timeout: Duration,
     types: Option<Arc<Types>>,
-    /// Whether connections end because nobody needs them any more.
+    /// Whether connections end because the database is closed.
     closing: AtomicBool,
 }
 
@@ -69,8 +69,8 @@ impl Connector {
         Ok(Self(Arc::new(target), Purpose::Any))
     }
 
-    /// The same with connections that write only in transactions that begin with `BEGIN READ WRITE`. A statement that was
-    /// sent behind a BEGIN without waiting for it can then do nothing if that has failed.
+    /// The same, but connections write only in transactions that begin with `BEGIN READ WRITE`. If a BEGIN fails, a
+    /// statement that was sent right after it cannot write.
     pub(super) fn for_transactions(self) -> Self {
         Self(self.0, Purpose::Transactions)
     }
@@ -135,7 +135,7 @@ impl Connector {
         Ok(Connection::new(client, Canceller { token, tls: self.0.tls.clone(), runtime }, pooled))
     }
 
-    /// A connection whose notifications go to `messages`, after `statement` has asked for them.
+    /// A connection that sends its notifications to `messages`, after `statement` has subscribed to them.
     pub(super) async fn listen(
         &self,
         messages: mpsc::Sender<Result<String, Error>>,
@@ -165,7 +165,7 @@ async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T,
     tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
 }
 
-/// Moves a connection's bytes and passes its notifications on, until it ends or nobody reads any more.
+/// Moves a connection's bytes and forwards its notifications, until it ends or the receiver is dropped.
 async fn forward<S, T>(mut connection: tokio_postgres::Connection<S, T>, sender: mpsc::Sender<Result<String, Error>>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -211,7 +211,7 @@ pub(super) struct Parsed {
     root: Option<String>,
 }
 
-/// Reads a URL. No error repeats a part of it: what was taken for a port, a database or a parameter may be the rest of a
+/// Reads a URL. No error contains a part of it: text that looks like a port, a database or a parameter may be part of a
 /// password.
 pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
     if is_cut_short(url) {
@@ -237,8 +237,8 @@ fn unreadable(reason: &str) -> OpenError {
     ))
 }
 
-/// Whether a password with a reserved character seems to be in the URL as it is. A slash, a question mark or a number sign
-/// ends the host's part, and leaves the `@` in what follows.
+/// Whether the URL seems to contain a password with an unescaped reserved character. A slash, a question mark or a number
+/// sign ends the host's part, and leaves the `@` in the text after it.
 fn is_cut_short(url: &str) -> bool {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
@@ -249,7 +249,7 @@ fn is_cut_short(url: &str) -> bool {
     fragment.is_some() || path.contains('@') || query.split('&').filter(|text| !text.is_empty()).any(stray)
 }
 
-/// Takes `sslmode` and `sslrootcert` out of the URL: the driver knows fewer modes.
+/// Removes `sslmode` and `sslrootcert` from the URL: the driver supports fewer modes.
 fn split_tls(url: &str) -> Result<(String, Option<String>, Option<String>), OpenError> {
     let mut parsed = url::Url::parse(url).map_err(|error| unreadable(&error.to_string()))?;
     let (mut mode, mut root, mut rest) = (None, None, Vec::new());

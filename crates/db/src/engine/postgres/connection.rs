@@ -19,8 +19,8 @@ use crate::{Error, Sql, Value};
 /// How long a server may take to make a connection, or to cancel a statement.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Prepared statements kept per connection; past it all are forgotten, so that callers who make up ever new filters
-/// cannot fill the server's memory.
+/// Limit of prepared statements per connection. When it is reached, all are dropped, so that callers who send new
+/// filters each time cannot fill the server's memory.
 const STATEMENTS: usize = 512;
 
 /// How long a cancelled statement may take to end before it is cancelled again.
@@ -32,15 +32,15 @@ pub(super) struct Connection {
     statements: Mutex<HashMap<Sql, Statement>>,
     /// By snapshot.
     totals: Mutex<Totals<String>>,
-    /// Whether the server's snapshots tell all; asked before the first count.
+    /// Whether the server's snapshots include all transactions; queried before the first count.
     is_whole: OnceCell<bool>,
-    /// A transaction, or a list, was begun here and has not ended. Such a connection is thrown away, never reused.
+    /// A transaction, or a list, was begun here and has not ended. Such a connection is closed, never reused.
     open: std::sync::atomic::AtomicBool,
     canceller: Canceller,
     pooled: Option<Pooled>,
 }
 
-/// What a connection needs whose server side may be another one in each transaction.
+/// State of a connection whose server side may change in each transaction.
 pub(super) struct Pooled {
     pub(super) types: Arc<Types>,
     /// Statements that set the limits of one transaction.
@@ -50,7 +50,7 @@ pub(super) struct Pooled {
 /// A statement that is ready to be sent.
 enum Ready {
     Prepared(Statement),
-    /// Sent with its text each time: the server side that has it prepared may be another client's by now.
+    /// Sent with its text each time: the server side that prepared it may belong to another client by now.
     Typed {
         text: String,
         types: Arc<[Type]>,
@@ -77,10 +77,10 @@ impl Connection {
         }
     }
 
-    /// Stops what runs here, without waiting, and closes the connection.
+    /// Stops the running statement, without waiting, and closes the connection.
     ///
-    /// The server drops a request to cancel that comes before the statement has begun. So requests are sent until the
-    /// connection answers again.
+    /// The server ignores a cancel request that arrives before the statement has begun. So requests are sent until the
+    /// connection responds again.
     pub(super) fn abandon(self) {
         let Self { client, canceller: Canceller { token, tls, runtime }, .. } = self;
         runtime.spawn(async move {
@@ -151,7 +151,8 @@ impl Connection {
         self.pooled.is_none()
     }
 
-    /// Begins a read that may be stopped. Behind a pooler it is a transaction, which keeps the limits and the server side.
+    /// Begins a read that may be cancelled. Behind a pooler it is a transaction, so that the limits and the server side
+    /// stay the same.
     pub(super) async fn begin_list(&self) -> Result<(), Error> {
         self.set_open(true);
         match &self.pooled {
@@ -160,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Begins reads that may be stopped, all of which see the database as it is now.
+    /// Begins reads that may be cancelled, all with one snapshot of the database as it is now.
     pub(super) async fn begin_snapshot(&self) -> Result<(), Error> {
         self.set_open(true);
         let limits = self.pooled.as_ref().map(|pooled| &*pooled.limits).unwrap_or_default();
@@ -209,7 +210,7 @@ impl Connection {
         sent.map_err(|error| self.failed(error, sql))
     }
 
-    /// Sends a query whose rows are taken one by one, so that an answer of any size is never in memory as a whole.
+    /// Sends a query whose rows are read one by one, so that an answer of any size is never in memory as a whole.
     pub(super) async fn stream(&self, sql: &Sql, params: &[Value]) -> Result<RowStream, Error> {
         let sent = match self.ready(sql, params).await? {
             Ready::Prepared(statement) => self.client.query_raw(&statement, params.iter().map(Param)).await,
@@ -225,7 +226,8 @@ impl Connection {
         let ready = match &self.pooled {
             None => Ready::Prepared(self.prepared(sql).await?),
             Some(pooled) => {
-                // Within a transaction the server side is this client's own, and knows tables that nobody else sees yet.
+                // Within a transaction, the server side belongs to this client, and has tables that other clients do not
+                // see yet.
                 let own = self.open.load(std::sync::atomic::Ordering::Relaxed).then_some(&self.client);
                 Ready::Typed { text: to_postgres(sql.as_str()), types: pooled.types.of(sql, own).await? }
             }
@@ -272,7 +274,7 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// Forgets a statement whose plan no longer fits the tables, so that the next call prepares it anew.
+    /// Drops a statement whose plan no longer fits the tables, so that the next call prepares it again.
     fn failed(&self, error: tokio_postgres::Error, sql: &Sql) -> Error {
         if super::error::is_stale_plan(&error) {
             self.statements.lock().remove(sql);

@@ -5,7 +5,7 @@ use crate::Error;
 /// The words by which a stale plan is known once it has been classified.
 const STALE: &str = "cached plan must not change result type";
 
-/// What Postgres says of a connection that it refuses, and what to do about it.
+/// The error of Postgres for a refused connection, and how to fix it.
 pub(super) fn with_way_on(refusal: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let code = refusal.downcast_ref::<DbError>().map(DbError::code);
     let way_on =
@@ -13,11 +13,11 @@ pub(super) fn with_way_on(refusal: &(dyn std::error::Error + Send + Sync + 'stat
     format!("{refusal}{way_on}")
 }
 
-/// Names what Postgres reports.
+/// Converts an error that Postgres reports.
 pub(super) fn classify(error: tokio_postgres::Error, context: &str) -> Error {
     let Some(reported) = error.as_db_error() else {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
-        // Without a report from the server there was no conversation with it, but for a value that would not encode.
+        // Without a report from the server the connection failed, except if a value could not be encoded.
         return if error.to_string().starts_with("error serializing parameter") {
             Error::other(context, error)
         } else {

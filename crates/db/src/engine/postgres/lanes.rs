@@ -1,5 +1,5 @@
-//! A few connections that everybody's single statements share. The protocol is pipelined, so that statements do not
-//! wait for each other's answers; more connections make it slower, not faster.
+//! A few connections that all callers share for single statements. The protocol is pipelined, so that statements do not
+//! wait for each other's results; more connections make it slower, not faster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,17 +44,17 @@ impl Lanes {
     }
 }
 
-/// Refuses a pooler in transaction mode that the configuration says nothing of: settings of a session would stay for the pooler's
-/// other clients, and would not be there for the next statement.
+/// Refuses a pooler in transaction mode that the configuration does not declare: session settings would affect the pooler's other
+/// clients, and would be missing for the next statement.
 ///
-/// It shows by one session of the server that serves two connections.
+/// It is detected if one session of the server serves two connections.
 pub(super) async fn refuse_pooler(one: &Lanes, other: &Lanes) -> Result<(), OpenError> {
     let lane = &one.lanes[0];
     let is_shared = async {
         let (one, other) = (lane.connection().await?, other.lanes[0].connection().await?);
         let outside = one.simple("SELECT pg_backend_pid()").await?;
         let inside = other.simple("BEGIN; SELECT pg_backend_pid()").await?;
-        // What the second one holds until it ends its transaction, the first one cannot get.
+        // The first connection cannot get a lock that the second one holds until its transaction ends.
         let is_shared = outside == inside || one.simple("SELECT pg_backend_pid()").await? != outside;
         other.batch("COMMIT").await?;
         Ok(is_shared)
@@ -113,7 +113,8 @@ impl Lane {
         })
     }
 
-    /// Like [`query`](Self::query), the rows one by one. What fails after the first row is not sent again.
+    /// Like [`query`](Self::query), but reads the rows one by one. A query that fails after the first row is not
+    /// repeated.
     pub(super) fn stream<'a>(
         &'a self,
         sql: &'a Sql,

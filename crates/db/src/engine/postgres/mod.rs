@@ -2,8 +2,8 @@
 //! lists on connections of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`]
 //! opens connections and selects their TLS; [`encode`], [`decode`] and [`numeric`] implement the binary format.
 //!
-//! What callers wait for is in boxes that functions without type parameters make. The future of an `async fn` is compiled
-//! anew wherever generic code polls it, here for each transaction of a program: it would be megabytes.
+//! The futures that callers wait for are boxed by functions without type parameters. The future of an `async fn` is
+//! compiled again for each generic caller, here for each transaction of a program: that would be megabytes.
 
 mod connect;
 mod connection;

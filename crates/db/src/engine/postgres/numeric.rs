@@ -41,7 +41,7 @@ pub(super) fn encode(text: &str, out: &mut BytesMut) -> Result<(), Box<dyn StdEr
     Ok(())
 }
 
-/// Reads the binary form into plain decimal text. `None` for what is cut short, infinite or not a number.
+/// Converts the binary form to plain decimal text. `None` if it is truncated, infinite or not a number.
 pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     let word = |index: usize| Some(u16::from_be_bytes([*bytes.get(2 * index)?, *bytes.get(2 * index + 1)?]));
     let count = usize::from(word(0)?);

@@ -23,7 +23,8 @@ impl ConnectionShares {
         Self { each: Shares::new(most), together: Arc::new(Semaphore::new(together.max(1))) }
     }
 
-    /// Waits for the share's next turn. First among its own, so that it has only so many in the line of all.
+    /// Waits for the share's next turn. It waits within its share first, so that one share takes only a limited part of
+    /// the common queue.
     pub(super) async fn enter(&self, share: Share) -> Result<ConnectionTurn, Error> {
         let own = self.each.take(share).await;
         let together = self.together.clone().acquire_owned().await.map_err(|_| Error::Closed)?;

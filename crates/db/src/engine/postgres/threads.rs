@@ -8,7 +8,7 @@ use super::transaction::Phase;
 use crate::Error;
 use crate::tx::panic_message;
 
-/// Callers' closures may be `!Send`: each runs to its end on one of these threads.
+/// Callers' closures may be `!Send`: each runs completely on one of these threads.
 #[derive(Clone)]
 pub(super) struct Threads(LocalPoolHandle);
 

@@ -1,10 +1,10 @@
 //! Counts that connections for lists cache; the counting statement itself checks whether they are valid.
 //!
-//! A snapshot names every transaction that it does not see, so that two equal ones see the same rows. The statement compares
-//! its own snapshot with that of the count which is kept, and counts only if they differ: one round trip in either case. A
-//! kept count ends with its connection. So a server that was restored to an earlier state, and gives the same numbers to
-//! other transactions, is asked anew. What is not PostgreSQL itself, is a standby, or may keep rows elsewhere, is asked each
-//! time: its snapshots do not name all transactions.
+//! A snapshot contains every transaction that it does not see, so two equal snapshots see the same rows. The statement
+//! compares its own snapshot with that of the cached count, and counts only if they differ: one round trip in either case. A
+//! cached count ends with its connection. So if a server was restored to an earlier state and reuses transaction numbers, it
+//! counts again. For servers that are not PostgreSQL itself, are standbys, or may keep rows elsewhere, every request counts:
+//! their snapshots do not contain all transactions.
 
 use super::connection::Connection;
 use super::decode;
@@ -52,7 +52,8 @@ impl Connection {
         }
     }
 
-    /// Whether equal snapshots see the same rows. Behind a pooler the server may be another one in each transaction.
+    /// Whether equal snapshots see the same rows. Behind a pooler, the server may be a different one in each
+    /// transaction.
     async fn has_whole_snapshots(&self) -> Result<bool, Error> {
         if self.is_pooled() {
             return Ok(false);

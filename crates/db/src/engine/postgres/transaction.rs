@@ -15,10 +15,10 @@ use crate::row::{RowRef, ValueRef};
 use crate::tx::{Inner, run_action};
 use crate::{Error, Row, Sql, Tx, Value};
 
-/// What a [`Tx`](crate::Tx) works on: a connection of its own, or one that it only reads from.
+/// The connection of a [`Tx`](crate::Tx): its own, or one that it only reads from.
 pub(crate) struct Open {
     work: Work,
-    /// The server asked for the whole transaction to be run again.
+    /// The server requires the whole transaction to run again.
     conflicted: AtomicBool,
 }
 
@@ -44,8 +44,8 @@ mod snapshot {
     pub(super) const BEGUN: u8 = 2;
 }
 
-/// A connection out of the pool. Dropped in the middle of a transaction it is closed, so that the server rolls back and
-/// lets go of its locks at once, and the pool never hands an open transaction to the next user.
+/// A connection from the pool. If it is dropped in the middle of a transaction, it is closed: the server rolls back and
+/// releases its locks at once, and the pool never passes an open transaction to the next user.
 struct Taken(Option<Object<Connector>>);
 
 impl Drop for Taken {
@@ -232,7 +232,7 @@ impl Open {
         })
     }
 
-    /// From the next one on, a list's reads see the database as it is then.
+    /// From the next statement on, a list's reads see the database as it is then.
     pub(crate) fn one_snapshot(&self) {
         if let Work::Listing { snapshot, .. } = &self.work {
             let (from, to) = (snapshot::NONE, snapshot::WANTED);
@@ -240,7 +240,8 @@ impl Open {
         }
     }
 
-    /// Ends what [`one_snapshot`](Self::one_snapshot) has begun, without having the caller wait: everything is read.
+    /// Ends the snapshot of [`one_snapshot`](Self::one_snapshot) without making the caller wait: everything is already
+    /// read.
     pub(super) fn end_snapshot(self) {
         if let Work::Listing { connection, snapshot } = self.work
             && snapshot.into_inner() == snapshot::BEGUN
@@ -250,8 +251,8 @@ impl Open {
         }
     }
 
-    /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction goes on. The outer error is the
-    /// transaction's own.
+    /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction continues. The outer error is
+    /// the transaction's own.
     pub(crate) async fn fold_within(
         &self,
         time: Duration,
@@ -285,7 +286,7 @@ impl Open {
         self.fold(sql, params, 0, number).await
     }
 
-    /// The one integer that a statement answers. A list's connection may know it.
+    /// The single integer that a statement returns. A list's connection may have it cached.
     pub(crate) fn count<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<i64, Error>> {
         Box::pin(async move {
             let Work::Listing { connection, snapshot } = &self.work else { return self.number(sql, params).await };
@@ -314,8 +315,8 @@ impl Open {
             return Err(Error::ReadOnly);
         }
         let fold = async { decode::fold_stream(connection.stream(sql, params).await?, sql, start, each).await };
-        // The first is polled, and so sent, first.
-        // Behind a pointer: it goes through several futures, and each has room for it.
+        // The first one is polled first, and so sent first.
+        // Boxed: several futures contain it, and each reserves room for it.
         let both = Box::pin(async { Ok(join(fold, connection.count(count, count_params)).await) });
         let both = begin_list(connection, snapshot, both).await;
         self.end_list().await;
@@ -358,7 +359,7 @@ fn is_read(sql: &Sql) -> bool {
     matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES")
 }
 
-/// Runs `statement`; before the first one, BEGIN, which goes to the server together with it. Should BEGIN fail, nothing is
+/// Runs `statement`. Before the first one, BEGIN is sent to the server together with it. If BEGIN fails, nothing is
 /// written outside of a transaction: these connections only [read](Connector::for_transactions) there.
 async fn begin<T>(
     connection: &Connection,
@@ -389,7 +390,7 @@ async fn begin_list<T>(
     }
 }
 
-/// Sends what begins a transaction together with its first statement, where both reach the same session.
+/// Sends the BEGIN together with the transaction's first statement, if both reach the same session.
 async fn together<T>(
     connection: &Connection,
     begin: impl Future<Output = Result<(), Error>>,

@@ -1,8 +1,9 @@
 //! The types of a statement's placeholders, for connections through a pooler.
 //!
-//! Values are written in the form of the type that the server gives a placeholder, so that it has to be asked once. Only a
-//! statement that is prepared has an answer. A pooler in transaction mode gives the connection to another client after each
-//! transaction, so the question goes to the transaction's own connection, or to one that passes by the pooler.
+//! Values are written in the format of the type that the server assigns to a placeholder, so this type has to be queried
+//! once. The server returns it only for a prepared statement. A pooler in transaction mode gives the connection to another
+//! client after each transaction, so the query uses the transaction's own connection, or a connection that bypasses the
+//! pooler.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use super::lanes::Lane;
 use crate::sql::to_postgres;
 use crate::{Error, OpenError, Sql};
 
-/// Statements whose types are kept; past it all are forgotten.
+/// Limit of statements whose types are cached. When it is reached, all are dropped.
 const KNOWN: usize = 2048;
-/// What only connections to one database of one running server agree on.
+/// A query whose result is equal only on connections to one database of one running server.
 const WHERE: &str = "SELECT current_database(), pg_postmaster_start_time()";
 
 pub(super) struct Types {

@@ -1,4 +1,4 @@
-//! Writes: transactions on connections of their own, and single statements on a few that all share.
+//! Writes: transactions on separate connections, and single statements on a few shared ones.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const ATTEMPTS: u32 = 6;
 /// The longest pause before the second attempt. It doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Transactions, each on a connection out of a pool.
+/// Transactions, each on a connection from a pool.
 pub(super) struct Transactions {
     pool: Pool<Connector>,
     shares: ConnectionShares,
@@ -47,7 +47,8 @@ impl Transactions {
     ) -> Result<Self, OpenError> {
         Ok(Self {
             pool: pool(connector.for_transactions(), connections, options)?,
-            // A share leaves one for others, and all shares leave one for the program's own.
+            // A share leaves one connection for other shares, and all shares together leave one for the program's own
+            // transactions.
             shares: ConnectionShares::new(connections.saturating_sub(2), connections - 1),
             busy_timeout: options.busy_timeout,
             threads,
@@ -79,7 +80,7 @@ impl Transactions {
         self.threads.run(phase, run).await
     }
 
-    /// Waits for a share's turn to write. The program's own writes take none.
+    /// Waits for a share's turn to write. The program's own writes do not wait.
     fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<ConnectionTurn>, Error>> {
         Box::pin(async move {
             if share == Share::default() {
@@ -100,14 +101,14 @@ impl Transactions {
     }
 }
 
-/// Statements that write, each a transaction of its own.
+/// Single writing statements, each with its own transaction.
 ///
-/// They are pipelined over a few connections, apart from reads: what is sent behind a statement waits for its commit. For a lock it
-/// waits [`LOCK_TIMEOUT`] at most. A statement that does not get its lock in that time has done nothing, and runs again on a
-/// connection for transactions, where nobody waits behind it.
+/// They are pipelined over a few connections, separate from reads: statements that are sent after a statement wait for its commit.
+/// A statement waits for a lock at most [`LOCK_TIMEOUT`]. If it does not get the lock in that time, it has changed nothing, and
+/// runs again on a connection for transactions, where no other statement waits for it.
 pub(super) struct Statements {
     lanes: Lanes,
-    /// A share has only so many of them in progress, so that few are ahead of another's.
+    /// A share has only a limited number of them in progress, so that few are ahead of another share's.
     shares: Shares<Share>,
     transactions: Arc<Transactions>,
 }
@@ -118,7 +119,7 @@ impl Statements {
         Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
     }
 
-    /// Waits for a share's turn to send a statement. The program's own take none.
+    /// Waits for a share's turn to send a statement. The program's own statements do not wait.
     async fn turn(&self, share: Share) -> Option<Turn> {
         if share == Share::default() { None } else { Some(self.shares.take(share).await) }
     }
@@ -176,7 +177,7 @@ impl Statements {
         })
     }
 
-    /// Once it has its turn, it continues to its end even if the caller goes away, so that a committed write never misses
+    /// Once it has its turn, it runs to its end even if the caller is dropped, so that a committed write never misses
     /// `after_commit`.
     pub(super) async fn fold<A, F, C>(
         self: &Arc<Self>,

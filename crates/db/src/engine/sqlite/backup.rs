@@ -14,10 +14,11 @@ use crate::{BackupError, OpenError};
 /// The files that SQLite keeps beside a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How many former databases are kept beside one.
+/// How many replaced databases are kept beside one.
 const MOST_KEPT: u32 = 1_000;
 
-/// Copies the database to `file`, which must not exist, as of one moment. Returns its size. Writers go on meanwhile.
+/// Copies the database to `file`, which must not exist, in one consistent state. Returns its size. Writers continue
+/// during the copy.
 pub(crate) fn copy(url: &str, file: &Path) -> Result<u64, BackupError> {
     let location = Location::parse(url)?;
     if !location.path().exists() {
@@ -36,10 +37,10 @@ pub(crate) fn copy(url: &str, file: &Path) -> Result<u64, BackupError> {
     Ok(size)
 }
 
-/// Copies the database like [`copy`], to a file beside it that is gone once it is closed.
+/// Copies the database like [`copy`], to a file beside it that is removed when it is closed.
 pub(crate) fn copy_unnamed(url: &str) -> Result<(File, u64), BackupError> {
     let file = with(Location::parse(url)?.path(), ".download");
-    // What a process left behind that was killed meanwhile.
+    // A file that a killed process left behind.
     let _none = fs::remove_file(&file);
     let size = copy(url, &file)?;
     let opened = File::open(&file).map_err(|error| write_error(&file, &error));
@@ -57,7 +58,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Checks the backup and copies it. A database that is there is refused unless it may be replaced, and so is one on
+    /// Checks the backup and copies it. An existing database is refused unless it may be replaced, and so is one on
     /// which a server runs.
     pub(crate) fn new(file: &Path, url: &str, replace: bool) -> Result<Self, BackupError> {
         let target = Location::parse(url)?.path().to_owned();
@@ -71,12 +72,12 @@ impl Staged {
         Ok(Self { copy, target, _claim: claim })
     }
 
-    /// The copy's own URL, for work on it before it takes its place. Whoever opens it closes it.
+    /// The copy's own URL, for work on it before it replaces the database. The caller must close what it opens.
     pub(crate) fn url(&self) -> String {
         format!("sqlite://{}", self.copy.path().display())
     }
 
-    /// Puts the copy in its place. What was there is kept beside it: returns where.
+    /// Replaces the database with the copy. The old database is kept beside it: returns its path.
     pub(crate) fn commit(self) -> Result<Option<PathBuf>, BackupError> {
         let Self { copy, target, _claim } = self;
         for suffix in BESIDE {
@@ -89,7 +90,7 @@ impl Staged {
     }
 }
 
-/// Moves a database out of the way, and what lies beside it: the log of another file would be read as the new one's own.
+/// Moves a database and its side files: SQLite would read the log of another file as the new database's own.
 fn set_aside(target: &Path) -> io::Result<Option<PathBuf>> {
     let taken = |path: &Path| path.exists() || BESIDE.iter().any(|suffix| with(path, suffix).exists());
     if !taken(target) {
@@ -139,7 +140,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Makes an empty file beside `file` that its owner alone may read: it will hold password hashes.
+    /// Creates an empty file beside `file` that only its owner may read: it will contain password hashes.
     fn create(file: &Path) -> Result<Self, BackupError> {
         let path = with(file, &format!(".unfinished-{}", std::process::id()));
         let mut options = OpenOptions::new();
@@ -157,7 +158,7 @@ impl Unfinished {
     /// Gives it its name once it is on the disk. Nothing is replaced. Returns its size.
     fn finish(mut self, file: &Path) -> Result<u64, BackupError> {
         let finish = || {
-            // `fs::copy` takes over the permissions of what it copies.
+            // `fs::copy` also copies the permissions.
             #[cfg(unix)]
             fs::set_permissions(&self.path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
             let written = File::open(&self.path)?;

@@ -1,10 +1,10 @@
 //! Checkpoints the write-ahead log into the database file, on a separate thread.
 //!
-//! A passive checkpoint runs while others write. What they write meanwhile stays in the log, and SQLite starts the log
-//! anew only when all of it has been moved. So the writer moves the short rest itself, between two commits, when the log
-//! is long. If the thread cannot keep up, the writer waits for it and then moves everything: that bounds the log. A read
-//! transaction keeps the log from starting anew for as long as it lasts; the statement timeout bounds that. Snapshots that are
-//! kept between short reads are ended for it ([`Here::pause`]).
+//! A passive checkpoint runs while others write. Their writes stay in the log, and SQLite restarts the log only when all of it
+//! has been moved. So if the log is long, the writer moves the short rest itself, between two commits. If the thread cannot
+//! keep up, the writer waits for it and then moves everything: that limits the log. A read transaction prevents a restart of
+//! the log as long as it lasts; the statement timeout limits that. Snapshots that are kept between short reads are ended for
+//! it ([`Here::pause`]).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,13 +17,13 @@ use super::error::classify;
 use super::here::Here;
 use crate::Error;
 
-/// Pages not yet moved that are worth a checkpoint: about 8 MB.
+/// Number of unmoved pages that justifies a checkpoint: about 8 MB.
 const WORTH_MOVING: i64 = 2_000;
-/// Pages in the log after which it should start anew: about 40 MB.
+/// Number of pages in the log after which it should restart: about 40 MB.
 const LONG: i64 = 10_000;
-/// Pages, in the log or not yet moved, for which the writer stops and waits: about 80 MB.
+/// Number of pages, in the log or not yet moved, for which the writer stops and waits: about 80 MB.
 const TOO_LONG: i64 = 20_000;
-/// How many pages a log that is worth moving grows by before the writer looks again at how much of it has been moved.
+/// How many pages a long log grows before the writer checks again how much of it has been moved.
 const LOOK_EVERY: i64 = 100;
 
 /// How a checkpoint treats other connections.
@@ -31,7 +31,7 @@ const LOOK_EVERY: i64 = 100;
 pub(super) enum Mode {
     /// Only counts the pages.
     Count,
-    /// Moves what it can without waiting for anybody.
+    /// Moves as much as possible without waiting.
     Passive,
     /// Waits for readers and writers, moves everything and truncates the log file.
     Truncate,
@@ -94,7 +94,7 @@ enum Order {
 }
 
 impl Checkpointer {
-    /// Gives `connection` to a thread of its own, which ends when the handle is dropped.
+    /// Passes `connection` to a separate thread, which ends when the handle is dropped.
     pub(super) fn start(connection: Connection, here: Arc<Here>) -> Self {
         let shared = Arc::<Shared>::default();
         let thread = std::thread::Builder::new()
@@ -114,8 +114,8 @@ impl Checkpointer {
 
     /// After a commit on the writer's thread: has the log moved when that is worth it.
     pub(super) fn committed(&mut self, writer: OnThread) {
-        // Each commit tells the log's length. How much of it has been moved takes a statement, which costs as much as a
-        // small write.
+        // Each commit reports the log's length. How much of it has been moved needs a statement, which costs as much as
+        // a small write.
         self.here.resume();
         let pages = writer.log_pages();
         if pages < WORTH_MOVING {
@@ -132,8 +132,8 @@ impl Checkpointer {
         if log.pages < LONG {
             self.due = LONG;
         }
-        // A thread that keeps up without ever being done bounds the rest, and not the log, which only starts anew when
-        // nothing of it is left to move.
+        // A thread that keeps up but never finishes limits the rest, but not the log, which only restarts when all of
+        // it has been moved.
         let is_too_long = log.rest() >= TOO_LONG || log.pages >= self.due.max(TOO_LONG);
         let alone = if is_too_long {
             Some(self.shared.moving.lock())
@@ -143,10 +143,10 @@ impl Checkpointer {
             None
         };
         if alone.is_some() {
-            // Until the next commit, which starts the log anew if nobody reads from it.
+            // Until the next commit, which restarts the log if no reader uses it.
             self.here.pause();
             logged(writer.checkpoint(Mode::Passive));
-            // If a reader keeps the log from starting anew, trying again after each commit would be in vain.
+            // If a reader prevents the restart of the log, another attempt after each commit would be useless.
             self.due = log.pages + WORTH_MOVING;
         }
     }

@@ -1,8 +1,8 @@
 //! One server per database file.
 //!
-//! The claim is a lock on the file `DATABASE-lock`, which the system releases when the process ends, however it ends.
-//! The database file itself cannot bear that lock: SQLite has locks of its own there, and closing any descriptor of the
-//! file would drop them. The lock file stays; only the lock on it counts.
+//! The claim is a lock on the file `DATABASE-lock`, which the system releases when the process ends in any way. The
+//! lock cannot be on the database file: SQLite has its own locks there, and closing any descriptor of the file would
+//! drop them. The lock file stays; only the lock on it counts.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -20,10 +20,10 @@ use crate::{Error, OpenError, Options, Row, Sql, Value};
 
 /// Prepared statements kept per connection. Preparing costs more than most statements take to run.
 const STATEMENTS: usize = 512;
-/// How many steps SQLite's machine takes between two looks at the clock.
+/// How many steps of SQLite's virtual machine run between two checks of the clock.
 const STEPS_PER_LOOK: i32 = 4_000;
 
-/// Where the database file lies.
+/// The path of the database file.
 pub(super) struct Location(PathBuf);
 
 impl Location {
@@ -52,12 +52,12 @@ impl Location {
             return Err(OpenError::Missing { location: self.0.display().to_string() });
         }
         let mut connection = self.open(flags, options, |connection| {
-            // Asking for WAL answers the mode that holds: a read-only file stays as it is.
+            // The pragma returns the mode that is in effect: a read-only file stays unchanged.
             let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             if mode != "wal" {
                 return Err(rusqlite::Error::InvalidParameterName(format!("journal mode stays {mode}")));
             }
-            // The log is moved by the checkpointer, not by whichever commit makes it long.
+            // The checkpointer moves the log, not the commit that makes it long.
             connection.execute_batch(
                 "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;
                  BEGIN IMMEDIATE; COMMIT;",
@@ -72,8 +72,8 @@ impl Location {
         Ok(connection)
     }
 
-    /// Makes a missing file readable by its owner alone: it holds password hashes. SQLite gives its log files the same
-    /// permissions. A failure is SQLite's to report, which opens the file next.
+    /// Creates a missing file so that only its owner can read it: it contains password hashes. SQLite gives its log
+    /// files the same permissions. Errors are ignored here: SQLite opens the file next and reports them.
     fn make_private(&self) {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
@@ -88,7 +88,7 @@ impl Location {
         })
     }
 
-    /// For a reader that has no thread of its own, and so waits for no lock.
+    /// For a reader without its own thread, which therefore waits for no lock.
     pub(super) fn open_reader_here(&self, options: &Options) -> Result<Connection, OpenError> {
         let mut connection = self.open_reader(&Options { busy_timeout: Duration::ZERO, ..options.clone() })?;
         watch(&mut connection);
@@ -127,7 +127,7 @@ impl Location {
             connection.create_collation("decimal", crate::decimal::compare)?;
             let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
             connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
-                // What is no text contains none.
+                // A value that is not text contains no text.
                 let Ok(text) = arguments.get_raw(0).as_str() else { return Ok(None) };
                 let needle = arguments.get_raw(1).as_str()?;
                 // One call may take as long as thousands of steps, between which the time is looked at.
@@ -170,20 +170,20 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
 
 thread_local! {
     static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
-    /// Whether a statement here has left changes since somebody [asked](OnThread::take_changed).
+    /// Whether a statement here has left changes since the last [check](OnThread::take_changed).
     static CHANGED: Cell<bool> = const { Cell::new(false) };
     /// The length of the write-ahead log after the last commit here that wrote something.
     static LOG_PAGES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The right to use the connection that lives on the calling thread.
+/// Access to the connection of the calling thread.
 ///
-/// It holds nothing, so that a [`Tx`](crate::Tx) can be part of a `Send` future, although that future is only ever
-/// polled here. Used on another thread it finds no connection and says so.
+/// It contains nothing, so that a [`Tx`](crate::Tx) can be part of a `Send` future, although that future is only ever
+/// polled here. On another thread it finds no connection and fails.
 #[derive(Clone, Copy)]
 pub(crate) struct OnThread(());
 
-/// Has SQLite ask between steps whether to go on.
+/// Makes SQLite check between steps whether to continue.
 fn watch(connection: &mut Connection) {
     // Without the handler there is no time limit, but everything else works: nothing to fail for.
     let _unlimited = connection.progress_handler(STEPS_PER_LOOK, Some(limit::is_over));
@@ -203,7 +203,8 @@ impl OnThread {
         CONNECTION.with_borrow(Option::is_some)
     }
 
-    /// Makes `connection` the calling thread's for the time of `work`, which must not panic. `None` without one.
+    /// Makes `connection` the calling thread's during `work`, which must not panic. Returns `None` without a
+    /// connection.
     pub(super) fn lend<T>(connection: &mut Option<Connection>, work: impl FnOnce(Self) -> T) -> Option<T> {
         CONNECTION.set(Some(connection.take()?));
         let result = work(Self(()));
@@ -228,7 +229,7 @@ impl OnThread {
         self.with(|connection| Ok(connection.is_autocommit())).unwrap_or(true)
     }
 
-    /// Whether statements have left changes since this was last asked. A statement that failed and was undone by SQLite
+    /// Whether statements have left changes since the last call. A statement that failed and was undone by SQLite
     /// itself has left none.
     pub(super) fn take_changed(self) -> bool {
         CHANGED.take()
@@ -313,7 +314,7 @@ impl OnThread {
         })
     }
 
-    /// Runs a query that is stopped after `time`. It is not to fail what it is part of.
+    /// Runs a query that is stopped after `time`, without failing the transaction.
     pub(crate) fn fold_within(
         self,
         time: Duration,
@@ -348,7 +349,7 @@ fn shape_of(sql: &Sql, statement: &Statement<'_>) -> Arc<Shape> {
     })
 }
 
-/// Runs a statement, and notes whether it leaves changes, also if `run` panics.
+/// Runs a statement, and notes whether it leaves changes, even if `run` panics.
 fn noting_changes<T>(
     connection: &Connection,
     statement: &mut Statement<'_>,
@@ -359,7 +360,7 @@ fn noting_changes<T>(
     }
     let (before, had_changed) = (connection.total_changes(), CHANGED.replace(true));
     let result = run(statement);
-    // SQLite undoes a statement that breaks a constraint, unless that says otherwise (OR FAIL) and changed rows before.
+    // SQLite undoes a statement that violates a constraint, unless it is OR FAIL and has changed rows before.
     let broke = result.as_ref().is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation));
     if broke && connection.total_changes() == before {
         CHANGED.set(had_changed);
@@ -367,7 +368,7 @@ fn noting_changes<T>(
     result
 }
 
-/// Runs `work` with the prepared statement, which is kept for the next time.
+/// Runs `work` with the prepared statement, which is cached.
 fn prepared<T>(
     connection: &Connection,
     sql: &Sql,
@@ -413,7 +414,7 @@ pub(crate) fn columns<'a>(row: &'a rusqlite::Row<'_>) -> Vec<&'a str> {
     row.as_ref().column_names().collect()
 }
 
-/// The bytes of the text in column `index` of `row`, which nobody has checked to be UTF-8.
+/// The bytes of the text in column `index` of `row`, not checked to be UTF-8.
 pub(crate) fn text_bytes<'a>(row: &'a rusqlite::Row<'_>, index: usize) -> Option<&'a [u8]> {
     match row.get_ref(index) {
         Ok(Raw::Text(bytes)) => Some(bytes),

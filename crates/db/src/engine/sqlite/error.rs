@@ -3,7 +3,7 @@ use rusqlite::ffi;
 
 use crate::Error;
 
-/// Names what SQLite reports.
+/// Converts an error that SQLite reports.
 pub(super) fn classify(error: rusqlite::Error, sql: &str) -> Error {
     let (failure, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => (failure, message.as_deref().unwrap_or_default()),
@@ -31,7 +31,7 @@ pub(super) fn classify(error: rusqlite::Error, sql: &str) -> Error {
     }
 }
 
-/// Whether a statement names what is not there. SQLite has no code for it.
+/// Whether a statement names a table or column that does not exist. SQLite has no error code for it.
 fn is_outdated(message: &str) -> bool {
     ["no such column: ", "no such table: "].iter().any(|start| message.starts_with(start))
         || message.contains(" has no column named ")

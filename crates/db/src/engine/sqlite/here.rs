@@ -1,13 +1,13 @@
 //! Short reads on the caller's thread.
 //!
-//! A hop to a reader's thread and back takes longer than to read a row by its key. Such a read is tried at once, with a
-//! connection that no other thread uses meanwhile. It goes to a reader's thread after all when no connection is free,
-//! when it would wait for a lock, or when it takes more than a few thousand of SQLite's steps, so that no caller's read
-//! holds a worker of the runtime.
+//! A switch to a reader's thread and back takes longer than reading a row by its key. Such a read is tried at once,
+//! with a connection that no other thread uses at that time. It goes to a reader's thread if no connection is free, if
+//! it would wait for a lock, or if it takes more than a few thousand of SQLite's steps, so that no caller's read blocks
+//! a worker of the runtime.
 //!
-//! To begin and to end a snapshot takes system calls and a lock that all connections share, longer than the read itself. So
-//! reads that follow closely on a connection share one ([`Snapshot`]), until anything is committed. A snapshot keeps the
-//! write-ahead log from starting anew and other processes from emptying it; so a thread ends those that nobody reads from any more.
+//! Beginning and ending a snapshot takes system calls and a lock that all connections share, which takes longer than the read
+//! itself. So reads that follow closely on a connection share one ([`Snapshot`]), until the next commit. A snapshot prevents the
+//! write-ahead log from restarting and other processes from emptying it, so a thread ends snapshots that are no longer used.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::connection::OnThread;
 use super::{limit, task};
 use crate::Error;
 
-/// How long a snapshot may serve reads. A commit of this process ends it at once; only what another process commits, such as a
-/// command, is seen this much later.
+/// How long a snapshot may serve reads. A commit of this process ends it at once; only commits of other processes, such as a
+/// command, are seen this much later.
 const KEPT: Duration = Duration::from_micros(500);
 /// How often snapshots that are older are looked for, while there are any.
 const SWEEP: Duration = Duration::from_millis(5);
 
-/// Commits of this process, to whatever database.
+/// The number of commits of this process, to any database.
 static COMMITS: AtomicU64 = AtomicU64::new(0);
 
-/// To be called after each commit, and before anybody hears of it.
+/// Must be called after each commit, before its result is returned.
 pub(super) fn note_commit() {
     COMMITS.fetch_add(1, Ordering::Release);
 }
@@ -66,7 +66,7 @@ struct Snapshot {
 }
 
 thread_local! {
-    /// Where this thread begins to look for a connection: mostly the same one, with its pages and statements at hand.
+    /// The connection that this thread tries first: usually the same one, whose pages and statements are cached.
     static FIRST: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -88,7 +88,7 @@ impl Here {
         Self(inner)
     }
 
-    /// Runs `read`, or returns `None` where a reader's thread has to: nothing has been read then.
+    /// Runs `read`, or returns `None` if a reader's thread has to run it: nothing has been read then.
     pub(super) fn try_read<T>(&self, read: impl FnOnce(&OnThread) -> Result<T, Error>) -> Option<Result<T, Error>> {
         if OnThread::is_settled() {
             return None;
@@ -105,8 +105,8 @@ impl Here {
         (!begun_anew).then_some(result)
     }
 
-    /// Ends all snapshots and keeps none until [`resume`](Self::resume), so that the log can start anew. Waits for reads that are
-    /// under way, which are short.
+    /// Ends all snapshots and keeps none until [`resume`](Self::resume), so that the log can restart. Waits for running reads,
+    /// which are short.
     pub(super) fn pause(&self) {
         self.0.is_paused.store(true, Ordering::Release);
         for place in &self.0.places {
@@ -118,7 +118,7 @@ impl Here {
         self.0.is_paused.store(false, Ordering::Release);
     }
 
-    /// Closes the connections, once those that are in use are free.
+    /// Closes the connections, after those in use are free.
     pub(super) fn close(&self) {
         self.0.end_sweeping();
         for place in &self.0.places {
@@ -165,7 +165,7 @@ impl Inner {
         }
     }
 
-    /// Ends a snapshot that is old. Whether there is, or may be, one still.
+    /// Ends a snapshot that is old. Returns whether there is, or may be, still one.
     fn end_if_old(place: &Mutex<Place>) -> bool {
         let Some(mut place) = place.try_lock() else { return true };
         if place.snapshot.is_some_and(|snapshot| snapshot.began.elapsed() >= KEPT) {
@@ -176,8 +176,8 @@ impl Inner {
 }
 
 impl Place {
-    /// Has the next read see all that was committed before. Keeps the snapshot for further ones if reads come in quick succession.
-    /// Whether one is kept anew.
+    /// Ensures that the next read sees every earlier commit. Keeps a snapshot for further reads if they come in quick succession.
+    /// Returns whether a new one is kept.
     fn refresh(&mut self, is_paused: &AtomicBool) -> bool {
         let now = Instant::now();
         let is_busy = self.last.replace(now).is_some_and(|last| now.duration_since(last) < KEPT);
@@ -197,7 +197,7 @@ impl Place {
 
     fn end(&mut self) {
         if self.snapshot.take().is_some() && !self.control("COMMIT") {
-            // It would show the past for ever.
+            // Otherwise it would show an old state forever.
             tracing::warn!("a snapshot could not be ended; its connection is closed");
             self.connection = None;
         }

@@ -1,7 +1,7 @@
 //! The cost limit for the statements of one caller, on the thread that runs them.
 //!
-//! SQLite asks between two steps whether to go on ([`is_over`]). A search in a long text is one step, so that it asks
-//! by itself ([`search`]).
+//! SQLite checks between two steps whether to continue ([`is_over`]). A search in a long text is one step, so it does
+//! its own check ([`search`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ffi;
 
-/// Tells a running statement that nobody waits for its answer any more.
+/// Signals to a running statement that its caller no longer waits.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gone(Arc<AtomicBool>);
 
@@ -37,7 +37,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What statements may cost together.
+/// The cost limit of statements together.
 #[derive(Debug, Clone)]
 pub(super) struct Limit {
     pub(super) time: Duration,
@@ -56,7 +56,7 @@ struct Running {
     until: Option<Instant>,
     search_bytes: u64,
     gone: Option<Gone>,
-    /// How many times SQLite may ask before the answer is to stop; without it, time decides.
+    /// How many times SQLite may check before the answer stops; without it, time decides.
     looks: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with `limit` on what its statements may cost together.
+/// Runs `work` with `limit` as the common cost limit of its statements.
 pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
     let until = Instant::now().checked_add(limit.time);
     RUNNING.set(Some(Running { until, search_bytes: limit.search_bytes, gone: Some(limit.gone), looks: None }));
@@ -76,7 +76,7 @@ pub(super) fn limited<T>(limit: Limit, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work`, part of what is [`limited`], whose statements are stopped after `time` too.
+/// Runs `work`, a part of what is [`limited`], whose statements are also stopped after `time`.
 pub(super) fn sooner<T>(time: Duration, work: impl FnOnce() -> T) -> T {
     let until = Instant::now().checked_add(time);
     let outer = RUNNING.with_borrow_mut(|running| {
@@ -93,7 +93,7 @@ pub(super) fn sooner<T>(time: Duration, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs `work`, whose statements are stopped after a few thousand steps.
+/// Runs `work`. Its statements are stopped after a few thousand steps.
 pub(super) fn briefly<T>(work: impl FnOnce() -> T) -> T {
     RUNNING.set(Some(Running { until: None, search_bytes: u64::MAX, gone: None, looks: Some(LOOKS) }));
     let result = work();

@@ -1,6 +1,6 @@
 //! SQLite: one writer thread with group commit ([`writer`]), reader threads ([`reader`]), each with a connection that
-//! never leaves its thread ([`connection`]), a thread that moves the write-ahead log ([`checkpoint`]).
-//! [`claim`] keeps a second server away, [`backup`] copies whole files. [`task`] polls an async closure on such a thread.
+//! never leaves its thread ([`connection`]), a thread that moves the write-ahead log ([`checkpoint`]). [`claim`] prevents
+//! a second server, [`backup`] copies whole files. [`task`] polls an async closure on such a thread.
 
 pub(crate) mod backup;
 mod checkpoint;
@@ -107,7 +107,7 @@ impl Sqlite {
                 here,
                 records: readers("records", cores, cores)?,
                 identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS)?,
-                // One share takes the cores, and leaves as many threads to others.
+                // One share can use all cores, and leaves as many threads for others.
                 lists: readers("lists", 2 * cores, cores)?,
             });
             let (path, claim) = (location.path().to_owned(), Mutex::default());
@@ -254,7 +254,7 @@ impl Sqlite {
         }
     }
 
-    /// What a read may cost, and what ends it when it is dropped.
+    /// The cost limit of a read, and a guard that ends the read when it is dropped.
     fn limit(&self, lane: Lane) -> (Waiting, Limit) {
         let (waiting, gone) = Waiting::new();
         let limit = match lane {

@@ -1,8 +1,9 @@
 //! The queue of the writer. [Shares](Share) take turns, so that a write does not wait for all writes of another share.
 //! The program's own writes (sign-in, mail, outbox) get every second turn.
 //!
-//! A turn may be long: a batch under a rule that looks at much. After such a turn a share rests as long as it took while others
-//! write, so that a caller whose request takes several writes (a registration) waits for one such turn and not for one at each.
+//! A turn may be long, such as a batch under a rule that reads much. After it, a share rests as long as the turn took while
+//! others write, so that a caller whose request takes several writes (a registration) waits for one such turn and not for one
+//! at each write.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub(super) struct Queue {
 struct State {
     /// The program's own.
     own: VecDeque<Box<dyn Job>>,
-    /// Whose turn it is, if both wait.
+    /// Which of the two has the next turn if both wait.
     is_own_turn: bool,
     shares: HashMap<Share, VecDeque<Box<dyn Job>>>,
     /// The shares with jobs that wait, in the order of their turns.
@@ -38,7 +39,7 @@ struct State {
     /// The writer waits for a job.
     is_idle: bool,
     is_closed: bool,
-    /// Whose turn it is.
+    /// Which of the two has the turn.
     taken: Share,
     /// Until when shares rest.
     resting: HashMap<Share, Instant>,
@@ -92,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Tells how long the job took whose turn it was.
+    /// Notes how long the job of the current turn took.
     pub(super) fn took(&self, time: Duration) {
         if time < LONG {
             return;
@@ -110,13 +111,13 @@ impl Queue {
         self.state.lock().take()
     }
 
-    /// Takes no more jobs. Those that are there are still run.
+    /// Accepts no more jobs. Queued jobs still run.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.arrived.notify_one();
     }
 
-    /// Drops what waits, and whatever comes: there is nobody to run it.
+    /// Drops queued and new jobs: there is no writer to run them.
     pub(super) fn abandon(&self) {
         let waiting = std::mem::replace(&mut *self.state.lock(), State { is_closed: true, ..State::default() });
         drop(waiting);
@@ -131,7 +132,7 @@ impl State {
         self.came = Some((share, Instant::now()));
     }
 
-    /// The place of the first share in turn that does not rest. When the writer is to end, nobody does.
+    /// The place of the first share in turn that does not rest. When the writer is about to end, no share rests.
     fn awake(&mut self) -> Option<usize> {
         if !self.resting.is_empty() {
             let now = Instant::now();
@@ -141,7 +142,7 @@ impl State {
         self.turns.iter().position(|share| is_closed || !resting.contains_key(share))
     }
 
-    /// The job whose turn it is.
+    /// The job of the next turn.
     fn take(&mut self) -> Option<Box<dyn Job>> {
         let is_own_turn = std::mem::replace(&mut self.is_own_turn, false);
         let awake = self.awake();
@@ -173,7 +174,7 @@ mod tests {
     use super::super::writer::Undo;
     use super::*;
 
-    /// A job that tells its name when it ends.
+    /// A job that records its name when it ends.
     struct Named(&'static str, Arc<Mutex<Vec<&'static str>>>);
 
     impl Job for Named {
@@ -221,14 +222,14 @@ mod tests {
                 true
             })
         };
-        // Alone: it goes on at once.
+        // Without others it continues at once.
         push(1, "a1");
         assert!(run(queue.waiting()));
         queue.took(2 * LONG);
         push(1, "a2");
         assert!(run(queue.waiting()));
 
-        // A request of somebody else, in several writes.
+        // A request of another share, in several writes.
         push(0, "b1");
         push(1, "a3");
         push(1, "a4");
@@ -247,7 +248,7 @@ mod tests {
         assert!(began.elapsed() >= LONG, "it rested");
         assert_eq!(*ended.lock(), ["a1", "a2", "b1", "a3", "b2", "b3", "a4"]);
 
-        // Who waits when the writer ends is served.
+        // Jobs that wait when the writer ends still run.
         push(2, "c");
         assert!(run(queue.waiting()));
         push(1, "a5");

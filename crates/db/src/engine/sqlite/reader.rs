@@ -21,7 +21,7 @@ use crate::tx::run_action;
 
 /// The most reads that share a snapshot.
 const BATCH: usize = 32;
-/// How long the reads that share a snapshot may take together before the rest goes back to the queue.
+/// How long the reads of one snapshot may take together before the remaining ones go back to the queue.
 const BATCH_TIME: Duration = Duration::from_millis(2);
 
 pub(super) type Read = Box<dyn FnOnce(&OnThread) + Send>;
@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 impl Readers {
-    /// Gives each connection to a thread of its own, called by `name`. At most `most` of them serve one share.
+    /// Passes each connection to its own thread, named `name`. At most `most` of them serve one share.
     pub(super) fn start(name: &str, connections: Vec<Connection>, most: usize, runtime: &Handle) -> Self {
         let queue = Arc::new(Queue { state: Mutex::default(), arrived: Condvar::new(), most: most.max(1) });
         let (running, ended) = mpsc::channel();
@@ -99,17 +99,17 @@ impl Readers {
         }
     }
 
-    /// Takes no more reads, and waits `limit` for those that are there and for the connections to be closed.
+    /// Accepts no more reads, and waits up to `limit` for queued reads and for the connections to close.
     pub(super) fn close(&self, limit: Duration) {
         self.queue.state.lock().closed = true;
         self.queue.arrived.notify_all();
-        // Nothing is ever sent: the end of the last thread ends the wait.
+        // Nothing is ever sent: the wait ends when the last thread ends.
         let _ended_or_late = self.ended.lock().recv_timeout(limit);
     }
 }
 
 impl Queue {
-    /// Waits for reads and takes a fair part of what the share whose turn it is has waiting. `None` when closed.
+    /// Waits for reads and takes a fair part of the waiting reads of the share whose turn it is. `None` when closed.
     fn take(&self) -> Option<(Share, VecDeque<Read>)> {
         let mut state = self.state.lock();
         loop {
@@ -175,7 +175,7 @@ impl State {
 
 /// Runs the reads in one snapshot, and returns those for which there was no time.
 fn serve(on_thread: OnThread, mut batch: VecDeque<Read>) -> VecDeque<Read> {
-    // Without the shared snapshot each read has one of its own: slower, and just as right.
+    // Without the shared snapshot, each read has its own: slower, but equally correct.
     let begun = on_thread.control("BEGIN").inspect_err(|error| tracing::warn!(error = %error, "no read transaction"));
     let start = Instant::now();
     while let Some(read) = batch.pop_front() {

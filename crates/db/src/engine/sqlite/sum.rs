@@ -38,7 +38,7 @@ impl Aggregate<Sum, Option<String>> for ExactSum {
 }
 
 impl Sum {
-    /// Adds a number in digits with at most one point and no exponent. What is no number adds nothing.
+    /// Adds a number in digits with at most one point and no exponent. Other text adds nothing.
     fn add(&mut self, text: &str) {
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),

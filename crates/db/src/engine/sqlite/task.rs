@@ -1,7 +1,7 @@
 //! Polls the async closure of a transaction on the thread that owns the connection.
 //!
-//! The statements of such a closure are never pending: they run when they are polled. If the future is pending all the
-//! same, it waits for something else, and everybody else waits for it; so it gets a deadline.
+//! The statements of such a closure are never pending: they run when they are polled. If the future is pending anyway,
+//! it waits for something else and blocks all other callers, so it gets a deadline.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ thread_local! {
     static ON_THREAD: Cell<Option<(OnThread, Role)>> = const { Cell::new(None) };
 }
 
-/// What a thread that runs transactions is there for.
+/// The role of a thread that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Writer,
@@ -52,8 +52,8 @@ pub(super) fn refuse_nested() -> Result<(), Error> {
     if ON_THREAD.get().is_some() { Err(Error::Nested) } else { Ok(()) }
 }
 
-/// Refuses a statement that reads, beside the transaction, on a reader's thread, which may be the one that it would wait
-/// for. A write's transaction may wait for one, until its deadline: readers wait for no writer.
+/// Refuses a read outside of the transaction on a reader's thread, because it may need the thread that it blocks. A
+/// write's transaction may wait for a read, until its deadline: readers do not wait for the writer.
 pub(super) fn refuse_beside_a_read() -> Result<(), Error> {
     if is_reader() { Err(Error::Nested) } else { Ok(()) }
 }
@@ -117,13 +117,13 @@ where
     E: From<Error> + Send,
 {
     fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
-        // What an earlier run has left was undone with its group.
+        // Changes of an earlier run were undone with its group.
         self.result = None;
         self.after.clear();
         if self.abandoned() {
             return true;
         }
-        // The savepoint's own failure counts like the closure's; which of the two it was, `result` says.
+        // An error of the savepoint counts like one of the closure; `result` shows which of the two it was.
         let work = || if self.poll_to_end(on_thread) { Ok(()) } else { Err(Failed(None)) };
         let (is_good, result) = undoing(on_thread, undo, work);
         if let Err(Failed(Some(error))) = result {
@@ -143,7 +143,7 @@ where
     }
 }
 
-/// Why changes are undone: the engine's error, or none when the closure's own failure is kept elsewhere.
+/// Why changes are undone: the engine's error, or `None` if the closure's own error is stored elsewhere.
 struct Failed(Option<Error>);
 
 impl From<Error> for Failed {
@@ -182,8 +182,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread. Fails when it panics, when its caller is `gone`, or when it is still pending `wait`
-/// after it first was. Not generic, so that it is compiled once and not for each transaction of a program.
+/// Polls `future` on this thread. Fails if it panics, if its caller is `gone`, or if it is still pending `wait` after
+/// it was first pending. Not generic, so that it is compiled once and not for each transaction of a program.
 fn block_on(
     mut future: Pin<&mut dyn Future<Output = ()>>,
     gone: &mut dyn FnMut(&mut Context<'_>) -> bool,

@@ -1,5 +1,5 @@
-//! Counts kept by readers' connections. Each knows whether anybody, another process included, has committed since it last
-//! counted: `PRAGMA data_version`.
+//! Counts cached by readers' connections. `PRAGMA data_version` shows whether another connection, also of another
+//! process, has committed since the last count.
 
 use std::cell::RefCell;
 

@@ -1,12 +1,12 @@
 //! The one thread that writes.
 //!
-//! It takes a job of its [`queue`](super::queue), begins a transaction, and goes on taking jobs until none is waiting or the group is full; then it
-//! commits once and answers them all. A commit costs a flush of the disk, so sharing one makes writes many times
-//! cheaper without giving up that an acknowledged write is on the disk.
+//! It takes a job from its [`queue`](super::queue), begins a transaction, and continues with further jobs until none is waiting or the
+//! group is full; then it commits once and answers them all. A commit costs a flush of the disk. Sharing one makes writes many times
+//! cheaper, and an acknowledged write is still on the disk.
 //!
 //! Few jobs fail after they have changed something. So a group runs without savepoints, which cost as much as a small write.
-//! When such a job fails, the group is rolled back and runs again, each job in a savepoint. So do the next groups, that
-//! nobody who goes on failing has everybody's writes run twice.
+//! If such a job fails, the group is rolled back and runs again, each job in a savepoint. The next groups use savepoints
+//! too, so that a caller whose jobs keep failing does not cause all writes to run twice.
 
 use std::sync::{Arc, mpsc as threads};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const CAREFUL_GROUPS: u32 = 64;
 
 /// A piece of work inside the group's transaction. It may run again if the group's commit fails.
 pub(super) trait Job: Send {
-    /// Does the work and keeps the result. `false` if it failed and left changes, which are to be undone with the group.
+    /// Does the work and keeps the result. `false` if it failed and left changes, which must be undone with the group.
     fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool;
     /// Answers the caller, after the commit or after it failed.
     fn finish(self: Box<Self>, outcome: Result<(), Error>);
@@ -42,7 +42,7 @@ pub(super) trait Job: Send {
 /// How the changes of a job that fails are undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Undo {
-    /// By a savepoint of its own.
+    /// By its own savepoint.
     Alone,
     /// With all of its group.
     Together,
@@ -55,7 +55,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Gives `connection` to a thread of its own, which ends when the handle is closed or dropped.
+    /// Passes `connection` to a separate thread, which ends when the handle is closed or dropped.
     pub(super) fn start(connection: Connection, mut checkpointer: Checkpointer, runtime: Handle) -> Self {
         let queue = Arc::<Queue>::default();
         let (running, ended) = threads::channel();
@@ -83,8 +83,8 @@ impl Writer {
         self.queue.push(share, job)
     }
 
-    /// Takes no more jobs, and waits `limit` for those that are there, for the write-ahead log to be moved into the
-    /// database file, and for the connection to be closed. Blocks the calling thread.
+    /// Accepts no more jobs, and waits up to `limit` for the queued ones, for the write-ahead log to be moved into the
+    /// database file, and for the connection to close. Blocks the calling thread.
     pub(super) fn close(&self, limit: Duration) {
         self.queue.close();
         let ended = self.ended.lock().recv_timeout(limit);
@@ -94,7 +94,7 @@ impl Writer {
     }
 }
 
-/// Has callers hear that there is no writer, also if its thread panics.
+/// Makes callers fail if there is no writer, even if its thread panics.
 struct Served<'a>(&'a Queue);
 
 impl Drop for Served<'_> {
@@ -131,7 +131,7 @@ fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
                 break;
             }
             if !is_good {
-                // Alone in its group, it has nobody's work but its own to take with it.
+                // If it is the only job in its group, only its own work is lost.
                 let is_alone = group.len() == 1;
                 if !is_alone {
                     careful = CAREFUL_GROUPS;
@@ -148,7 +148,7 @@ fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
     }
 }
 
-/// Undoes a group and runs it anew, each job in a savepoint; or only undoes it, if its one job has failed for good.
+/// Undoes a group and runs it again, each job in a savepoint; or only undoes it, if its only job has failed finally.
 fn run_again(on_thread: OnThread, group: &mut [Box<dyn Job>], is_failed: bool) {
     undo(on_thread);
     if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
@@ -168,7 +168,7 @@ fn run_again(on_thread: OnThread, group: &mut [Box<dyn Job>], is_failed: bool) {
     }
 }
 
-/// Moves all of the write-ahead log into the database file, so that the file alone is a whole copy.
+/// Moves all of the write-ahead log into the database file, so that this file is a complete copy.
 fn empty_log(on_thread: OnThread) {
     if let Err(error) = on_thread.checkpoint(Mode::Truncate) {
         tracing::warn!(%error, "the newest data stays in the -wal file: copy it together with the database file");
@@ -196,7 +196,7 @@ fn committed(on_thread: OnThread) -> Result<(), Error> {
     on_thread.control("COMMIT").inspect(|()| here::note_commit())
 }
 
-/// Runs one job in a transaction of its own, after its group failed.
+/// Runs one job in its own transaction, after its group failed.
 fn alone(on_thread: OnThread, mut job: Box<dyn Job>) {
     let mut run = || {
         on_thread.control("BEGIN IMMEDIATE")?;
@@ -220,7 +220,7 @@ fn ended() -> Error {
     Error::other("transaction", "a statement ended the transaction it was part of (OR ROLLBACK, or RAISE)")
 }
 
-/// Runs `work`, undoing what it changed when it fails. `false` beside its result where that is left to the group.
+/// Runs `work`, and undoes its changes if it fails. Returns `false` with the result if the group must undo them.
 pub(super) fn undoing<T, E: From<Error>>(
     on_thread: OnThread,
     undo: Undo,
@@ -248,7 +248,7 @@ fn in_savepoint<T, E: From<Error>>(on_thread: OnThread, work: impl FnOnce() -> R
     result
 }
 
-/// What the caller hears: why its own work failed, else why the commit did.
+/// The caller's result: the error of its own work, or else that of the commit.
 pub(super) fn merge<T, E: From<Error>>(outcome: Result<(), Error>, result: Option<Result<T, E>>) -> Result<T, E> {
     match (result, outcome) {
         (Some(Err(own)), _) => Err(own),
@@ -258,8 +258,8 @@ pub(super) fn merge<T, E: From<Error>>(outcome: Result<(), Error>, result: Optio
     }
 }
 
-/// One statement. SQLite undoes a failed one by itself, so only one whose rows are read afterwards may need to be undone:
-/// reading them may fail when the change is already made.
+/// One statement. SQLite undoes a failed statement itself. Only a statement whose rows are read afterwards may have to be
+/// undone: reading them may fail after the change was made.
 pub(super) struct StatementJob<T, R, C> {
     run: R,
     after_commit: Option<C>,
@@ -289,7 +289,7 @@ where
     C: FnOnce(&T) + Send,
 {
     fn run(&mut self, on_thread: OnThread, undo: Undo) -> bool {
-        // What an earlier run has left was undone with its group.
+        // Changes of an earlier run were undone with its group.
         self.result = None;
         if self.sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
             return true;

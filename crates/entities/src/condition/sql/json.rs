@@ -1,4 +1,4 @@
-//! Values inside JSON. A value of another type than the one asked for makes a comparison false.
+//! Values inside JSON. A comparison with a value of another type is false.
 
 use gatewright_db::{Engine, Value, dialect};
 
@@ -6,7 +6,7 @@ use super::super::{Operand, Order, Type};
 use super::{Rows, Writer};
 
 impl Writer<'_> {
-    /// The value as text; NULL where there is none and where it is JSON's null.
+    /// The value as text; NULL if it is absent or JSON null.
     pub(super) fn json_text(&mut self, operand: &Operand, rows: &Rows) -> String {
         let (column, path) = self.json(operand, rows);
         match self.engine {
@@ -46,7 +46,7 @@ impl Writer<'_> {
         let value = self.json_text(operand, rows);
         let text = self.bind(Value::from(text));
         let contains = dialect::contains_folded(self.engine, &value, &text);
-        // Both sides of an AND may be evaluated, also where the first one is false.
+        // SQL may evaluate both sides of an AND, even if the first one is false.
         format!("(CASE WHEN {is_text} THEN {contains} ELSE FALSE END)")
     }
 

@@ -1,4 +1,4 @@
-//! What stands at the end of a path, for those who explain a condition and for lists that are sorted by it.
+//! The values at the end of a path, for explanations of a condition and for sorted lists.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ impl Writer<'_> {
             format!("SELECT {value} AS v FROM {from} WHERE {table}.\"id\" = ?1{conditions} ORDER BY 1 LIMIT {most}");
     }
 
-    /// Writes each path as a column of its own name: a subquery of the rows of `table`, which has one value or none.
+    /// Selects each path as a column with its own name: a subquery on the rows of `table` with one value or none.
     pub(in crate::condition) fn columns<'p>(
         &mut self,
         table: &str,

@@ -8,7 +8,8 @@ use crate::value::Type;
 const MOST_CURSOR_FIELDS: usize = 4;
 
 impl Check<'_> {
-    /// The columns that `q=` searches. Text that clients see: a search over anything else would tell what it holds.
+    /// The columns that `q=` searches. Only text that clients see: a search over a hidden field would reveal its
+    /// contents.
     pub(super) fn search_fields(&mut self) -> Vec<String> {
         let entity = self.entity;
         for (index, name) in entity.search_fields.iter().enumerate() {
@@ -25,8 +26,8 @@ impl Check<'_> {
         entity.search_fields.clone()
     }
 
-    /// The columns that order cursors, without the id, which always comes last. Text among them is held to what an index
-    /// takes.
+    /// The columns that order cursors, without the id, which always comes last. Text among them is limited to the length
+    /// that an index accepts.
     pub(super) fn cursor_fields(&mut self, fields: &mut [ModelField]) -> Vec<String> {
         let entity = self.entity;
         let names = match entity.cursor_fields.split_last() {
@@ -60,7 +61,7 @@ impl Check<'_> {
         names.to_vec()
     }
 
-    /// The declared field of that name, if clients know it; says so where there is none.
+    /// The declared field with that name, if clients know it. Otherwise notes an error.
     fn visible(&mut self, attribute: &'static str, name: &str) -> Option<&Field> {
         let entity = self.entity;
         let field = entity.fields.iter().find(|field| field.name == *name);

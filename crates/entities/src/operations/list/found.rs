@@ -6,11 +6,11 @@
 //! without such values, the list reads a [window](crate::plan::Statements::window) of its own order. Only if both find
 //! too little are all records collected for which the rule holds.
 //!
-//! What leads to few values is not merged where that would read more than it saves: where no index has the order of the list
-//! behind those values, and where the filter finds the records by an index of its own.
+//! Few values are not merged if that would read more than it saves: if no index has the order of the list for those values,
+//! or if an index finds the records of the filter.
 //!
-//! All statements of such a list see one snapshot of the database. Otherwise a user who is removed from a project
-//! meanwhile could see records that were added to it afterwards.
+//! All statements of such a list use one snapshot of the database. Otherwise a user who is removed from a project at
+//! the same time could see records that were added to it afterwards.
 
 use std::borrow::Cow;
 
@@ -27,12 +27,12 @@ use crate::plan::{Branch, Keyset, Part, Scope};
 
 /// The most values of a column that are merged before a window is tried.
 const FEW: usize = 40;
-/// The most values that are merged at all, and the most rows that are.
+/// The most values that are merged, and the most rows that a merge reads.
 const MANY: usize = 20_000;
 const MANY_ROWS: i64 = 128;
-/// The most values whose rows are found by statements of their own.
+/// The most values that have one statement each.
 const SINGLE: usize = 16;
-/// How many rows of a list's order are looked at, at least, and for each that is wanted.
+/// How many rows of a list's order a window reads: at least, and for each requested row.
 const WINDOW: i64 = 1_000;
 const WINDOW_FOR_EACH: i64 = 20;
 /// The most rows of a range that are read by these ways; a list that begins deeper collects its records.
@@ -44,15 +44,15 @@ const ESTIMATED_TO: i64 = 1_000;
 /// Where the records of a list are.
 #[derive(Debug)]
 pub(super) enum RecordLocation<'a> {
-    /// Nowhere: the caller sees none.
+    /// None: the caller sees no record.
     Nowhere,
     /// Anywhere: nothing is known, or nothing needs to be.
     Anywhere,
-    /// Where the rule at a position among those of the reach says; these lead to them.
+    /// The rule at a position in the reach leads to them by these branches.
     Led(usize, Vec<Branch<'a>>),
-    /// Everywhere, as far as the rule at a position is asked.
+    /// All of the table: the rule at a position is true for every record.
     Everywhere(usize),
-    /// The rule at a position has to be asked of each record.
+    /// The rule at a position has to be evaluated for each record.
     Judged(usize),
 }
 
@@ -72,7 +72,7 @@ impl Reading {
         self.follow(tx, at, leads, FEW).await
     }
 
-    /// What leads start from, up to so many values each.
+    /// The start values of leads, up to this many for each lead.
     async fn follow<'a>(
         &'a self,
         tx: &Tx,
@@ -106,7 +106,7 @@ impl Reading {
                 continue;
             }
             let values = (values.len() <= most).then_some(values);
-            // One column's values belong together where nothing else is asked.
+            // Values of one column are merged if nothing else is tested.
             let same = branches.iter_mut().find(|branch| {
                 let alone = branch.lead.rest.is_empty() && lead.rest.is_empty();
                 alone
@@ -187,7 +187,7 @@ impl Reading {
         rows.read(tx, sql, params, projection).await
     }
 
-    /// Whether merging the branches reads what it answers, and little else.
+    /// Whether merging the branches reads little more than it returns.
     fn is_merged_by_index(&self, order: &Keyset, branches: &[Branch<'_>]) -> bool {
         let plan = &self.plan;
         let is_ordered =
@@ -218,7 +218,7 @@ impl Reading {
         Ok(if is_all { Total::Exact(counted) } else { Total::AtLeast(least.max(ESTIMATED_TO)) })
     }
 
-    /// What is counted for a total, if there is anything.
+    /// The rows to count for a total, if there are any.
     fn counted(&self, found: &RecordLocation<'_>) -> Option<Cow<'_, Scope>> {
         match found {
             RecordLocation::Nowhere => None,
@@ -239,13 +239,13 @@ impl Reading {
         (sql, params)
     }
 
-    /// The rows that the rule at a position does not keep back, since it holds of all.
+    /// The rows without the rule at a position, which is true for all of them.
     fn everywhere(&self, select: &str, at: usize, part: &Part<'_>) -> (Sql, Vec<Value>) {
         self.collected(select, &self.without(at, Form::Many), part)
     }
 
-    /// Whether each value's rows are found by a statement of its own: on SQLite, where that takes no trip, a few short statements
-    /// take less time than one that joins them.
+    /// Whether each value has its own statement. On SQLite a statement costs no network round trip, so a few short ones are
+    /// faster than one that joins them.
     fn is_asked_singly(&self, branches: &[Branch<'_>]) -> bool {
         let values: Option<usize> = branches.iter().map(|branch| branch.values.as_ref().map(Vec::len)).sum();
         self.plan.engine == Engine::Sqlite && values.is_some_and(|values| values <= SINGLE)
@@ -280,7 +280,7 @@ impl Reading {
             ids.dedup();
             let most = usize::try_from(part.most()).unwrap_or(usize::MAX);
             let beyond = ids.len().saturating_sub(most);
-            // Those that come first in the part's direction.
+            // The rows that come first in the part's direction.
             if (part.range)(1).order.ends_with(" DESC") {
                 ids.drain(..beyond);
             } else {
@@ -304,7 +304,8 @@ impl Reading {
         self.plan.sql.merged(select, &self.without(at, Form::Single), led, part, self.plan.engine)
     }
 
-    /// The rows within a window of the order; `None` where no index has this order. Without branches the rule is asked itself.
+    /// The rows within a window of the order; `None` if no index has this order. Without branches, the rule itself is
+    /// evaluated.
     pub(super) fn window(
         &self,
         select: &str,
@@ -322,7 +323,7 @@ impl Reading {
         !order.follows_paths() && order.names().next().is_some_and(|first| self.plan.is_indexed(first))
     }
 
-    /// Those of the first `most` rows of a range of the order that belong to the list. The rule at a position is asked by these
+    /// The rows of the list among the first `most` rows of a range of the order. The rule at a position is evaluated by these
     /// branches.
     pub(super) fn within(
         &self,
@@ -346,7 +347,7 @@ impl Reading {
         plan.sql.window(select, bounds, most, part, judge)
     }
 
-    /// The list's rows, whatever the rule at a position says.
+    /// The list's rows without the rule at a position.
     pub(super) fn without(&self, at: usize, form: Form) -> Scope {
         let table = quoted(&self.plan.table);
         let mut scope = self.plan.sql.bounded(&self.reach, self.trashed);
@@ -364,9 +365,9 @@ impl Reading {
     }
 }
 
-/// How many rows of a list's order are looked at for so many rows of a list: one of a few sizes. Each is a statement of its own
-/// for the engine to keep, with the size in its text. Postgres, which plans a kept statement for any value of its placeholders,
-/// would take it for a tenth of the table.
+/// How many rows of a list's order are read for this many rows of a list: one of a few sizes. The size is part of the
+/// statement's text, and the engine caches a statement for each. As a parameter, Postgres would estimate it as a tenth of the
+/// table, because it plans a cached statement for any value.
 fn window_size(rows: i64) -> i64 {
     let mut size = WINDOW;
     while size < WINDOW_FOR_EACH * rows {
@@ -379,7 +380,7 @@ fn all_known(branches: &[Branch<'_>]) -> bool {
     branches.iter().all(|branch| branch.values.is_some())
 }
 
-/// Runs a statement that may find too little: then the rows are those from before. Whether it found enough.
+/// Runs a statement that may find too few rows; then only the earlier rows are kept. Returns whether it found enough.
 async fn attempt(
     tx: &Tx,
     rows: Rows,

@@ -1,7 +1,7 @@
 //! `group=`: records counted, and their numbers summed up, by the values of some fields.
 //!
-//! A group is made of the records that the list would show: the same reach, rules, filters and tenants. What is asked of it are
-//! fields that clients know. Sums are exact, and both engines answer the same.
+//! A group consists of the records that the list would show: the same reach, rules, filters and tenants. Only fields that
+//! clients know can be used. Sums are exact, and both engines return the same.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ const MOST_VALUES: usize = 8;
 const MOST_GROUPS: usize = 1_000;
 /// The digits behind the point of the average of decimals.
 const PLACES: usize = 10;
-/// What an answer is called by, so that no field's name may stand there.
+/// A key of the answer, so a field cannot have this name here.
 const COUNT: &str = "count";
 
-/// What a group is asked for.
+/// The functions of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     Sum,
@@ -35,7 +35,7 @@ enum Function {
     Avg,
 }
 
-/// Groups, asked for. Fields are positions in [`Columns`].
+/// The requested groups. Fields are positions in [`Columns`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Grouping {
     by: Vec<usize>,
@@ -55,7 +55,7 @@ impl Function {
         }
     }
 
-    /// The names of the fields that it is asked of.
+    /// The names of the fields that the request gives for it.
     fn asked(self, groups: &Asked) -> Option<&str> {
         let names = match self {
             Self::Sum => &groups.sum,
@@ -66,7 +66,7 @@ impl Function {
         names.as_deref()
     }
 
-    /// Whether values of this kind can be asked for it.
+    /// Whether it can be applied to values of this kind.
     fn takes(self, kind: Kind) -> bool {
         match kind {
             Kind::Int | Kind::Float | Kind::Decimal => true,
@@ -79,7 +79,7 @@ impl Function {
 }
 
 impl Grouping {
-    /// Reads the parameters; `None` where nothing is grouped. The error is a sentence for the caller.
+    /// Reads the parameters; `None` if the request does not group. The error is a sentence for the caller.
     pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Option<Self>, String> {
         let Some(groups) = &asked.groups else { return Ok(None) };
         let mut read = Self::default();
@@ -115,14 +115,14 @@ impl Grouping {
         }
     }
 
-    /// What is selected, and by what it is grouped and ordered.
+    /// The selected expressions, and the GROUP BY and ORDER BY.
     fn statement(&self, plan: &Plan, condition: &str) -> String {
         let name = |index: usize| quoted(&plan.columns.at(index).name);
         let ordered = |index: usize| match plan.columns.at(index).kind {
             Kind::Decimal => dialect::decimal_order(plan.engine, &name(index)),
             _ => name(index),
         };
-        // One of several spellings of a number stands for all.
+        // One of several spellings of a number represents all.
         let shown = |index: usize| match plan.columns.at(index).kind {
             Kind::Decimal => format!("MIN({})", ordered(index)),
             _ => name(index),
@@ -153,7 +153,7 @@ impl Grouping {
     }
 }
 
-/// A parameter that goes with records alone.
+/// A parameter that is only valid for a list of records.
 fn beside(plan: &Plan, asked: &ListQuery) -> Option<&'static str> {
     let total = asked.conditions.iter().any(|(name, value)| name == "total" && plan.takes_total() && !value.is_empty());
     let given = [
@@ -269,7 +269,7 @@ fn float(value: f64) -> String {
     serde_json::to_string(&value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// Digits without zeros that say nothing.
+/// The digits without trailing zeros.
 fn plain(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
@@ -285,14 +285,14 @@ fn divided(digits: &str, count: u64) -> String {
             quotient.push('.');
         }
         rest = rest * 10 + u128::from(digit - b'0');
-        // A rest below the count leaves one digit.
+        // The remainder is less than the count, so this is one digit.
         quotient.push(char::from(b'0' + u8::try_from(rest / u128::from(count)).unwrap_or(0)));
         rest %= u128::from(count);
     }
     format!("{sign}{quotient}")
 }
 
-/// A number in digits to so many places, half a unit away from zero.
+/// Rounds a number in digits to this many places, half a unit away from zero.
 fn rounded(digits: &str, places: usize) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -322,7 +322,7 @@ struct Groups {
     has_more: bool,
 }
 
-/// The groups as a JSON array, and whether there are more than one answer holds.
+/// The groups as a JSON array, and whether there are more than fit into one answer.
 pub(super) async fn read(
     tx: &Tx,
     plan: &Arc<Plan>,

@@ -1,4 +1,4 @@
-//! `include=`: the records that a page's relations name, one query for each relation however many records there are.
+//! `include=`: the records that a page's relations name, with one query for each relation.
 //!
 //! Each target is read with the permissions of its own list: a caller who may not read it is refused, and others see
 //! the records that the list would show. An entity that the request's interface does not serve is refused. A record
@@ -24,7 +24,7 @@ use crate::plan::{INCLUDED, Plan, Trashed};
 use crate::profile::PublicUsers;
 use crate::tenancy::{self, MembershipError, Memberships};
 
-/// A relation whose records come along.
+/// A relation whose records are included.
 #[derive(Debug, Clone)]
 pub(in crate::operations) struct Included {
     /// The column that holds the other record's id.
@@ -46,7 +46,7 @@ enum From {
 #[derive(Clone)]
 struct Known {
     users: PublicUsers,
-    /// The tenant whose members they are, on multi-tenant entities.
+    /// The tenant that the users must be members of, on multi-tenant entities.
     within: Option<(Arc<dyn Memberships>, TenantId)>,
 }
 
@@ -83,7 +83,7 @@ pub(in crate::operations) async fn included(
     Ok(included)
 }
 
-/// Of which users the caller sees public fields. `None`: of nobody.
+/// The users whose public fields the caller sees. `None`: no user.
 async fn known(table: Table<'_>, call: &Call) -> Result<Option<Known>, Error> {
     let Table { entities, plan } = table;
     let Some(users) = entities.public_users().filter(|_| call.identity.principal().is_some()) else { return Ok(None) };
@@ -98,8 +98,8 @@ async fn known(table: Table<'_>, call: &Call) -> Result<Option<Known>, Error> {
 }
 
 impl Known {
-    /// The public fields of these users, as long as there is room in `most` bytes. Users who are not there, or not in the
-    /// tenant, are left out.
+    /// The public fields of these users, up to `most` bytes. Users who do not exist, or are not in the tenant, are left
+    /// out.
     async fn load(&self, tx: &Tx, ids: &[&str], most: usize) -> Result<Option<Found>, DatabaseError> {
         let among = match &self.within {
             None => serde_json::Value::from(ids.to_vec()),
@@ -133,7 +133,7 @@ impl Known {
 }
 
 impl Included {
-    /// The records with these ids that the caller reaches, as long as there is room in `most` bytes: `None` when there is not.
+    /// The records with these ids that the caller reaches, up to `most` bytes: `None` if they do not fit.
     pub(in crate::operations) async fn load<'a>(
         &self,
         tx: &Tx,

@@ -127,7 +127,7 @@ impl List {
 struct Reading {
     plan: Arc<Plan>,
     scope: Scope,
-    /// What the scope was made of.
+    /// The scope was built from this.
     reach: Reach,
     trashed: Trashed,
     filter: Predicate,
@@ -137,7 +137,7 @@ struct Reading {
     included: Vec<Included>,
     /// The most bytes of JSON.
     most: usize,
-    /// The most records that are looked at, where each has to be asked.
+    /// The most records that are read, if each has to be tested.
     looks_at: Option<u32>,
     share: Share,
 }
@@ -163,7 +163,7 @@ async fn ready(
     let plan = table.plan;
     let query = Query::read(plan, asked).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
-        // Whoever could restore them, and those alone of which that is true.
+        // Only callers who could restore records see them, and only those that they could restore.
         let admission = Box::pin(admit(table, call, Action::Update)).await?;
         reach_of = admission.reach.under(admission.rule);
     }
@@ -175,7 +175,7 @@ async fn ready(
     if let Some((columns, params)) = related::sorted(table, call, &query.paging, scope.params.len() + 1).await? {
         scope = scope.with(columns, params);
     }
-    // Behind a pointer, since it goes through several futures.
+    // Boxed, because several futures contain it.
     let mut reading = Box::new(Reading {
         scope,
         reach: reach_of,
@@ -190,7 +190,7 @@ async fn ready(
         share: gate::share(call),
         plan,
     });
-    // Conditions over relations have ways of their own.
+    // Conditions over relations are read differently.
     reading.looks_at = asked.looks_at.filter(|_| reading.reach.conditions().is_empty());
     Ok((reading, query.paging))
 }
@@ -261,7 +261,7 @@ impl Reading {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
             let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-            // Only a page that ends early needs the keys of its records, for the cursor: it is read anew, with them.
+            // Only a page that ends early needs the keys of its records, for the cursor: it is read again, with them.
             let mut is_keyed = false;
             let found = self.find(tx).await?;
             let mut counted = None;
@@ -287,13 +287,13 @@ impl Reading {
             let is_last = !is_early && !is_followed;
             let total = match count {
                 Count::None => Total::Unknown,
-                // The last page tells the total by itself, if it is not beyond the end.
+                // The last page already determines the total, if it is not beyond the end.
                 Count::Exact | Count::Estimate if is_last && (shown > 0 || offset == 0) => Total::Exact(shown_to),
                 Count::Exact => Total::Exact(match counted {
                     Some(counted) => counted,
                     None => self.count(tx, &found).await?,
                 }),
-                // A page beyond the end shows nothing, and tells of nothing.
+                // A page beyond the end shows nothing, so it gives no lower bound.
                 Count::Estimate if shown == 0 => self.estimate(tx, &found, 0).await?,
                 Count::Estimate => self.estimate(tx, &found, shown_to + i64::from(!is_last)).await?,
             };
@@ -305,8 +305,8 @@ impl Reading {
         Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more, searched: None })
     }
 
-    /// The rows of a page by its number, and one more, which tells whether there is more; with the values of the order's
-    /// columns if `is_keyed`.
+    /// The rows of a page by its number, and one more, which shows whether there is a next page; with the values of the
+    /// order's columns if `is_keyed`.
     async fn numbered(
         &self,
         tx: &Tx,
@@ -319,8 +319,8 @@ impl Reading {
         self.part(tx, self.room(), &projection, order, (found, &part)).await
     }
 
-    /// Whether a last page costs its count as little as it costs itself, so that the count may be asked for before it is
-    /// known that it is needed: neither looks at more rows than the page and those before it.
+    /// Whether the count of a last page costs as little as the page, so that both can be read together: neither reads
+    /// more rows than the page and those before it.
     fn is_plain(&self, found: &RecordLocation<'_>, order: &Keyset) -> bool {
         matches!(found, RecordLocation::Anywhere)
             && self.trashed != Trashed::Only
@@ -329,7 +329,7 @@ impl Reading {
             && !order.follows_paths()
     }
 
-    /// A plain page like [`numbered`](Self::numbered), with the total of all pages where that takes no time of its own.
+    /// A plain page like [`numbered`](Self::numbered), with the total of all pages if that takes no extra time.
     async fn counted_page(
         &self,
         tx: &Tx,
@@ -366,7 +366,7 @@ impl Reading {
                 if rows.len() > limit || rows.is_cut {
                     break;
                 }
-                // One more than is shown tells whether there is more.
+                // One row more than is shown, to find out whether there is a next page.
                 let wanted = i64::try_from(limit + 1 - rows.len()).unwrap_or(i64::MAX);
                 let part = Part { range: &|first| steps(first).swap_remove(index), wanted, offset: 0 };
                 rows = self.part(tx, rows, &projection, &order, (&found, &part)).await?;
@@ -383,20 +383,20 @@ impl Reading {
         Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched: None })
     }
 
-    /// What is selected: the shown columns, the relations whose records come along, and the key of `order`.
+    /// The selected columns: the shown ones, the relations whose records are included, and the key of `order`.
     fn projection<'a>(&'a self, order: Option<&'a Keyset>) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
         let beside = relations.chain(order.into_iter().flat_map(Keyset::names)).collect();
         Projection::new(&self.plan.shape, self.fields.as_deref(), beside).tagged(self.tags)
     }
 
-    /// What the order compares of the last of `shown` rows.
+    /// The values of the order's columns in the last of `shown` rows.
     fn key(&self, rows: &Rows, shown: usize) -> Vec<Value> {
         let last = shown.checked_sub(1).map(|last| rows.beside(last));
         last.map_or_else(Vec::new, |beside| beside[self.included.len()..].to_vec())
     }
 
-    /// The records that the relations of the first rows name, and of how many rows there was room for.
+    /// The records that the relations of the first rows name, and the number of rows that fit with them.
     async fn related(&self, tx: &Tx, rows: &Rows) -> Result<(Vec<Found>, usize), Error> {
         let mut count = rows.len();
         'fewer: loop {
@@ -415,7 +415,7 @@ impl Reading {
         }
     }
 
-    /// The JSON array, in forward order, of as many of the first rows as there is room for; and how many they are.
+    /// The JSON array, in forward order, of as many of the first rows as fit; and their number.
     async fn write(&self, tx: &Tx, rows: &Rows, direction: Direction) -> Result<(Vec<u8>, usize), Error> {
         let (found, count) = self.related(tx, rows).await?;
         let mut records: Vec<Vec<u8>> = Vec::new();

@@ -16,7 +16,7 @@ const MOST_TESTS: usize = 32;
 /// The most values that the conditions of one list compare with, all lists of values together. Each is a placeholder, of
 /// which the engines take some tens of thousands in a statement.
 const MOST_VALUES: usize = 10_000;
-/// How many records a page holds where the caller does not say.
+/// How many records a page has by default.
 const DEFAULT_LIMIT: u32 = 25;
 /// The most relations in one `include`.
 const MOST_INCLUDED: usize = 8;
@@ -42,14 +42,14 @@ const KNOWN: [&str; 17] = [
     "max",
     "avg",
 ];
-/// How the records on all pages are counted; a condition on the field of this name, where there is one.
+/// The parameter for how records on all pages are counted, or a condition on the field with this name, if there is one.
 const TOTAL: &str = "total";
-/// What is wrong with another `etag`.
+/// The error for another value of `etag`.
 const NO_TAGS: &str = "etag is true or false";
 /// The parameters of a single record.
 const OF_ONE: [&str; 3] = ["fields", "include", "etag"];
 
-/// A list, asked for.
+/// A requested list.
 #[derive(Debug, PartialEq)]
 pub(super) struct Query {
     pub(super) paging: Paging,
@@ -72,19 +72,19 @@ pub(super) enum Paging {
     Cursor { from: String, direction: Direction, sort: Option<Keyset> },
 }
 
-/// What of each record an answer shows.
+/// The parts of each record that an answer shows.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::operations) struct View {
     /// Positions in the entity's shape, rising; all of them where nothing was chosen.
     pub(in crate::operations) fields: Option<Vec<usize>>,
-    /// The fields whose related records come along, as positions in the plan.
+    /// The fields whose related records are included, as positions in the plan.
     pub(in crate::operations) include: Vec<usize>,
     /// Whether each record carries its entity tag.
     pub(in crate::operations) tags: bool,
 }
 
 impl Query {
-    /// Looks at what a list is asked for. The error is a sentence for the caller.
+    /// Reads the parameters of a list. The error is a sentence for the caller.
     pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Self, String> {
         if let Some(name) = asked.repeated() {
             return Err(repeated(name));
@@ -130,7 +130,7 @@ impl Query {
 }
 
 impl Paging {
-    /// The order that was asked for.
+    /// The requested order.
     pub(super) fn sort(&self) -> Option<&Keyset> {
         match self {
             Self::Page { sort, .. } | Self::Cursor { sort, .. } => sort.as_ref(),
@@ -181,7 +181,7 @@ fn count(plan: &Plan, asked: &ListQuery) -> Result<Option<Count>, String> {
 }
 
 impl View {
-    /// Looks at what a single record is asked for. The error is a sentence for the caller.
+    /// Reads the parameters of a single record. The error is a sentence for the caller.
     pub(in crate::operations) fn read(plan: &Plan, asked: &RecordQuery) -> Result<Self, String> {
         if let Some(name) = &asked.repeated {
             return Err(repeated(name));
@@ -262,7 +262,7 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
     Ok(included)
 }
 
-/// The condition of `q`. An empty one, as of an empty search box, is none.
+/// The condition of `q`. An empty text, as from an empty search box, adds no condition.
 fn search(plan: &Plan, text: &str) -> Result<Option<Predicate>, String> {
     if plan.search.is_empty() {
         return Err("q: none of the fields here can be searched".to_owned());
@@ -290,7 +290,7 @@ fn whole_number(name: &str) -> String {
     format!("{name} is a whole number from 1")
 }
 
-/// Says that a parameter is neither known nor a field's name, and what may have been meant.
+/// Reports a parameter that is neither known nor a field's name, with a suggestion.
 fn unknown<const N: usize>(name: &str, known: [&str; N], columns: &Columns) -> String {
     let (name, field) = columns.unknown(name);
     let meant = nearest(&name, known).map(str::to_owned).or(field).or_else(|| filter::suffix::meant(&name, columns));

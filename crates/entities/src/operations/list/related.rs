@@ -22,11 +22,11 @@ use crate::fragment::quoted;
 use crate::plan::Keyset;
 use crate::tenancy;
 
-/// The most values that one such filter compares with.
+/// The most values that such a filter compares with.
 const MOST_VALUES: usize = 10_000;
 
 impl Table<'_> {
-    /// What a filter asks of records under the caller's own rights. A caller who may not read a related entity is refused.
+    /// A filter's condition under the caller's own rights. A caller who may not read a related entity is refused.
     pub(crate) async fn condition(self, call: &Call, expression: &Expression) -> Result<Bound, Error> {
         let plan = self.plan;
         let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader)
@@ -45,8 +45,8 @@ impl Table<'_> {
     }
 }
 
-/// The columns at the ends of the paths that a list is sorted by, their parameters numbered from `first`. `None` where it is
-/// sorted by its own columns alone.
+/// The columns at the ends of the paths that a list is sorted by, their parameters numbered from `first`. `None` if it is
+/// sorted only by its own columns.
 pub(super) async fn sorted(
     table: Table<'_>,
     call: &Call,

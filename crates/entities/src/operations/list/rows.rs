@@ -6,7 +6,7 @@ use crate::encode::Projection;
 const TYPICAL: usize = 320;
 const RESERVED: usize = 64 * 1024;
 
-/// Records on their way into a list: their JSON one after the other, and what was read beside it.
+/// The rows of a list: the JSON of the records one after the other, and the extra columns.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// The most bytes of JSON.
@@ -14,7 +14,7 @@ pub(super) struct Rows {
     json: Vec<u8>,
     /// Where each record ends.
     ends: Vec<usize>,
-    /// What was read beside the records, one row after the other.
+    /// The extra columns of the records, one row after the other.
     beside: Vec<Value>,
     /// How much that is for each.
     width: usize,
@@ -23,7 +23,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// None yet, and room for `most` bytes. About `expected` rows will come.
+    /// Empty, with room for `most` bytes. About `expected` rows will be added.
     pub(super) fn new(most: usize, expected: usize) -> Self {
         let json = Vec::with_capacity(expected.saturating_mul(TYPICAL).min(most).min(RESERVED));
         Self { most, json, ends: Vec::with_capacity(expected), beside: Vec::new(), width: 0, is_cut: false }
@@ -33,7 +33,7 @@ impl Rows {
         self.ends.len()
     }
 
-    /// Runs a statement and takes its rows, as long as there is room. The first row always finds room.
+    /// Runs a statement and adds its rows until there is no more room. The first row always fits.
     pub(super) async fn read(
         mut self,
         tx: &Tx,
@@ -45,7 +45,7 @@ impl Rows {
         tx.fold(sql, params, self, |rows, row| rows.take(row, projection)).await
     }
 
-    /// The same, with a count where that takes no time of its own.
+    /// The same, with a count if that takes no extra time.
     pub(super) async fn read_and_count(
         mut self,
         tx: &Tx,
@@ -73,7 +73,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Leaves the first `count` rows.
+    /// Keeps only the first `count` rows.
     pub(super) fn truncate(&mut self, count: usize) {
         if count < self.ends.len() {
             self.ends.truncate(count);
@@ -93,7 +93,7 @@ impl Rows {
         &self.json[start..self.ends[index]]
     }
 
-    /// What was read beside the record.
+    /// The record's extra columns.
     pub(super) fn beside(&self, index: usize) -> &[Value] {
         &self.beside[index * self.width..(index + 1) * self.width]
     }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Direction, Keyset, Part, Place, Trashed};
 
-/// The bound is looked at in parts, each a fraction of what is left: what many records match is found in the first.
+/// The limit is used in parts, each a fraction of what is left. If many records match, the first part finds enough.
 const FRACTIONS: [i64; 3] = [25, 5, 1];
 /// How many parts of a filter are counted.
 const NARROWINGS: usize = 4;
@@ -25,7 +25,7 @@ struct Slice {
     json: Vec<u8>,
     /// The key of the record behind which the next page begins; empty at the end of the list.
     next: Vec<Value>,
-    /// How many records were looked at, if that is why the page ends.
+    /// How many records were read, if the page ends because of this limit.
     searched: Option<u32>,
 }
 
@@ -80,8 +80,8 @@ impl Reading {
         Ok(Slice { json, next: edge, searched })
     }
 
-    /// Looks at the next `size` records and takes those of the list behind `rows`, one more than the page holds at most. Returns
-    /// the key of the last record that was looked at; nothing where there are no more, or where the page is full.
+    /// Reads the next `size` records and adds those of the list to `rows`, up to one more than the page holds. Returns the key
+    /// of the last record that was read; empty if there are no more, or if the page is full.
     async fn slice(
         &self,
         tx: &Tx,
@@ -112,8 +112,8 @@ impl Reading {
         Ok((rows, Vec::new()))
     }
 
-    /// Whether a page that looks at `most` records at most is one like any other: an index leads to it, or leaves no more than
-    /// that to look at.
+    /// Whether a page that reads at most `most` records can be read like any other: an index leads to its records, or leaves
+    /// no more than that to read.
     pub(super) async fn is_small(
         &self,
         entities: &Entities,
@@ -133,7 +133,7 @@ impl Reading {
         self.is_left_few(entities, most).await
     }
 
-    /// Whether the table, or an index that the filter has a part for, leaves no more than `most` records, in the trash or not.
+    /// Whether the table, or an index for a part of the filter, has at most `most` records, including the trash.
     pub(super) async fn is_left_few(&self, entities: &Entities, most: u32) -> Result<bool, Error> {
         let (plan, sql) = (&self.plan, &self.plan.sql);
         let name = |column| &*plan.columns.at(column).name;
@@ -169,7 +169,7 @@ pub(super) fn refused_groups(most: u32) -> Error {
     Error::Query(format!("more than {most} records would have to be grouped; filter by an indexed field"))
 }
 
-/// What cannot be read within the bound.
+/// The error for a list that cannot be read within the limit.
 pub(super) fn refused(order: &Keyset, is_by_number: bool, most: u32) -> Error {
     let first = order.names().next().unwrap_or("id");
     Error::Query(if is_by_number {

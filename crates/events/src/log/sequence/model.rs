@@ -1,9 +1,9 @@
-//! Every order in which three writers, their notifications and the reader can meet.
+//! Every order in which three writers, their notifications and the reader can interleave.
 //!
-//! A writer takes a position, then commits or fails, then its notification comes or is lost. Two of them may write the
-//! same record: the second takes its position after the first has committed or failed, as a row's lock has it. The
-//! reader begins a read at any moment, which shows what is committed then, and ends it at any later moment, or the read fails.
-//! Holes are given up in the end, when no writer is under way.
+//! A writer takes a position, then commits or fails, then its notification arrives or is lost. Two of them may write the same
+//! record: the second takes its position after the first has committed or failed, because of the row's lock. The reader begins
+//! a read at any moment, which returns what is committed then, and ends it at any later moment, or the read fails. Holes are
+//! given up at the end, when no writer is running.
 
 use super::*;
 use crate::EventKind;
@@ -25,7 +25,7 @@ struct World {
     records: [u8; WRITERS],
     writers: [Writer; WRITERS],
     given: i64,
-    /// A read is under way.
+    /// A read is running.
     read: bool,
     reads: u32,
     steps: Vec<Step>,
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// Runs the steps on a fresh sequence and checks what goes out.
+/// Runs the steps on a fresh sequence and checks the released events.
 struct Replay {
     sequence: Sequence,
     read: Option<Read>,
@@ -193,7 +193,8 @@ fn replayed(end: &World, lost: u8) {
             }
         }
     }
-    // What is left is found by reading on, as the follower does: a mark, a read, and the holes that are left are given up.
+    // The remaining events are found by further reads, as in the follower: a mark, a read, and then the remaining holes
+    // are given up.
     for _ in 0..2 {
         let read = replay.sequence.begin_read();
         shown = world.visible().into_iter().filter(|p| *p >= read.from || read.holes.contains(p)).collect();
@@ -206,7 +207,7 @@ fn replayed(end: &World, lost: u8) {
     out.sort_unstable();
     assert_eq!(out, world.visible(), "lost: {:?}", world.steps);
     assert_eq!(replay.sequence.passed(), next - 1);
-    // Of one record, in the order of the positions, which is that of the commits.
+    // For one record, in the order of the positions, which is the order of the commits.
     for record in world.records {
         let of_record: Vec<i64> = replay
             .out

@@ -1,4 +1,4 @@
-//! The statements do to rows what the transitions do to values.
+//! The SQL statements have the same effect as the transitions.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn statements_and_transitions_agree_in_any_order() {
         assert_eq!(deliveries.expand(&[id.to_string()], outbox.now()).await.unwrap(), 0, "once is enough");
         let mut model = Delivery::new(staged, outbox.now());
         assert_eq!(stored(&engine.db).await, model);
-        // Every lease ever given out, so that stale owners try too.
+        // Every lease that was ever assigned, so that stale owners try too.
         let mut leases = vec![outbox.now()];
         let mut taken = [0_u32; 8];
         for step in 0..STEPS {
@@ -145,7 +145,7 @@ async fn a_relay_that_has_died_loses_what_it_held_and_one_that_lives_does_not() 
         assert_eq!(other.holders().await.unwrap(), [("dead".to_owned(), 1)]);
         assert_eq!(other.take_over("dead", 1).await.unwrap(), 1);
         assert_eq!(other.take_over("dead", 1).await.unwrap(), 0);
-        // The clock stands still: the new owner has a lease of the same end.
+        // The clock does not advance: the new owner's lease has the same end.
         let again = other.claim(&consumer, 1, now, &POLICY).await.unwrap();
         assert_eq!(again[0].lease, lease);
         assert_eq!(dead.succeeded("c", lease, &ids, now).await.unwrap(), [""; 0], "a stale owner settles nothing");

@@ -33,7 +33,7 @@ pub const MOST_EVENTS: usize = 1_000;
 pub const LONGEST_WAIT: Duration = Duration::from_secs(25);
 /// The longest time for which a refused event is held back.
 pub const LONGEST_DELAY: Duration = Duration::from_hours(24);
-/// Deliveries that are claimed at least, where some may be of entities that the consumer does not take.
+/// The minimum number of claimed deliveries, if some may belong to entities that the consumer does not take.
 const FILTERED_AT_ONCE: usize = 100;
 /// Claims in a row of which nothing is for the consumer, before a pull returns without an event.
 const FRUITLESS: usize = 50;
@@ -131,8 +131,8 @@ impl Pulls {
         }
     }
 
-    /// Acknowledges events that `token` holds. Returns the ids of those that it does not hold, whose lease has ended or
-    /// whose attempt is another. An event that the same token has acknowledged before is not among them.
+    /// Acknowledges events that `token` holds. Returns the ids of those that it does not hold: their lease has ended,
+    /// or the attempt is another one. An event that the same token has acknowledged before is not among them.
     pub async fn acknowledge(
         &self,
         name: &str,
@@ -159,7 +159,7 @@ impl Pulls {
         let now = self.0.outbox.now();
         let settled = self.0.rows.refuse(consumer.name(), token, receipts, now, delay, chance).await?;
         counters.failed(settled.changed, settled.dead);
-        // With a delay of zero they are due for whoever waits.
+        // With a delay of zero they are due for a waiting caller.
         consumer.wake.notify_one();
         Ok(settled.refused)
     }
@@ -169,7 +169,7 @@ impl Pulls {
         self.0.closing.cancel();
     }
 
-    /// Takes events in a task of its own, so that what was claimed for a caller who has gone meanwhile is given back.
+    /// Takes events in a separate task, so that deliveries that were claimed for a disconnected caller are released.
     async fn take(&self, consumer: &PullConsumer, token: &TokenId, limit: usize) -> Result<Vec<Event>, Error> {
         let (answer, answered) = oneshot::channel();
         let (all, consumer, token) = (self.clone(), consumer.clone(), token.clone());
@@ -217,7 +217,7 @@ impl Inner {
             self.give_back(consumer, token, lease, &rest).await;
             if !wanted.is_empty() {
                 if full || !rest.is_empty() {
-                    // There may be more, for another caller who waits.
+                    // There may be more, for another waiting caller.
                     consumer.wake.notify_one();
                 }
                 return Ok(Taken { events: wanted, lease });
@@ -229,7 +229,7 @@ impl Inner {
         Ok(Taken { events: Vec::new(), lease })
     }
 
-    /// Gives claimed deliveries back as if nobody had claimed them. If that fails, their leases end by themselves.
+    /// Releases claimed deliveries as if they had not been claimed. If that fails, their leases expire.
     async fn give_back(&self, consumer: &PullConsumer, token: &TokenId, lease: Lease, ids: &[String]) {
         if ids.is_empty() {
             return;

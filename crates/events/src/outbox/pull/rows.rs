@@ -1,4 +1,4 @@
-//! The transitions of pulled deliveries as statements. Each asks for the token that holds the delivery.
+//! The transitions of pulled deliveries as SQL statements. Each checks the token that holds the delivery.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::outbox::transition::{DeliveryStatus, Lease, Policy, later, refused};
 
 /// Bytes of payloads after which an answer ends.
 const ANSWER_BYTES: i64 = 4 << 20;
-/// What an operator reads of a delivery that nobody acknowledged.
+/// The error that an operator sees for a delivery that was not acknowledged.
 const EXPIRED: &str = "the lease ended before the event was acknowledged";
-/// What an operator reads of a delivery that the consumer gave back.
+/// The error that an operator sees for a delivery that the consumer refused.
 const REFUSED: &str = "the consumer refused the event";
 
 /// The statements of pulls.
@@ -35,19 +35,20 @@ pub(super) struct Claimed {
     pub(super) lease: Lease,
     /// Their rows, and how often each failed.
     pub(super) ids: HashMap<String, u32>,
-    /// Those whose lease had ended, the dead ones included. One that was given back unread may count once more.
+    /// Deliveries whose lease has expired, including those that are dead now. One that is released unread may count
+    /// once more.
     pub(super) expired: usize,
-    /// Those that are not claimed: it was their last attempt that ended like that.
+    /// Deliveries that are not claimed, because the expired lease was their last attempt.
     pub(super) dead: usize,
 }
 
-/// What a pull may return, in the order of rows, and what is too much for one answer.
+/// What a pull may return, in the order of rows, and what does not fit into one answer.
 pub(super) struct Candidates {
     pub(super) events: Vec<Event>,
     pub(super) rest: Vec<String>,
 }
 
-/// What became of deliveries that a caller named.
+/// The result for the deliveries that a caller named.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// How many changed.
@@ -134,7 +135,7 @@ impl Rows {
         Ok(claimed)
     }
 
-    /// The events of claimed deliveries, as many as fit one answer.
+    /// The events of claimed deliveries, as many as fit into one answer.
     pub(super) async fn read(
         &self,
         consumer: &PullConsumer,

@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// An endpoint that sends `answer` and then, for as long as it is listened to, `rest` again and again.
+    /// An endpoint that sends `answer` and then repeats `rest` as long as the client reads.
     async fn endpoint(answer: &'static str, rest: &'static [u8]) -> (Client, tokio::task::JoinHandle<()>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -122,7 +122,7 @@ mod tests {
             assert!(stream.read(&mut told).await.unwrap() > 0);
             stream.write_all(answer.as_bytes()).await.unwrap();
             if rest.is_empty() {
-                // Until the other side has had enough.
+                // Until the client stops reading.
                 while let Ok(1..) = stream.read(&mut told).await {}
             }
             while stream.write_all(rest).await.is_ok() && !rest.is_empty() {}
@@ -135,7 +135,7 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\n\r\n";
         let (client, serving) = endpoint(head, &[b'x'; 4096]).await;
         assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Ok(()));
-        // The endpoint finds that nobody reads any more.
+        // The endpoint notices that the client stopped reading.
         serving.await.unwrap();
     }
 

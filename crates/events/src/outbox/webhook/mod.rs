@@ -108,7 +108,7 @@ struct Target {
     ambient: Ambient,
 }
 
-/// Why an event was not told. Says nothing of what was sent or answered beyond the status.
+/// Why an event was not delivered. Contains nothing of the request or the response except the status.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]

@@ -23,7 +23,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     draft.add(operation);
 }
 
-/// What a fresh proof takes.
+/// The input of a fresh proof of identity.
 pub(super) fn proof() -> ObjectBuilder {
     ObjectBuilder::new()
         .property("password", string().description(Some("Required where the account has one.")))

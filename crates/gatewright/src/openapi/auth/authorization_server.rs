@@ -13,7 +13,7 @@ use crate::openapi::words::{
     Described, content, empty, header, integer, json, json_body, list_of, object, query, string, textual, typed,
 };
 
-/// The OAuth 2.1 authorization server. Its wire is that of the RFCs, whose errors are not problems.
+/// The OAuth 2.1 authorization server. Its messages are those of the RFCs, whose errors are not problems.
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let ask = draft
         .auth(HttpMethod::Get, base, "/oauth2/authorize", "oauth2Authorize", "Ask the user for consent (RFC 6749)")

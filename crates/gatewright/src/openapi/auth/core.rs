@@ -8,7 +8,7 @@ use crate::openapi::Draft;
 use crate::openapi::names::{JWT, Page, SESSION};
 use crate::openapi::words::{Part, boolean, empty, header, json, named, object, query, string, typed};
 
-/// Registration, sign-in by password, sign-out, and who am I.
+/// Registration, sign-in by password, sign-out, and the current account.
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let example = value!({ "email": EMAIL, "password": "correct horse battery" });
     let register = draft
@@ -99,7 +99,7 @@ fn credentials() -> ObjectBuilder {
     object([("email".to_owned(), email()), ("password".to_owned(), string())]).property("next", next())
 }
 
-/// JSON registration mints no session, so that no cookie comes with it.
+/// Registration by JSON creates no session, so it sets no cookie.
 fn registered(config: &Config) -> utoipa::openapi::Response {
     let mut response = signed_in(config).description("The new account.").build();
     response.headers.clear();

@@ -6,7 +6,7 @@ use crate::openapi::Draft;
 use crate::openapi::names::Page;
 use crate::openapi::words::{boolean, json, object, query, string};
 
-/// Opening an invitation, and accepting it with the account that there is.
+/// Opening an invitation, and accepting it with an existing account.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
     let body = object([("invite".to_owned(), string())]).property("next", next());
     let accepted = object([("accepted".to_owned(), boolean())]).property("tenant", string());

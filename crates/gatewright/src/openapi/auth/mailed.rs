@@ -68,7 +68,7 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
     }
 }
 
-/// The way back in for whoever forgot the password.
+/// The reset of a forgotten password.
 pub(super) fn password_reset(draft: &mut Draft, base: &str) {
     let forgot = draft
         .auth(HttpMethod::Post, base, "/forgot-password", "forgotPassword", "Mail a link that resets the password")
@@ -99,7 +99,7 @@ fn opened() -> ResponseBuilder {
     answer.content("text/html", content(string(), None))
 }
 
-/// What proves a mailbox.
+/// The proof of a mailbox.
 pub(super) fn token_or_code() -> ObjectBuilder {
     typed(Type::Object).property("token", string()).property("code", code())
 }

@@ -141,15 +141,15 @@ fn page(about: &str) -> ResponseBuilder {
     textual(about, "text/html")
 }
 
-/// What `user` holds.
+/// The schema of `user`.
 fn user(draft: &mut Draft, profile: Option<&Profile>) {
     let members: [(&str, Part); 3] =
         [("id", string().into()), ("email", string().into()), ("roles", list_of(string()).into())];
     let user = object(members.map(|(name, schema)| (name.to_owned(), schema)));
-    // Not while a second factor or the mailbox is owed.
+    // Absent while a second factor or the proof of the mailbox is pending.
     let user = profile.iter().fold(user, |user, profile| user.property("profile", profile::shown(profile)));
     draft.components.schemas.insert("User".to_owned(), user.into());
-    // Without a token while a second factor is owed, and on the surface of a browser backend.
+    // Without a token while a second factor is pending, and on the surface of a browser backend.
     let signed_in = object([("user".to_owned(), named("User"))])
         .property("token", string().description(Some("A JSON web token.")))
         .property(
@@ -167,7 +167,7 @@ fn example_user() -> Value {
     serde_json::json!({ "id": super::schema::ID, "email": EMAIL, "roles": ["user"] })
 }
 
-/// Somebody signed in, for scripts.
+/// The sign-in answer for scripts.
 fn signed_in(config: &Config) -> ResponseBuilder {
     let mut example = serde_json::json!({ "user": example_user() });
     if config.browser_backend.is_none() {

@@ -10,7 +10,7 @@ use crate::openapi::words::{
 };
 use crate::openapi::{Draft, schema};
 
-/// Passkeys. What `WebAuthn` defines is an object here: browsers make and read it.
+/// Passkeys. Data that `WebAuthn` defines is an object here: browsers create and read it.
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let case = draft.case;
     let passkey: [(&str, Part); 5] = [

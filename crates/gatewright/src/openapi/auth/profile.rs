@@ -8,7 +8,7 @@ use crate::openapi::names::Page;
 use crate::openapi::words::{json, json_body, named, object, typed};
 use crate::openapi::{Draft, schema};
 
-/// What `user.profile` holds.
+/// The schema of `user.profile`.
 pub(super) fn shown(profile: &Profile) -> ObjectBuilder {
     let about = |public| if public { " Signed-in callers see it where a record refers to the account." } else { "" };
     let fields = profile.fields().map(|(field, public)| (field.key(), schema::of_profile(field, about(public))));

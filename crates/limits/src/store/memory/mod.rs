@@ -1,14 +1,14 @@
-//! Histories in this process: bounded, sharded, gone with it.
+//! Histories in this process: limited, sharded, lost with the process.
 //!
-//! The bound matters more than any single history, since whoever can invent keys could otherwise fill the memory. A full
-//! [shard](shard) makes room in this order: a key whose history has ended; then the counting key that was idle longest;
-//! then, once blocks hold more than three quarters of the room, the block that ends soonest. So a flood of fresh keys
-//! pushes out its own kind and never a block, and a flood of blocks cannot starve the counting of new keys, which would
-//! admit them without end.
+//! The limit is more important than any single history, since clients that can invent keys could otherwise fill the
+//! memory. A full [shard](shard) makes room in this order: a key whose history has expired; then the counting key that
+//! was idle longest; then, if blocks take more than three quarters of the room, the block that ends soonest. So a flood
+//! of new keys displaces only other counting keys and never a block, and a flood of blocks cannot prevent the counting
+//! of new keys, which would admit them without limit.
 //!
-//! The key that goes is one of the limiter that has most keys of that kind. So the limiters share the room, each uses what
-//! the others leave, and a flood of one limiter's keys never pushes out those of another that has fewer: attempts to sign in
-//! stay counted while somebody floods the limiter of registrations.
+//! The removed key is one of the limiter that has most keys of that kind. So the limiters share the room, each uses what the
+//! others leave, and a flood of one limiter's keys never displaces those of another that has fewer: sign-in attempts are
+//! still counted during a flood of registrations.
 
 mod order;
 mod shard;
@@ -35,7 +35,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// How many keys a store holds unless told otherwise.
+    /// The default limit of keys.
     pub const CAPACITY: usize = 100_000;
 
     /// A store of [`MemoryStore::CAPACITY`] keys.
@@ -53,7 +53,7 @@ impl MemoryStore {
         Self { ambient, hasher, shards }
     }
 
-    /// How many keys are held now.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -1,6 +1,6 @@
 //! A list that runs through the slots of a slab: moving to its end and leaving it cost the same however long it is.
 
-/// The neighbours of a slot in an [`Order`]; the slot itself where there is none.
+/// The neighbours of a slot in an [`Order`]; the slot itself if there is none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
     before: u32,
@@ -8,7 +8,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Those of a slot that is in no order.
+    /// The value for a slot that is in no order.
     pub(super) const NONE: Self = Self { before: NOWHERE, after: NOWHERE };
 }
 
@@ -42,7 +42,7 @@ impl Order {
         (after != NOWHERE).then_some(after)
     }
 
-    /// Puts `slot`, which is in no order, at the end.
+    /// Adds `slot`, which is in no order, at the end.
     pub(super) fn push(&mut self, slots: &mut impl Linked, slot: u32) {
         *slots.links(slot) = Links { before: self.last, after: NOWHERE };
         match self.last {
@@ -52,7 +52,7 @@ impl Order {
         self.last = slot;
     }
 
-    /// Takes `slot`, which is in the order, out of it.
+    /// Removes `slot`, which is in the order.
     pub(super) fn remove(&mut self, slots: &mut impl Linked, slot: u32) {
         let Links { before, after } = std::mem::replace(slots.links(slot), Links::NONE);
         match before {

@@ -17,7 +17,7 @@ pub(super) struct Shard {
     table: HashTable<u32>,
     slots: Slots,
     free: Vec<u32>,
-    /// In the order in which they came. They are few: a program has as many as it has limiters.
+    /// In the order of their first use. There are few: as many as the program has limiters.
     scopes: Vec<Scope>,
     /// Blocked keys of all scopes.
     blocked: usize,
@@ -28,13 +28,13 @@ struct Scope {
     name: Box<str>,
     /// The slots of counting keys, the longest idle first.
     counting: Order,
-    /// How many those are.
+    /// Their number.
     counted: usize,
     /// The slots of blocked keys, by the end of their block.
     blocked: BTreeSet<(i64, u32)>,
 }
 
-/// Scopes that are told apart. Those that come later share the last one.
+/// Limit of separate scopes. Later ones share the last one.
 const MOST_SCOPES: usize = 64;
 
 struct Slots(Vec<Slot>);
@@ -42,7 +42,7 @@ struct Slots(Vec<Slot>);
 struct Slot {
     key: Box<str>,
     history: History,
-    /// From when on the history means nothing.
+    /// The time from which the history has no effect.
     ends: i64,
     links: Links,
     /// The index of its scope.
@@ -99,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// The blocks that end after `now`, those that end last first, with their keys.
+    /// The blocks that end after `now`, with their keys. Those that end last come first.
     pub(super) fn blocked(&self, now: i64, limit: usize) -> Vec<(i64, String)> {
         let of = |scope: &Scope| -> Vec<(i64, u32)> {
             scope.blocked.iter().rev().take_while(|(ends, _)| *ends > now).take(limit).copied().collect()
@@ -110,7 +110,7 @@ impl Shard {
         live.into_iter().map(|(ends, slot)| (ends, self.slots.at(slot).key.to_string())).collect()
     }
 
-    /// Removes every key whose history has ended, and says how many those were.
+    /// Removes every key whose history has expired, and returns their number.
     pub(super) fn sweep(&mut self, now: i64) -> usize {
         let ended: Vec<u32> = self.table.iter().copied().filter(|slot| self.slots.at(*slot).ends <= now).collect();
         for slot in &ended {
@@ -133,8 +133,8 @@ impl Shard {
         u16::try_from(index).unwrap_or_default()
     }
 
-    /// Makes room for one key more of a scope. Two of it that have ended go with every new one, so that idle keys do not pile
-    /// up. A full shard drops what has ended in any scope before what has not.
+    /// Makes room for one more key of a scope. With every new key, two expired ones of its scope are removed, so that idle
+    /// keys do not accumulate. A full shard drops expired keys of any scope before others.
     fn make_room(&mut self, scope: u16, now: i64) {
         for _ in 0..2 {
             if let Some(slot) = self.ended(usize::from(scope), now) {
@@ -148,8 +148,8 @@ impl Shard {
         }
     }
 
-    /// A key of a scope whose history has ended, among those where it is likely: policies differ in their windows, so that
-    /// the longest idle is not always the first to end.
+    /// A key of a scope whose history has expired, searched where it is likely: policies have different windows, so the
+    /// key that was idle longest does not always expire first.
     fn ended(&mut self, scope: usize, now: i64) -> Option<u32> {
         const LOOKED_AT: usize = 4;
         let scope = &self.scopes[scope];
@@ -267,7 +267,7 @@ impl Slots {
         &mut self.0[slot as usize]
     }
 
-    /// A new slot. The slab grows by a quarter, and not beyond what it will ever hold, where a vector would double.
+    /// A new slot. The slab grows by a quarter and never beyond its limit; a vector would double.
     fn push(&mut self, slot: Slot, room: usize) -> u32 {
         let held = self.0.len();
         if held == self.0.capacity() {

@@ -1,4 +1,4 @@
-//! Which statements a list under a rule runs, and what the engines do with them.
+//! Which statements a list under a rule runs, and how the engines execute them.
 
 use std::collections::BTreeSet;
 
@@ -27,11 +27,11 @@ async fn reading(entities: &Entities, user: &str, pairs: &[(&str, &str)]) -> Box
     ready(table, &call(user), &query, reach).await.unwrap().0
 }
 
-/// What is asked first, and what by its answer; and the ids of the page.
+/// The first statement, the statements that its result leads to, and the ids of the page.
 struct Asked {
     first: (Sql, Vec<Value>),
     then: Vec<(Sql, Vec<Value>)>,
-    /// Of each value, where those are asked one by one.
+    /// One for each value, if they run separately.
     each: Vec<(Sql, Vec<Value>)>,
 }
 
@@ -62,7 +62,7 @@ async fn asked(db: &Db, reading: Box<Reading>) -> Asked {
     read.await.unwrap()
 }
 
-/// How many rows of `table` Postgres read, as its plan says.
+/// How many rows of `table` Postgres read, according to its plan.
 fn rows_read(plan: &str, table: &str) -> usize {
     let number = |line: &str, name: &str| {
         let (_, rest) = line.split_once(name)?;
@@ -88,7 +88,7 @@ async fn built(db: &Db) -> Entities {
     entities
 }
 
-/// Otherwise a list could show what was added to a project after its reader was removed from it.
+/// Otherwise a list could show a record that was added to a project after the reader was removed from it.
 #[tokio::test]
 async fn what_is_read_by_what_leads_to_it_is_read_in_the_snapshot_that_told_so() {
     for engine in engines().await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
@@ -109,7 +109,7 @@ async fn a_member_and_a_stranger_read_no_more_of_the_table_than_a_page_needs() {
     for engine in engines().await {
         let db = &engine.db;
         let entities = built(db).await;
-        // A member of twenty projects with four tasks each, and whoever is named nowhere.
+        // A member of twenty projects with four tasks each, and a user who is named nowhere.
         for (user, most) in [("u7", 400), ("nobody", 0)] {
             let asked = asked(db, reading(&entities, user, &[]).await).await;
             let lines = plan_of(db, &asked.first.0, asked.first.1).await;
@@ -120,7 +120,7 @@ async fn a_member_and_a_stranger_read_no_more_of_the_table_than_a_page_needs() {
             for (sql, params) in asked.then {
                 let lines = plan_of(db, &sql, params).await;
                 assert!(!lines.contains("Seq Scan on"), "{}: {}\n{lines}", engine.name, sql.as_str());
-                // The window looks at rows in their order, the branches at those of their values.
+                // The window reads rows in list order, the branches read the rows of their values.
                 let is_window = sql.as_str().contains("LIMIT 1000");
                 let most = if is_window { 1_000 } else { most };
                 let read = rows_read(&lines, "tasks");
@@ -188,7 +188,7 @@ async fn all_ways_find_the_same_records() {
     }
 }
 
-/// Makes a user a member of projects, so many times each.
+/// Makes a user a member of this many projects each.
 async fn join(db: &Db, user: &str, projects: &[&str], times: usize) {
     let now = if db.engine() == Engine::Postgres { "now()" } else { "'2026-01-01T00:00:00.000000Z'" };
     for project in projects {

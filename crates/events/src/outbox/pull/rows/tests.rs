@@ -1,4 +1,4 @@
-//! The statements do to rows what the transitions do to values.
+//! The SQL statements have the same effect as the transitions.
 
 use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
