@@ -61,6 +61,8 @@ struct Tour<'a> {
     axe: &'a str,
     language: &'static str,
     seen: RefCell<BTreeSet<String>>,
+    /// Mailed links that were used.
+    links: RefCell<BTreeSet<String>>,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +80,14 @@ async fn every_page(language: &'static str) {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let server = Launch::configured(CONFIGURATION).start(&Database::Sqlite).await;
     browser.reads(language).await;
-    let tour = Tour { server: &server, browser: &browser, axe: &axe, language, seen: RefCell::default() };
+    let tour = Tour {
+        server: &server,
+        browser: &browser,
+        axe: &axe,
+        language,
+        seen: RefCell::default(),
+        links: RefCell::default(),
+    };
     tour.outside().await;
     tour.mailed_links().await;
     tour.invitations().await;
@@ -375,12 +384,20 @@ impl Tour<'_> {
         self.browser.waits_for("//body[not(.//form[@action='/auth/logout'])]").await;
     }
 
-    /// The path of the latest link of this kind that was mailed.
+    /// The path of the latest link of this kind that was mailed, once there is one that was not returned before: a form that was
+    /// submitted may still be on its way.
     async fn link(&self, kind: &str) -> String {
-        let mails = self.server.client().get("/dev/mail.json").await.is(200).json();
-        let links = mails.as_array().unwrap().iter().filter_map(|mail| mail["links"].as_array()).flatten();
-        let link = links.filter_map(Value::as_str).find(|link| link.contains(kind)).expect("a link was mailed");
-        path_of(link)
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mails = self.server.client().get("/dev/mail.json").await.is(200).json();
+            let links = mails.as_array().unwrap().iter().filter_map(|mail| mail["links"].as_array()).flatten();
+            let latest = links.filter_map(Value::as_str).find(|link| link.contains(kind));
+            if let Some(link) = latest.filter(|link| self.links.borrow_mut().insert((*link).to_owned())) {
+                return path_of(link);
+            }
+            assert!(Instant::now() < deadline, "no further link to {kind} was mailed");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Invites an address, and returns the path of the link.

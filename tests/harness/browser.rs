@@ -28,6 +28,9 @@ pub(crate) struct Browser {
     _profile: Folder,
 }
 
+/// How long a page may take to be left once its form is sent.
+const LEAVING: Duration = Duration::from_secs(3);
+
 /// How wide and high a page is.
 const SIZE: &str = "const all = document.documentElement; arguments[0]([all.clientWidth, all.scrollHeight]);";
 
@@ -155,12 +158,17 @@ impl Browser {
         self.click(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
     }
 
-    /// Presses the first button within what a CSS selector finds.
+    /// Presses the first button within what a CSS selector finds, and waits until its page is gone: the driver returns while a form
+    /// may still be on its way. A form that a script sends stays.
     pub(crate) async fn submit(&self, selector: &str) {
         let found =
             self.post("elements", json!({ "using": "css selector", "value": format!("{selector} button") })).await;
         let button = found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("no button in {selector}"));
         self.post(&format!("element/{button}/click"), json!({})).await;
+        let (name, deadline) = (format!("element/{button}/name"), Instant::now() + LEAVING);
+        while self.attempt(Method::GET, &name, None).await.is_ok() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Follows the first link with this name.
