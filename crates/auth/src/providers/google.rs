@@ -66,7 +66,7 @@ impl Provider for Google {
     }
 
     async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        // Without it there is never a refresh token.
+        // Without it, no refresh token is issued.
         Ok(self.0.authorize_url(state, redirect, &[("access_type", "offline")]))
     }
 
@@ -114,7 +114,7 @@ mod tests {
             (json!({ "verified_email": true }), true),
             (json!({ "email_verified": false }), false),
             (json!({ "verified_email": false }), false),
-            // The present form has the say.
+            // The current form has priority.
             (json!({ "email_verified": false, "verified_email": true }), false),
             (json!({ "email_verified": 1 }), false),
             (json!({}), false),

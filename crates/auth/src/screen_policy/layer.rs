@@ -39,7 +39,7 @@ impl Middleware for ScreenPolicy {
     }
 }
 
-/// As the client asked for it, below a nested router too.
+/// The client's original path, also below a nested router.
 fn path(parts: &Parts) -> String {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |OriginalUri(uri)| uri);
     uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)

@@ -96,7 +96,7 @@ pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<Strin
     rendered.map_err(|error| Problem::internal(&error))
 }
 
-/// What a new password must be, for its field.
+/// The requirements of a new password, for its field.
 #[derive(Serialize)]
 pub(crate) struct PasswordRule {
     longest: usize,
@@ -114,7 +114,7 @@ impl PasswordRule {
     }
 }
 
-/// A template that a host or an operator brought in place of a built-in one.
+/// A template of a program or an operator that replaces a built-in one.
 pub(crate) struct OwnTemplate(Environment<'static>);
 
 impl OwnTemplate {

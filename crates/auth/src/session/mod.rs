@@ -84,7 +84,7 @@ pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSessionStore;
 pub use store::{Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};
 
-/// Sessions for unit tests of what looks at them.
+/// Sessions for unit tests of code that uses them.
 #[cfg(test)]
 pub(crate) mod testing {
     use gatewright_base::{Ambient, SessionId};

@@ -50,7 +50,7 @@ impl Rows {
         self.db.write(put).await
     }
 
-    /// Removes a ticket and returns what it sealed, if it has not ended.
+    /// Removes a ticket and returns its encrypted contents, if it has not expired.
     pub(super) async fn take(&self, key: &TokenKey, now: Timestamp) -> Result<Option<Vec<u8>>, Error> {
         let sql = "DELETE FROM auth_stream_tickets WHERE ticket_hash = ?1 RETURNING sealed, expires_at";
         let rows = self.db.write_rows(sql, params![key.as_bytes().to_vec()]).await?;

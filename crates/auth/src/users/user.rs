@@ -12,7 +12,7 @@ pub struct User {
     pub id: UserId,
     /// Its address, unique among users.
     pub email: EmailAddress,
-    /// What it may do.
+    /// Its roles.
     pub roles: Roles,
     /// Whether it has a password. Accounts created by a provider's sign-in or a magic link have none.
     pub password_set: bool,

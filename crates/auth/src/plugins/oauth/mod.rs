@@ -9,7 +9,7 @@
 //! `GET oauth/{provider}/link` is the same flow for a signed-in user: the state contains their id, and the session at
 //! the callback must still be theirs.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! An identity is linked to one account. The facts may change while a decision is carried out. So each change is one
 //! conditional write of the store, and if the facts have changed, the decision is made again. An unverified address is

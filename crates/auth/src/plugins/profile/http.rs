@@ -23,7 +23,7 @@ struct RouteState {
     profiles: Profiles,
 }
 
-/// For a session alone.
+/// Only for a session.
 async fn change(
     State(state): State<RouteState>,
     visitor: Visitor,

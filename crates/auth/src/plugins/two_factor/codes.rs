@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 /// How many backup codes a user has.
 const COUNT: usize = 10;
 
-/// Crockford's base32: no two letters that look alike, and nothing to tell apart by case.
+/// Crockford's base32: no two letters look similar, and case does not matter.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Letters and digits of a backup code, five bits each.
@@ -44,7 +44,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// Reads what was typed, with spaces, dashes and either case; `None` if it can be no code at all.
+    /// Parses typed text, with spaces, dashes and either case; `None` if it cannot be a code.
     pub(super) fn parse(typed: &Secret, user: &UserId) -> Option<Self> {
         // Far more than any code with all its blanks.
         if typed.len() > 100 {
@@ -70,7 +70,7 @@ impl Code {
     }
 }
 
-/// A fresh set of backup codes for `user`: as they are shown once, and as they are kept.
+/// A new set of backup codes for `user`: the texts, which are shown once, and the stored form.
 pub(super) fn generate(user: &UserId, ambient: &Ambient) -> (Vec<Secret>, Vec<CodeHash>) {
     (0..COUNT)
         .map(|_| {

@@ -13,7 +13,7 @@ pub struct TotpSecret(Secret);
 #[derive(Debug, Clone)]
 pub(super) struct Issuer(String);
 
-/// A stored secret that is none: somebody else wrote into the store.
+/// An invalid stored secret: another program wrote into the store.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored TOTP secret cannot be used: {0}")]
 pub(crate) struct CorruptSecret(String);
@@ -34,15 +34,14 @@ impl TotpSecret {
         self.0.expose()
     }
 
-    /// The step whose code this is, if it is that of `at` or of its neighbours. Whether it is spent is for the store to
-    /// say.
+    /// The step of this code, if it is that of `at` or of its neighbours. The store decides whether it is used.
     pub(super) fn step_of(&self, code: &str, at: Timestamp) -> Result<Option<i64>, CorruptSecret> {
         let seconds = u64::try_from(at.as_second()).unwrap_or(0);
         let step = self.builder()?.build().map_err(|error| CorruptSecret(error.to_string()))?.check(code, seconds);
         Ok(step.and_then(|step| i64::try_from(step).ok()))
     }
 
-    /// The `otpauth://` address that an app reads from the picture. It holds the secret.
+    /// The `otpauth://` address in the picture for the app. It contains the secret.
     pub(super) fn url(&self, issuer: &Issuer, account: &str) -> Result<Secret, CorruptSecret> {
         let named = self.builder()?.with_issuer(Some(issuer.0.as_str())).with_account_name(label(account));
         let url = named.build().and_then(|totp: Totp| totp.to_url());
@@ -57,7 +56,7 @@ impl TotpSecret {
 }
 
 impl Issuer {
-    /// Checks `text`; the error says what is wrong.
+    /// Checks `text`; the error describes the problem.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text.chars().count() > 64 {

@@ -32,7 +32,7 @@ impl Default for ClaimNames {
 }
 
 impl ClaimNames {
-    /// Who a checked `id_token` is about.
+    /// The user of a checked `id_token`.
     pub(super) fn identity(&self, claims: &Fields) -> Result<ProviderIdentity, InvalidIdToken> {
         let email = fields::text(claims, &self.email);
         Ok(ProviderIdentity {
@@ -57,9 +57,8 @@ impl ClaimNames {
 
     /// Fills in what the `id_token` left out from the userinfo answer, which must be about the same subject (OpenID
     /// Connect Core, section 5.3.2).
-    ///
-    /// An address from there is verified only if it says so there: what the `id_token` says of an address it does not
-    /// name says nothing about this one. If the `id_token` says that it is not, it is not.
+    /// An address from there is verified only if userinfo says so: the `id_token`'s statement about an address that it
+    /// does not contain does not apply to this one. If the `id_token` says that it is not verified, it is not.
     pub(super) fn merge(
         &self,
         identity: ProviderIdentity,
@@ -143,7 +142,7 @@ mod tests {
         }
     }
 
-    /// `email_verified` of an address that may be its owner's own choice, next to one that somebody else gave.
+    /// `email_verified` of an address that its owner may have chosen, next to an assigned one.
     #[test]
     fn the_standards_word_is_about_the_standards_address() {
         let mapped = ClaimNames { email: "upn".into(), ..ClaimNames::default() };

@@ -7,10 +7,10 @@ use tokio::sync::Mutex;
 
 use crate::providers::ProviderError;
 
-/// Something of an issuer's that is fetched when first needed, and kept.
+/// A document of an issuer that is fetched when first needed, and cached.
 ///
-/// Whoever asks while it is being fetched waits for that one answer. A failed fetch is tried again, but not by everyone
-/// who has waited, and not before [`PAUSE`]: an issuer that is down is not hammered.
+/// Callers that need it while it is being fetched wait for that one answer. A failed fetch is tried again, but not by
+/// every waiting caller, and not before [`PAUSE`], so that an unavailable issuer does not get many requests.
 pub(super) struct Fetched<T> {
     state: Mutex<State<T>>,
     ambient: Ambient,
@@ -24,7 +24,7 @@ struct State<T> {
 
 /// After a failure, how long it is the answer.
 const PAUSE: SignedDuration = SignedDuration::from_secs(5);
-/// How often, at most, what is kept is fetched anew before its time because it lacks something.
+/// The minimum time between two early fetches because something is missing in the cached document.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(60);
 
 impl<T> Fetched<T> {
@@ -32,7 +32,8 @@ impl<T> Fetched<T> {
         Self { state: Mutex::new(State { kept: None, failed: None, renewed: None }), ambient }
     }
 
-    /// What is kept, if it is younger than `ttl`; else what `fetch` brings. Without a `ttl` it is kept for good.
+    /// The cached document, if it is younger than `ttl`; otherwise the result of `fetch`. Without a `ttl` it is cached
+    /// forever.
     pub(super) async fn get(
         &self,
         ttl: Option<SignedDuration>,
@@ -46,8 +47,8 @@ impl<T> Fetched<T> {
         }
     }
 
-    /// What is newer than `seen`, in which something was missing: what somebody else has fetched meanwhile or, if that
-    /// has not been done for a minute, what `fetch` brings. None if it was done lately.
+    /// A document newer than `seen`, in which something was missing: one that another caller has fetched or, if the
+    /// last such fetch was more than a minute ago, the result of `fetch`. Otherwise `None`.
     pub(super) async fn renewed(
         &self,
         seen: &Arc<T>,
@@ -63,7 +64,7 @@ impl<T> Fetched<T> {
             return Ok(None);
         }
         let fetched = state.fetch(&self.ambient, fetch).await;
-        // Only now: whoever hangs up before there is an answer takes nobody's turn.
+        // Only now: a caller that disconnects before the answer does not count as a fetch.
         state.renewed = Some(self.ambient.now());
         fetched.map(Some)
     }

@@ -8,10 +8,10 @@ use futures_util::future::{BoxFuture, Shared};
 use gatewright_base::UserId;
 use parking_lot::Mutex;
 
-/// Work that is under way, one piece at a time for each user and provider. Cheap to clone; all clones are one.
+/// Concurrent work, one piece at a time for each user and provider. Cheap to clone; all clones are one.
 ///
-/// It runs in a task of its own: a provider that has taken a refresh token has given a new one, which must be stored
-/// even if all who wanted it have hung up.
+/// It runs in a separate task: a provider that has accepted a refresh token has issued a new one, which must be stored
+/// even if all callers have disconnected.
 pub(super) struct Flights<T>(Arc<Mutex<HashMap<Key, Flight<T>>>>);
 
 type Key = (UserId, String);
@@ -21,12 +21,12 @@ struct Flight<T> {
     landed: Shared<BoxFuture<'static, Option<T>>>,
 }
 
-/// What is wanted.
+/// The requested token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Demand {
-    /// A token that is valid: a new one only if there is none.
+    /// A valid token: a new one only if there is none.
     Valid,
-    /// A new one, whatever there is.
+    /// A new one in any case.
     New,
 }
 
@@ -35,8 +35,8 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         Self(Arc::default())
     }
 
-    /// What comes of `work`, or of the same work for somebody else that is under way and meets the demand. None if it
-    /// panicked.
+    /// The result of `work`, or of the same work that is already running for another caller and meets the demand.
+    /// `None` if it panicked.
     pub(super) async fn join<W>(&self, key: Key, demand: Demand, work: impl Fn() -> W + Send) -> Option<T>
     where
         W: Future<Output = T> + Send + 'static,
@@ -60,7 +60,7 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         let under_way = UnderWay { flights: self.0.clone(), key };
         let task = tokio::spawn(async move {
             let result = work.await;
-            // Before anybody learns of the result, so that whoever comes afterwards starts anew.
+            // Before the result is published, so that later callers start again.
             drop(under_way);
             result
         });
