@@ -9,11 +9,11 @@ use gatewright_http::entity_tag;
 /// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// A create, alone or in a batch, was committed.
+    /// A create was committed, also one in a batch.
     Created,
-    /// An update, alone or in a batch, was committed.
+    /// An update was committed, also one in a batch.
     Updated,
-    /// A delete, alone, in a batch or by cascade, was committed.
+    /// A delete was committed, also one in a batch or by cascade.
     Deleted,
 }
 

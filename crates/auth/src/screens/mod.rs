@@ -141,8 +141,8 @@ impl OwnTemplate {
     }
 }
 
-/// Gives a page the status and the headers of the failure that it shows, but for the one that makes some browsers ask for a
-/// password of their own.
+/// Gives a page the status and the headers of the failure that it shows, except the header that makes some browsers show
+/// their own password dialog.
 pub(crate) fn with_problem(problem: &Problem, page: Response) -> Response {
     let mut response = (problem.status(), problem.headers().clone(), page).into_response();
     response.headers_mut().remove(WWW_AUTHENTICATE);

@@ -103,7 +103,7 @@ pub trait UserStore: Send + Sync + 'static {
     fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
         None
     }
-    /// Creates users without a password. Absent: they get a random one that nobody knows.
+    /// Creates users without a password. Absent: they get a random one that is never shown.
     fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
         None
     }

@@ -128,7 +128,7 @@ impl Deliveries {
         rows.iter().map(read).collect()
     }
 
-    /// Abandons deliveries of `unknown` that were made at or before `cutoff` and that nobody holds, at most [`BATCH`].
+    /// Abandons deliveries of `unknown` that were made at or before `cutoff` and are not claimed, at most [`BATCH`].
     /// Returns how many.
     pub(super) async fn abandon(&self, unknown: &Unknown, cutoff: Timestamp, now: Timestamp) -> Result<u64, Error> {
         self.db
