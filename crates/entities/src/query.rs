@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_known_in_whatever_way_it_came() {
+    fn duplicate_parameters_are_detected_from_every_source() {
         for (query, name) in [
             ("limit=1&limit=1", Some("limit")),
             ("filter=&filter=a", Some("filter")),

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_parsed_from_its_own_name_alone() {
+    fn a_kind_is_parsed_only_from_its_own_name() {
         for kind in [EventKind::Created, EventKind::Updated, EventKind::Deleted] {
             assert_eq!(EventKind::parse(kind.as_str()), Some(kind));
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_record_that_left_nothing_but_the_id_is_told() {
+    fn the_event_of_a_record_that_left_contains_only_its_id() {
         let record = r#"{"id":"7","title":"canary","owner":"canary"}"#;
         let event =
             EntityEvent::new(EventKind::Updated, "posts", "posts", record).with_before("canary").with_place("e", 3);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_endpoint_has_already_is_kept() {
+    fn parameters_of_the_endpoint_are_kept() {
         let client = OAuthClient { id: "id&1".into(), secret: Secret::new("s") };
         let endpoint = Endpoint::parse("https://idp.example.com/auth?tenant=7").unwrap();
         let back = Url::parse("https://app.example.com/auth/oauth/x/callback").unwrap();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_for_this_computer_alone() {
+    fn plain_http_is_only_for_this_computer() {
         for sound in [
             "https://accounts.example.com/token",
             "https://10.0.0.1:8443/realms/x",

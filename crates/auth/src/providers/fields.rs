@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_text_says_nothing() {
+    fn blank_text_counts_as_absent() {
         for (value, expected) in [
             (json!(" Ann "), Some("Ann")),
             (json!("  "), None),

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_listing_alone_verifies_an_address() {
+    fn only_the_listing_verifies_an_address() {
         let row = |email: &str, primary: bool, verified: bool| json!({ "email": email, "primary": primary, "verified": verified, "visibility": null });
         let shown = json!("shown@example.com");
         let rows: [(&Value, Value, Option<&str>, bool); 8] = [
@@ -162,7 +162,7 @@ mod tests {
 
     /// Another user may take a freed name; the number is never reused.
     #[test]
-    fn a_login_name_is_no_identifier() {
+    fn a_login_name_is_not_used_as_identifier() {
         let user = json!({ "login": "octocat" });
         assert_eq!(identity(user.as_object().unwrap(), &[]), Err(fields::nobody()));
     }

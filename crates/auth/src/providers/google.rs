@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_verified_only_where_google_says_so() {
+    fn an_address_is_verified_only_if_google_says_so() {
         for (verified, expected) in [
             (json!({ "email_verified": true }), true),
             (json!({ "email_verified": "true" }), true),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_identifier_is_nobody() {
+    fn a_profile_without_identifier_is_an_error() {
         for user in [json!({}), json!({ "sub": "" }), json!({ "email": "ann@example.com", "email_verified": true })] {
             assert_eq!(read(&user), Err(fields::nobody()), "{user}");
         }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_can_stand_within_a_page() {
+    fn the_script_can_be_embedded_in_a_page() {
         assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
         assert!(POLICY.starts_with("; script-src 'sha256-"));
     }

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_parsed_from_their_own_words_alone() {
+    fn statuses_are_parsed_only_from_their_own_names() {
         for status in [Pending, Dispatched, Dead, Abandoned] {
             assert_eq!(DeliveryStatus::parse(status.as_str()), Some(status));
         }

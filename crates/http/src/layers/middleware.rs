@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_is_cloned_only_where_it_is_called_later() {
+    async fn a_service_is_cloned_only_if_it_is_called_later() {
         for (path, status, clones) in [("/pass", 200, 0), ("/after", 200, 0), ("/refuse", 403, 0), ("/later", 200, 1)] {
             let count = Arc::new(AtomicUsize::new(0));
             let service = Wrapped::new(Counted(count.clone()), ByPath);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logo_elsewhere_is_one_that_a_policy_can_name() {
+    fn a_remote_logo_must_be_valid_in_a_policy() {
         for (text, fine) in [
             ("https://cdn.example.com/a/logo.svg", true),
             ("http://cdn.example.com/logo.svg", false),

@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn consents_and_grants_of_before_keep_what_they_had_and_have_no_tenant() {
+    async fn migrated_consents_and_grants_keep_their_data_and_have_no_tenant() {
         for engine in engines().await {
             let db = engine.db.clone();
             gatewright_db::migrate(&db, "authorization_server", &MIGRATIONS[..1]).await.unwrap();

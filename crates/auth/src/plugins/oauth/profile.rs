@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_folded_or_is_none() {
+    fn an_address_is_canonical_or_absent() {
         use decision::Email::{Absent, Unverified, Verified};
         let cases = [
             (Some(" Ann@Example.COM "), true, Some("ann@example.com")),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_that_is_none_makes_no_identity() {
+    fn an_invalid_identifier_gives_no_identity() {
         for (provider_id, sound) in [
             (String::new(), false),
             ("a\nb".to_owned(), false),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_pictures_carry_no_surprises() {
+    fn names_and_pictures_are_sanitised() {
         let of = |name: &str, avatar: &str| {
             let identity = ProviderIdentity {
                 name: Some(name.to_owned()),

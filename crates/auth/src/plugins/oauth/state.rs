@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_comes_back_as_it_went() {
+    fn a_state_can_be_read_back() {
         let (states, _) = states_with(SECRET);
         for state in [link_state(), State { link_to: None, next: None, bound_to: None, ..link_state() }] {
             assert_eq!(states.open(&states.sign(&state), "google"), Some(state));
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn two_states_for_the_same_are_two() {
+    fn two_states_for_the_same_flow_differ() {
         let (states, _) = states_with(SECRET);
         assert_ne!(states.sign(&link_state()), states.sign(&link_state()));
     }
 
     #[test]
-    fn one_providers_state_is_none_at_another() {
+    fn a_state_is_invalid_at_another_provider() {
         let (states, _) = states_with(SECRET);
         let text = states.sign(&link_state());
         for other in ["github", "google2", "Google", ""] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lives_ten_minutes() {
+    fn a_state_expires_after_ten_minutes() {
         let (states, clock) = states_with(SECRET);
         let text = states.sign(&link_state());
         clock.advance(SignedDuration::from_secs(599));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_or_a_strangers_signature_makes_it_nobodys() {
+    fn a_changed_bit_or_another_signature_makes_it_invalid() {
         let (states, _) = states_with(SECRET);
         let text = states.sign(&link_state());
         for index in 0..text.len() {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_too_long_for_a_cookie_is_left_out() {
+    fn a_next_that_is_too_long_for_a_cookie_is_left_out() {
         let (states, _) = states_with(SECRET);
         let long = Next::parse(&format!("/{}", "\u{e9}".repeat(1000)));
         assert!(long.is_some());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_dev_mode_the_secret_is_long_and_there() {
+    fn outside_dev_mode_a_long_secret_is_required() {
         let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
         let dev = AuthConfig { dev_mode: true, ..AuthConfig::default() };
         let cases = [

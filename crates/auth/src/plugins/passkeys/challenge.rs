@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_cookie_name_is_told_apart_by_purpose_and_a_changed_one_is_nothing() {
+    fn cookies_of_one_name_differ_by_purpose_and_a_changed_one_is_invalid() {
         let (challenges, _) = challenges();
         let user = UserId::parse("ann").unwrap();
         let (_, cookie) = challenges.issue(Purpose::Login);

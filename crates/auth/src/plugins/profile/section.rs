@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_changes_what_differs_from_what_is_stored() {
+    fn a_form_changes_only_fields_that_differ() {
         let input = |key: &str, kind| ProfileInput { key: key.to_owned(), label: String::new(), required: false, kind };
         let inputs = [
             input("displayName", InputKind::Line { max: Some(20) }),

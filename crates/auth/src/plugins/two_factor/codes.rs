@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_read_however_it_is_typed() {
+    fn a_code_is_accepted_in_every_notation() {
         let expected = hash("01ab-cdef-ghjk-mnp1", &user());
         assert!(expected.is_some());
         for typed in
@@ -133,19 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_one_user_is_none_of_another() {
+    fn a_code_of_one_user_is_invalid_for_another() {
         assert_ne!(hash("01abcdefghjkmnp1", &user()), hash("01abcdefghjkmnp1", &UserId::parse("bob").unwrap()));
     }
 
     #[test]
-    fn six_digits_are_the_apps() {
+    fn six_digits_are_a_code_of_the_app() {
         for typed in ["012345", "012 345", " 012-345 "] {
             assert!(matches!(Code::parse(&Secret::new(typed), &user()), Some(Code::Totp(code)) if *code == "012345"));
         }
     }
 
     #[test]
-    fn everything_else_is_no_code() {
+    fn other_texts_are_not_codes() {
         let long = "0".repeat(1 << 20);
         for typed in [
             "",

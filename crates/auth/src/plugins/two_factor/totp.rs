@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_has_no_step() {
+    fn an_invalid_code_has_no_step() {
         for code in ["", "05047", "0504711", "05047a", "+50471", "٠٥٠٤٧١", " 050471", "-050471"] {
             assert_eq!(step_of(code, 1_111_111_111), None, "{code}");
         }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_secret_that_is_none_is_an_error_and_not_a_wrong_code() {
+    fn an_invalid_stored_secret_is_an_error_and_not_a_wrong_code() {
         for text in ["", "not base32!", "GEZDGNBV"] {
             assert!(TotpSecret::from_base32(text).step_of("000000", Timestamp::UNIX_EPOCH).is_err(), "{text}");
         }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_secret_has_160_bits_and_shows_none() {
+    fn a_new_secret_has_160_bits_and_debug_shows_none() {
         let ambient = Ambient::system();
         let (one, two) = (TotpSecret::generate(&ambient), TotpSecret::generate(&ambient));
         assert_eq!(one.expose().len(), 32);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_verification_is_none() {
+    fn a_missing_verification_counts_as_unverified() {
         for (claims, verified) in [
             (json!({ "sub": "1", "email": "a@x", "email_verified": true }), true),
             (json!({ "sub": "1", "email": "a@x", "email_verified": "true" }), true),
@@ -144,7 +144,7 @@ mod tests {
 
     /// `email_verified` of an address that its owner may have chosen, next to an assigned one.
     #[test]
-    fn the_standards_word_is_about_the_standards_address() {
+    fn email_verified_applies_only_to_the_standard_email_claim() {
         let mapped = ClaimNames { email: "upn".into(), ..ClaimNames::default() };
         let own = ClaimNames { email_verified: "xms_edov".into(), ..mapped.clone() };
         let rows = [
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_verified_by_those_who_name_it() {
+    fn an_address_is_verified_only_by_the_answer_that_contains_it() {
         for (claimed, said, verified) in [
             (json!(null), json!(true), true),
             (json!(true), json!(true), true),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn userinfo_about_somebody_else_ends_the_sign_in() {
+    fn userinfo_of_another_subject_ends_the_sign_in() {
         for userinfo in [json!({ "sub": "2", "email": "eve@x" }), json!({ "email": "eve@x" }), json!({ "sub": 1 })] {
             assert!(
                 matches!(merged(&json!({ "sub": "1" }), &userinfo), Err(ProviderError::Malformed(_))),

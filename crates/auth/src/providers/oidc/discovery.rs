@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_elsewhere_does_not_lead_inside_or_into_the_open() {
+    fn a_remote_issuer_cannot_use_local_addresses_or_plain_http() {
         for name in ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"] {
             for address in [
                 "http://idp.example.com/x",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_goes_where_the_issuer_takes_it() {
+    fn the_secret_is_sent_by_the_method_that_the_issuer_supports() {
         for (methods, expected) in [
             (json!(null), Some(ClientAuth::Basic)),
             (json!(["client_secret_post", "client_secret_basic"]), Some(ClientAuth::Basic)),

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_come_together_fetch_once() {
+    async fn concurrent_callers_fetch_once() {
         let source = Source::new();
         let asks = (0..20).map(|_| {
             let source = source.clone();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_tried_again_but_not_by_everyone_who_waited() {
+    async fn a_failed_fetch_is_retried_but_not_by_every_waiting_caller() {
         let source = Source::new();
         let asks = (0..20).map(|_| {
             let source = source.clone();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_renewal_that_was_broken_off_is_none() {
+    async fn an_aborted_renewal_does_not_count() {
         let source = Source::new();
         let first = source.fetched.get(TTL, source.count()).await.unwrap();
         let mut broken_off = Box::pin(source.fetched.renewed(&first, source.count()));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_lacks_something_is_renewed_once_a_minute_at_most() {
+    async fn an_incomplete_document_is_renewed_at_most_once_a_minute() {
         let source = Source::new();
         let first = source.fetched.get(TTL, source.count()).await.unwrap();
         let second = source.fetched.renewed(&first, source.count()).await.unwrap().unwrap();

@@ -125,7 +125,7 @@ mod tests {
     proptest! {
         /// Every input gets an answer, and the claims of an unsigned token are never read.
         #[test]
-        fn no_text_is_too_strange(token in ".*", header in ".*", payload in ".*", signature in ".*") {
+        fn random_texts_are_refused(token in ".*", header in ".*", payload in ".*", signature in ".*") {
             let parts = [header, payload, signature].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
             for token in [token, parts] {
                 let token = Secret::new(token);
@@ -135,7 +135,7 @@ mod tests {
 
         /// Claims of any shape are refused, unless they are the ones that must be.
         #[test]
-        fn no_claims_are_too_strange(
+        fn claims_of_any_shape_are_refused_unless_they_are_the_expected_ones(
             name in prop_oneof!["iss", "aud", "azp", "sub", "exp", "iat", "nbf"],
             value in prop_oneof![
                 Just(Value::Null),

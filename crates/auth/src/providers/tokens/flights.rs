@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_come_together_share_one_piece_of_work() {
+    async fn concurrent_callers_share_the_work() {
         let (flights, counter) = (Flights::new(), Counter::default());
         assert_eq!(all(&flights, &counter, &[Demand::New; 20]).await, [Some(1); 20]);
         assert_eq!(all(&flights, &counter, &[Demand::Valid; 20]).await, [Some(2); 20]);
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_wants_a_new_token_is_not_served_with_a_valid_one() {
+    async fn a_caller_who_requests_a_new_token_does_not_get_a_cached_one() {
         let (flights, counter) = (Flights::new(), Counter::default());
         let results = all(&flights, &counter, &[Demand::Valid, Demand::New, Demand::Valid, Demand::New]).await;
         assert_eq!(results, [Some(1), Some(2), Some(1), Some(2)]);
     }
 
     #[tokio::test]
-    async fn work_goes_on_when_those_who_wanted_it_are_gone() {
+    async fn work_continues_after_its_callers_are_dropped() {
         let (flights, counter) = (Flights::new(), Counter::default());
         let mut join = Box::pin(flights.join(key(), Demand::New, || counter.clone().work()));
         assert!(futures_util::poll!(&mut join).is_pending());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_leaves_the_way_free() {
+    async fn later_work_runs_after_a_panic() {
         let flights = Flights::<u32>::new();
         assert_eq!(flights.join(key(), Demand::New, || async { panic!("a bug in a host's store") }).await, None);
         assert_eq!(flights.join(key(), Demand::New, || async { 7 }).await, Some(7));
