@@ -67,7 +67,7 @@ pub struct Core {
     pub(crate) profiles: Option<Profiles>,
     /// API tokens, where there are any.
     pub(crate) tokens: Option<Tokens>,
-    /// Ways in that belong to accounts themselves, beside passwords and providers.
+    /// Ways to sign in that belong to accounts themselves, besides passwords and providers.
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     /// Set when the program mounts the screens: failures and successes of forms then show these screens.
     pub(crate) screens: OnceLock<Screens>,

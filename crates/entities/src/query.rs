@@ -64,7 +64,7 @@ pub enum Count {
 /// The value of a parameter with its own format.
 pub(crate) type Given<T> = Result<T, Unreadable>;
 
-/// A parameter was given and has not its form.
+/// A parameter with an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) is_empty: bool,

@@ -64,7 +64,7 @@ pub struct EntityEvent {
 struct Place {
     id: Arc<str>,
     position: i64,
-    /// All up to here were handed out, with this event.
+    /// All events up to here were published, with this event.
     passed: i64,
 }
 
@@ -163,7 +163,7 @@ impl EntityEvent {
         self.place.as_ref().map(|place| place.position)
     }
 
-    /// The position up to which all events were handed out together with this one.
+    /// The position up to which all events were published together with this one.
     pub(crate) fn passed(&self) -> i64 {
         self.place.as_ref().map_or(0, |place| place.passed)
     }

@@ -55,7 +55,7 @@ pub fn set(name: &'static str, value: &str, max_age: Duration, secure: bool) -> 
     header(name, value, cookie::time::Duration::seconds(seconds), secure)
 }
 
-/// A `Set-Cookie` that lives until the browser closes, with the attributes of [`set`].
+/// A `Set-Cookie` that is kept until the browser closes, with the attributes of [`set`].
 pub fn set_for_browser_session(name: &'static str, value: &str, secure: bool) -> HeaderValue {
     render(&base(name, value, secure).build())
 }

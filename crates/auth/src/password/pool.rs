@@ -96,7 +96,7 @@ impl Pool {
     }
 }
 
-/// The right to compute one hash. Dropping it hands the right to the next in turn.
+/// The right to compute one hash. Dropping it passes the right to the next caller.
 #[derive(Debug)]
 struct Worker(Option<Arc<Shared>>);
 

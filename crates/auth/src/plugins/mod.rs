@@ -171,7 +171,7 @@ impl Prepared {
         self
     }
 
-    /// Hands over the store of providers' tokens.
+    /// Registers the store of providers' tokens.
     #[cfg(feature = "oauth")]
     pub(crate) fn oauth_tokens(mut self, tokens: Option<OAuthTokens>) -> Self {
         self.oauth_tokens = tokens;
@@ -184,7 +184,7 @@ impl Prepared {
         self
     }
 
-    /// Brings a way in that belongs to accounts themselves.
+    /// Registers a way to sign in that belongs to accounts themselves.
     #[cfg(feature = "passkeys")]
     pub(crate) fn sign_in_credential(mut self, way: Arc<dyn SignInCredential>) -> Self {
         self.sign_in_credentials.push(way);
@@ -231,7 +231,7 @@ impl Prepared {
         self
     }
 
-    /// Hands over the changes of addresses that can be undone.
+    /// Registers the changes of addresses that can be undone.
     pub(crate) fn email_changes(mut self, changes: Changes) -> Self {
         self.email_changes = Some(changes);
         self
@@ -255,7 +255,7 @@ impl Prepared {
         self
     }
 
-    /// Brings the authorization server.
+    /// Registers the authorization server.
     #[cfg(feature = "authorization-server")]
     pub(crate) fn authorization_server(mut self, make: MakeAuthorizationServer) -> Self {
         self.authorization_server = Some(make);

@@ -45,7 +45,7 @@ fn path(parts: &Parts) -> String {
     uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)
 }
 
-/// The same address shows others something else: no cache may hand this out to them.
+/// Other callers get another answer at the same address, so no cache may share it.
 fn no_store(mut response: Response) -> Response {
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response

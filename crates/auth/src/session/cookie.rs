@@ -31,7 +31,7 @@ impl SessionCookie {
         self.secure
     }
 
-    /// Whether a request brought one, be it good or not.
+    /// Whether a request has one, valid or not.
     pub(crate) fn is_sent(&self, headers: &HeaderMap) -> bool {
         cookies::is_sent(headers, self.name())
     }

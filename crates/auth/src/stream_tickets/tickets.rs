@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::seal::{open, seal};
 use crate::single_use::SingleUseToken;
 
-/// How long a ticket is good for.
+/// How long a ticket is valid.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 /// The longest credentials that are kept, in bytes of their headers.
 const LONGEST: usize = 8 * 1024;

@@ -13,7 +13,7 @@ use crate::users::UserStoreError;
 pub(crate) enum IssueError {
     #[error(transparent)]
     StepUp(#[from] StepUpError),
-    /// The session that asks for it has ended meanwhile.
+    /// The requesting session has ended in between.
     #[error("the session has ended")]
     SessionEnded,
     #[error(transparent)]

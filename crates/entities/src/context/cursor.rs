@@ -72,7 +72,7 @@ fn parts_of<'a>(plan: &'a Plan, order: &'a [Cow<'_, str>], payload: &'a [u8]) ->
     std::iter::once(plan.table.as_bytes()).chain(order).chain([payload]).collect()
 }
 
-/// Floats go by their bits, so that the same one comes back.
+/// Floats are written by their bits, so that the same value is read back.
 fn to_json(value: &Value) -> Json {
     match value {
         Value::Null | Value::Bytes(_) => Json::Null,

@@ -160,7 +160,7 @@ impl Queue {
         self.state.lock().closed
     }
 
-    /// While asleep a queue takes nothing in, at the price of one load.
+    /// While asleep, a queue accepts nothing, at the cost of one load.
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
     }

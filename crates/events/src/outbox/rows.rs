@@ -92,7 +92,7 @@ impl Deliveries {
             .await
     }
 
-    /// Gives deliveries a due time that an earlier program made without one.
+    /// Sets the due time of deliveries that an earlier program created without one.
     pub(super) async fn set_due(&self) -> Result<(), Error> {
         const WHERE: &str = "WHERE status = 'pending' AND next_attempt_at IS NULL";
         let first = format!("SELECT row_id FROM event_outbox_delivery {WHERE} LIMIT 1");

@@ -352,7 +352,7 @@ impl Worker {
         }));
     }
 
-    /// Those of `claims` that are still held, by their leases.
+    /// The claims in `claims` that are still held, by their leases.
     fn by_lease(&self, claims: impl Iterator<Item = (u64, Arc<str>)>) -> BTreeMap<Lease, Vec<(u64, Arc<str>)>> {
         let mut leases: BTreeMap<Lease, Vec<(u64, Arc<str>)>> = BTreeMap::new();
         for (claim, id) in claims {

@@ -58,9 +58,9 @@ struct Frame {
 /// How a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// After what is queued has been written.
+    /// After the queued frames were written.
     Flushed,
-    /// At once: the caller may not see what is queued.
+    /// At once: the caller may not see the queued frames.
     Cut,
 }
 

@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Does what the path says.
+    /// Acts according to the path.
     struct ByPath;
 
     impl Middleware for ByPath {

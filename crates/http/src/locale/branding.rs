@@ -9,7 +9,7 @@ use super::color::Color;
 pub struct Branding {
     /// The product's name, on one line.
     pub name: Option<String>,
-    /// Its picture, beside the name.
+    /// Its picture, shown beside the name.
     pub logo: Option<Logo>,
     /// The color of buttons and links.
     pub color: Option<Color>,

@@ -92,7 +92,7 @@ mod tests {
             (blocked(69), 68, refused(1), blocked(69)),
             (blocked(69), 69, Verdict::Admitted, counting(&[69])),
             (blocked(69), 500, Verdict::Admitted, counting(&[500])),
-            // The policy became stricter meanwhile.
+            // The policy became stricter in between.
             (counting(&[0, 1, 2, 3, 4]), 5, refused(60), blocked(65)),
             (counting(&[-9, -8, 2, 3, 4]), 12, Verdict::Admitted, counting(&[3, 4, 12])),
             // The clock was set back: by a little, and by more than a window.

@@ -197,7 +197,7 @@ impl Grants {
         self.db.write(begin).await
     }
 
-    /// Spends a code of `client`. A grant that lives on is remembered until `until`.
+    /// Uses up a code of `client`. A grant that continues is kept until `until`.
     pub(super) async fn redeem(
         &self,
         code: &Hash,
@@ -229,7 +229,7 @@ impl Grants {
         self.db.write(redeem).await
     }
 
-    /// Keeps the next refresh token of a grant. `false`: the grant has ended meanwhile.
+    /// Stores the next refresh token of a grant. `false`: the grant has ended in between.
     pub(super) async fn add_refresh(
         &self,
         grant: &str,

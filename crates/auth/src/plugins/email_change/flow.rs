@@ -143,7 +143,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The address that an undoing gives back. Nothing is spent.
+    /// The address that an undo restores. The token is not used up.
     pub(super) async fn look_back(&self, token: &Secret) -> Result<EmailAddress, ChangeError> {
         self.find_change(token).await.map(|change| change.old)
     }

@@ -37,7 +37,7 @@ pub struct IssuedInvitation {
     pub link: Secret,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// Whether a mail with it was handed to the mailer. Without a mailer nothing is sent.
+    /// Whether a mail with it was passed to the mailer. Without a mailer nothing is sent.
     pub mailed: bool,
 }
 

@@ -36,7 +36,7 @@ impl Binding {
         cookies::read_all(headers, COOKIE).any(|value| digest(&value) == expected)
     }
 
-    /// Lives as long as the state.
+    /// Valid as long as the state.
     pub(super) fn set_cookie(&self) -> HeaderValue {
         cookies::set(COOKIE, self.0.expose(), LIFETIME.unsigned_abs(), true)
     }

@@ -124,8 +124,8 @@ async fn callback(
     }
 }
 
-/// The state that the browser brought, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
-/// a sibling domain has planted beside it does not hide it.
+/// The state in the browser's request, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
+/// a sibling domain has planted does not hide it.
 fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
     let state = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
     let state = flow.states.open(state, provider)?;

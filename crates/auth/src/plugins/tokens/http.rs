@@ -125,7 +125,7 @@ impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::TooMany => Self::conflict(error.to_string()).with_code("too_many_tokens"),
-            // A session's user is there, unless they went meanwhile.
+            // A session's user exists, unless the account was deleted in between.
             TokenError::OwnerMissing => problem::no_session(),
             TokenError::Tokens(error) => problem::store_failed(&error),
             TokenError::Users(error) => error.into(),

@@ -205,7 +205,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Draws a fresh set of backup codes; the old ones are dead.
+    /// Draws a new set of backup codes; the old ones become invalid.
     pub(super) async fn fresh_backup_codes(
         &self,
         session: &Session,

@@ -30,7 +30,7 @@ pub enum Refused {
     /// The endpoint took too long.
     #[error("the endpoint did not answer within 10 seconds")]
     Timeout,
-    /// No connection was made.
+    /// No connection was opened.
     #[error("no connection could be made to the endpoint")]
     Connect,
     /// The connection broke.
