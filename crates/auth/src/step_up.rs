@@ -23,7 +23,7 @@ pub(crate) enum StepUpError {
     /// The user has a second factor, which was not proven in this session.
     #[error("two-factor verification required")]
     Required,
-    /// Whether its user has one could not be looked up.
+    /// Reading whether its user has one failed.
     #[error("the second factor could not be looked up: {0}")]
     Lookup(#[source] BoxError),
 }

@@ -47,7 +47,7 @@ pub struct Lease {
     bytes: usize,
 }
 
-/// Why bytes are refused. Nothing was taken.
+/// Why bytes are refused. None of them were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverBudget {

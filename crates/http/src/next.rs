@@ -12,7 +12,7 @@ use url::Url;
 pub struct Next(String);
 
 impl Next {
-    /// The longest path taken, in bytes.
+    /// The longest accepted path, in bytes.
     pub const MAX_BYTES: usize = 2048;
 
     /// Checks `text`. Refused are full URLs, `//host` and `/\host` in every disguise (percent-encoded up to three

@@ -87,7 +87,7 @@ pub struct Device {
     pub time: String,
     /// Its name, such as `Firefox on Windows`.
     pub name: String,
-    /// From where.
+    /// The client address of the sign-in.
     pub address: String,
 }
 

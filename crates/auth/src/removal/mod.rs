@@ -6,8 +6,8 @@
 //!    deletion cannot be withdrawn, and the account cannot be enabled again.
 //! 3. **Removed** (`remove.rs`). The account is disabled, its records are released ([`AccountRecords`]), and the user
 //!    is deleted with all related data.
-//! 4. A minute later everything is removed once more, because concurrent requests may have written something; then the
-//! row.
+//! 4. A minute later everything is removed once more, because concurrent requests may have written something. Then the
+//!    row is removed.
 //!
 //! Each step can be repeated. [`Auth::sweep`](crate::Auth::sweep) continues interrupted deletions: it repeats the
 //! checks for those that were not closed, and finishes those that were.

@@ -125,7 +125,7 @@ impl Deletions {
         claimed.first().map(read).transpose()
     }
 
-    /// Keeps it for this server a while longer.
+    /// Extends the lease of this server.
     pub(super) async fn renew(&self, user: &UserId, now: Timestamp) -> Result<(), Error> {
         let sql = "UPDATE users_deletions SET next_at = ?2 WHERE user_id = ?1";
         self.db.execute(sql, params![user, later(now, LEASE)]).await.map(|_| ())

@@ -16,7 +16,7 @@ pub(crate) struct Authenticator {
     pub(crate) ambient: Ambient,
     /// Tickets for event streams, if there is a database.
     pub(crate) tickets: Option<Tickets>,
-    /// The tenants that accounts manage, where there are any.
+    /// The tenants that accounts manage, if there are any.
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
 }
 

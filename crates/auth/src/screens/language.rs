@@ -21,7 +21,7 @@ const KEPT: Duration = Duration::from_hours(24 * 365);
 struct Choice {
     /// The tag of the language.
     to: Option<String>,
-    /// The page to come back to.
+    /// The page to return to.
     next: Option<String>,
 }
 

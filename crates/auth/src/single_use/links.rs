@@ -67,7 +67,7 @@ impl Links {
         Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget, codes })
     }
 
-    /// Whether mails go anywhere. In dev mode that is not demanded.
+    /// Whether a mailer is configured. In dev mode it is not required.
     pub(crate) fn can_be_sent(&self) -> bool {
         self.foundation.mailer.is_some() || self.foundation.config.dev_mode
     }

@@ -6,7 +6,7 @@ use crate::single_use::TokenKey;
 /// The name under which the table is brought up to date.
 pub(crate) const COMPONENT: &str = "stream_tickets";
 
-/// The steps that make the table.
+/// The steps that create the table.
 pub(crate) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "tickets for event streams",

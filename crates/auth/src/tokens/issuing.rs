@@ -56,7 +56,7 @@ async fn make_room(tokens: &Tokens, owner: &Subject, now: Timestamp) -> Result<(
     if ended.is_empty() { Err(TokenError::TooMany) } else { Ok(()) }
 }
 
-/// Draws a token for `owner` and has it kept.
+/// Draws a token for `owner` and stores it.
 pub(super) async fn issue(
     tools: &Foundation,
     tokens: &Tokens,

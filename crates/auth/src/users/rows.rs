@@ -10,7 +10,7 @@ use super::User;
 use crate::email::EmailAddress;
 use crate::password::PasswordHash;
 
-/// The steps that make the tables.
+/// The steps that create the tables.
 pub(crate) const MIGRATIONS: &[Step] = &[
     USERS,
     Step { version: 2, name: "users oauth links", sql: OAUTH_LINKS },

@@ -63,7 +63,7 @@ pub type Answer<S> = Either<<S as Service<Request>>::Future, BoxFuture<'static, 
 /// The service behind a [`Middleware`], ready to be called.
 pub struct Inner<'s, S>(&'s mut S);
 
-/// A service that was taken along, to be called later.
+/// A service that was taken out, to be called later.
 pub struct Taken<S>(S);
 
 impl<S, M> Wrapped<S, M> {

@@ -319,7 +319,7 @@ impl Grants {
         self.db.query(sql, params![user, client]).await?.iter().map(|row| row.get("id")).collect()
     }
 
-    /// The grants of a user that are live or ended at `since` or later.
+    /// The grants of a user that are live, or ended at `since` or later.
     pub(super) async fn since(&self, user: &UserId, since: Timestamp) -> Result<Vec<String>, Error> {
         let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND (ended_at IS NULL OR ended_at >= ?2)";
         self.db.query(sql, params![user, since]).await?.iter().map(|row| row.get("id")).collect()

@@ -62,7 +62,7 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core, links, emails, changes }
     }
 
-    /// Whether mails go anywhere.
+    /// Whether a mailer is configured.
     pub(crate) fn can_be_sent(&self) -> bool {
         self.links.can_be_sent()
     }

@@ -33,7 +33,7 @@ pub(crate) enum AcceptError {
     Tenant(#[source] BoxError),
 }
 
-/// Why an invitation was not kept or not withdrawn.
+/// Why an invitation was not stored or not withdrawn.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
     /// The invitation, or the one that it would replace, is being accepted. The claim ends after at most this long.

@@ -25,7 +25,7 @@ impl Flow {
         Some(Self { invitations: core.invitations.clone()?, core: core.clone() })
     }
 
-    /// The invitation with this token. Nothing is taken.
+    /// The invitation with this token. It is not accepted.
     pub(crate) async fn find(&self, token: &Secret) -> Result<Option<Invitation>, AcceptError> {
         let Some(found) = self.invitations.find(token, self.core.ambient.now()).await? else { return Ok(None) };
         Ok(self.is_permitted(&found).await?.then_some(found))

@@ -188,7 +188,7 @@ impl Invitations {
                     tx.execute(sql, params![&id, now]).await?
                 }
             };
-            // An error, so that nothing is given.
+            // An error, so that nothing is applied.
             if removed == 0 { Err(Unspent::NotThere) } else { Ok(given) }
         });
         match spent.await {

@@ -44,7 +44,7 @@ pub(super) struct Begun {
 pub(super) struct Visit {
     pub(super) client: Client,
     pub(super) session: Option<AnySession>,
-    /// The session that a sign-in takes the place of.
+    /// The session that a sign-in replaces.
     pub(super) browser: Browser,
 }
 
@@ -79,7 +79,7 @@ impl Flow {
         Ok(Begun { url, state, binding })
     }
 
-    /// Exchanges the code, looks at the facts, decides, and does it.
+    /// Exchanges the code, gathers the facts, decides, and carries out the decision.
     pub(super) async fn finish(
         &self,
         registered: &Registered,

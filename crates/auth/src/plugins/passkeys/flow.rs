@@ -98,7 +98,7 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core, store, party, challenges, account }
     }
 
-    /// Whether browsers can make passkeys for this service.
+    /// Whether browsers can create passkeys for this service.
     pub(crate) fn is_available(&self) -> bool {
         self.party.is_some()
     }

@@ -19,7 +19,7 @@ use crate::single_use::MailBudget;
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
 
-/// The most tenants that an account belongs to when it makes another one.
+/// The maximum number of an account's tenants when it creates another one.
 const MOST_TENANTS: u32 = 100;
 /// The most invitations of a tenant that are not accepted and not expired.
 const MOST_INVITATIONS: u32 = 200;
