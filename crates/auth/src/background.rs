@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_panics_is_counted_out() {
+    async fn a_task_that_panics_no_longer_counts() {
         let background = Background::new();
         background.run("a bug", async { panic!("a bug in a host's mailer") });
         background.settle(Duration::from_secs(10)).await;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_kept_of_requesters_whose_work_is_done() {
+    async fn requesters_without_running_work_are_removed() {
         let background = Background::new();
         for host in 0..10 * SHARE {
             background.run_for(format!("192.0.2.{}", host % 250).parse().ok(), "a password reset", async {});

@@ -53,7 +53,7 @@ pub struct AuthConfig {
     /// How long events stay in the audit log: 400 days by default. `None`: without limit.
     /// [`Auth::sweep`](crate::Auth::sweep) removes older ones.
     pub audit_retention: Option<Duration>,
-    /// Whether an account gets a mail when somebody signs in to it from an unknown device. Needs a database, a public
+    /// Whether an account gets a mail when it is used to sign in from an unknown device. Needs a database, a public
     /// URL and a mailer.
     pub new_device_notice: bool,
     /// The header that names a request's tenant, if the host has one. A stream that is opened with a ticket has the
@@ -92,12 +92,12 @@ impl Default for AuthConfig {
 /// Who may register.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registration {
-    /// Everybody.
+    /// All callers.
     #[default]
     Open,
     /// Those whose address was invited.
     Invite,
-    /// Nobody: only trusted server code creates accounts.
+    /// No caller: only trusted server code creates accounts.
     Closed,
 }
 

@@ -41,17 +41,17 @@ pub struct Core {
     pub(crate) credentials: Vec<Arc<dyn Credentials>>,
     /// Tickets for event streams, if there is a database.
     pub(crate) stream_tickets: Option<Tickets>,
-    /// Invitations, where there are any.
+    /// Invitations, if there are any.
     pub(crate) invitations: Option<Invitations>,
-    /// Mails links that prove a mailbox, where there are any.
+    /// Mails links that prove a mailbox, if there are any.
     pub(crate) verification: Option<Arc<Links>>,
-    /// Changes of addresses that can be undone, where there are any.
+    /// Changes of addresses that can be undone, if there are any.
     pub(crate) email_changes: Option<Changes>,
     /// The accounts that are being deleted, if there is a database.
     pub(crate) deletions: Option<Deletions>,
     /// Limits how many accounts are removed at the same time.
     pub(crate) deletion_turns: Arc<Semaphore>,
-    /// The program's records, where it has given them.
+    /// The program's records, if it has set them.
     pub(crate) records: OnceLock<Arc<dyn AccountRecords>>,
     /// Recognises browsers in which an account's password was given.
     pub(crate) password_marker: PasswordMarker,
@@ -61,13 +61,13 @@ pub struct Core {
     pub(crate) device_cookie: DeviceCookie,
     /// Mails notices of new devices.
     pub(crate) device_notices: Notices,
-    /// The tenants that accounts manage, where there are any.
+    /// The tenants that accounts manage, if there are any.
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
-    /// The profiles of accounts, where fields are declared.
+    /// The profiles of accounts, if fields are declared.
     pub(crate) profiles: Option<Profiles>,
-    /// API tokens, where there are any.
+    /// API tokens, if there are any.
     pub(crate) tokens: Option<Tokens>,
-    /// Ways in that belong to accounts themselves, beside passwords and providers.
+    /// Ways to sign in that belong to accounts themselves, besides passwords and providers.
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     /// Set when the program mounts the screens: failures and successes of forms then show these screens.
     pub(crate) screens: OnceLock<Screens>,
@@ -76,7 +76,7 @@ pub struct Core {
 /// Which screens there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Screens {
-    /// Other ways in than a password, for the sign-in screen.
+    /// Ways to sign in other than a password, for the sign-in screen.
     pub(crate) sign_in_links: Vec<SignInLink>,
     /// Whether the sign-in screen offers a link by mail.
     pub(crate) link_by_mail: bool,

@@ -15,7 +15,7 @@ pub trait Credentials: Send + Sync + 'static {
         false
     }
 
-    /// Removes the credentials that were added at or after `since`, because somebody else may have added them, and
+    /// Removes the credentials that were added at or after `since`, because another person may have added them, and
     /// returns how many there were. A kind without such times removes all.
     async fn drop_since(&self, user: &UserId, since: Timestamp) -> Result<u64, BoxError> {
         let _ = since;

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_one_however_it_is_spelled() {
+    fn all_spellings_of_a_domain_are_equal() {
         for (spelling, folded) in [
             ("ann@bücher.example", "ann@xn--bcher-kva.example"),
             ("Ann@BÜCHER.example", "ann@xn--bcher-kva.example"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_ascii_is_folded_into_somebody_elses_address() {
+    fn characters_beyond_ascii_are_not_folded_into_another_address() {
         for bad in [
             "mi\u{212a}e@example.com",
             "m\u{130}ke@example.com",

@@ -91,7 +91,7 @@ const FROM_ON: &str =
     "user_id = ?1 AND (COALESCE(position, 0) > ?2 OR (COALESCE(position, 0) = ?2 AND changed_at >= ?3))";
 
 impl Change {
-    /// One that is about to be made.
+    /// A change before it is applied.
     pub(crate) fn new(key: TokenKey, user: &User, had_second_factor: bool, changed_at: Timestamp) -> Self {
         Self {
             key: key.as_bytes().to_vec(),
@@ -187,7 +187,7 @@ impl Changes {
         self.db.execute(sql, params![change.key.clone()]).await.map(|_| ())
     }
 
-    /// Removes one that was not made after all.
+    /// Removes a change that was not applied.
     pub(crate) async fn remove(&self, change: &Change) -> Result<(), Error> {
         let sql = "DELETE FROM users_email_changes WHERE token_hash = ?1";
         self.db.execute(sql, params![change.key.clone()]).await.map(|_| ())
@@ -237,7 +237,7 @@ impl Changes {
         Ok(true)
     }
 
-    /// Mails the way back to the old address.
+    /// Mails the link that restores the old address.
     pub(crate) fn mail(&self, core: &Foundation, change: &Change, token: &SingleUseToken, lifetime: Duration) {
         core.mail(Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime));
     }

@@ -1,7 +1,7 @@
 //! Fresh proofs, for actions that cannot be undone or that expose everything: a change of address, a new passkey, the
 //! deletion and the export of the account.
 //!
-//! Somebody else may use an open browser with a session. So these actions require the password again and, from users
+//! Another person may use an open browser with a session. So these actions require the password again and, from users
 //! who have one, a code of the second factor. An account without a password needs a session younger than five minutes.
 
 use std::sync::Arc;

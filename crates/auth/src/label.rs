@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_one_line_of_a_sane_length() {
+    fn a_label_is_one_line_with_a_limited_length() {
         for (text, expected) in [(" CI bot ", Some("CI bot")), ("ß", Some("ß")), ("", None), (" \t", None)] {
             assert_eq!(Label::parse(text).ok().as_ref().map(Label::as_str), expected);
         }

@@ -12,7 +12,7 @@
 //!
 //! # The path of a sign-in
 //!
-//! [`plugins::password`] describes it. Every method of sign-in ends at [`session::Mint`], which alone creates sessions
+//! [`plugins::password`] describes it. Every method of sign-in ends at [`session::Mint`], the only code that creates sessions
 //! and decides whether a second factor is required.
 //!
 //! # Modules

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_claims_unless_the_mailbox_was_proven_before_or_the_session_is_there() {
+    fn a_proof_claims_the_account_unless_the_mailbox_is_proven_or_a_session_exists() {
         let table = [
             (false, Holder::Mailbox, Effect::Claim),
             (false, Holder::MailboxAndSession, Effect::Record),

@@ -2,7 +2,7 @@
 //! verification link counts as opened by the person who registered.
 //!
 //! Without the cookie, a link that is opened without a session claims the account and removes the password, because
-//! somebody else may have set it. The cookie is bound to the account and its last refusal of sessions, so that a
+//! another person may have set it. The cookie is bound to the account and its last refusal of sessions, so that a
 //! password reset invalidates it.
 
 use std::time::Duration;

@@ -40,12 +40,12 @@ pub(crate) fn email_unverified() -> Problem {
     Problem::forbidden(detail).with_code("email_unverified")
 }
 
-/// 403: nobody may register, or the address was not invited.
+/// 403: registration is closed, or the address was not invited.
 pub(crate) fn registration_closed() -> Problem {
     Problem::forbidden("registration is closed: an account needs an invitation").with_code("registration_closed")
 }
 
-/// 503: there is no sender of mails. `detail` says of what.
+/// 503: no mailer is configured. `detail` says what is not available.
 pub(crate) fn not_configured(detail: &'static str) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "delivery_not_configured", detail)
 }
@@ -55,7 +55,7 @@ pub(crate) fn email_taken() -> Problem {
     Problem::conflict("email already registered").with_code("email_taken")
 }
 
-/// 503: a store did not answer, so that nothing is known. The cause goes to the log alone.
+/// 503: a store is not available. The cause is only logged.
 pub(crate) fn store_failed(cause: &dyn Error) -> Problem {
     tracing::error!(error = %cause, "authentication is unavailable");
     Problem::unavailable("authentication is unavailable right now", STORE_RETRY)
@@ -122,7 +122,7 @@ impl From<UserStoreError> for Problem {
     fn from(error: UserStoreError) -> Self {
         match error {
             UserStoreError::EmailTaken => email_taken(),
-            // Whoever is signed in exists; an account that vanished meanwhile is signed in no more.
+            // A signed-in account exists; if it was deleted in between, the caller is no longer signed in.
             UserStoreError::NotFound => no_session(),
             UserStoreError::Referenced(_) => Problem::conflict(error.to_string()).with_code("referenced"),
             UserStoreError::Transport(_) => store_failed(&error),

@@ -1,4 +1,4 @@
-//! Who may register. Every flow that creates an account asks this module.
+//! Who may register. Every flow that creates an account calls this module.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::plugins::invitations::{AcceptError, Flow, Invitation};
 use crate::problem;
 use crate::users::UserStoreError;
 
-/// Why nobody is registered.
+/// Why a registration is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegistrationError {
-    /// Nobody may register, or the address was not invited.
+    /// Registration is closed, or the address was not invited.
     #[error("registration is closed")]
     Closed,
     /// The invitation is unknown, used or expired, and registration needs no invitation.
@@ -31,15 +31,15 @@ pub(crate) enum RegistrationError {
     Invitations(#[from] AcceptError),
 }
 
-/// Whether nobody may take this address for a new account: the owner of another account can get it back.
+/// Whether this address is reserved, because the owner of another account can get it back.
 pub(crate) async fn is_reserved(core: &Core, email: &EmailAddress) -> Result<bool, UserStoreError> {
     let Some(changes) = &core.email_changes else { return Ok(false) };
     Ok(changes.reserved_for(&*core.users.store, email, core.ambient.now()).await?.is_some())
 }
 
-/// Whether somebody who came without a password, by a link or a provider, may have an account. Where invitations decide,
-/// an invited address counts only from those who have proven that it is theirs. The invitation stays open: its roles and
-/// membership are accepted by its own link.
+/// Whether a user without a password, from a link or a provider, may have an account. If invitations decide, an invited
+/// address counts only if the user has proven that it is theirs. The invitation stays open: its roles and membership are
+/// accepted by its own link.
 pub(crate) async fn admit_passwordless(
     core: &Arc<Core>,
     email: &EmailAddress,
@@ -55,7 +55,7 @@ pub(crate) async fn admit_passwordless(
     }
 }
 
-/// The invitation that a registration with a password takes, if there is one to take.
+/// The invitation that a registration with a password accepts, if there is one.
 pub(crate) async fn admit(
     core: &Arc<Core>,
     email: &EmailAddress,

@@ -10,8 +10,8 @@ use http::header::CONTENT_SECURITY_POLICY;
 
 use crate::core::Core;
 
-/// Has bodies' `next` read with the configured URLs, and lets the forms of pages be answered with a redirect to one:
-/// browsers hold the answer of a form to the policy of its page.
+/// Makes `next` of bodies use the configured URLs, and allows redirects to them after forms of pages: browsers apply
+/// the page's policy to the answer of its form.
 pub(crate) async fn allow(State(core): State<Arc<Core>>, mut request: Request, onward: Onward) -> Response {
     request.extensions_mut().insert(core.redirects.clone());
     let mut response = onward.run(request).await;

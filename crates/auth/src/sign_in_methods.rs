@@ -1,4 +1,4 @@
-//! How people can sign in, as the sign-in screen and other plugins need to know it.
+//! The ways to sign in, for the sign-in screen and other plugins.
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
@@ -28,6 +28,6 @@ pub(crate) struct SignInLink {
 pub(crate) struct KnownProvider {
     /// Its word in paths.
     pub(crate) name: String,
-    /// What people call it.
+    /// Its name for users.
     pub(crate) label: String,
 }

@@ -1,6 +1,6 @@
 //! Step-up authentication: routes that require the second factor from users who have one.
 //!
-//! A session that began before its user enrolled a second factor stays valid, and somebody else may use it in an open
+//! A session that began before its user enrolled a second factor stays valid, and another person may use it in an open
 //! browser. Sensitive routes therefore require that the second factor was proven in the same session: [`require`]
 //! checks this for this crate's routes, the layer [`StepUpLayer`] for a host's.
 
@@ -23,7 +23,7 @@ pub(crate) enum StepUpError {
     /// The user has a second factor, which was not proven in this session.
     #[error("two-factor verification required")]
     Required,
-    /// Whether its user has one could not be looked up.
+    /// Reading whether its user has one failed.
     #[error("the second factor could not be looked up: {0}")]
     Lookup(#[source] BoxError),
 }

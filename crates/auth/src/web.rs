@@ -1,4 +1,4 @@
-//! What the handlers of every plugin share: who visits, the guard in front of them, and how they answer.
+//! Code that the handlers of all plugins share: the visitor, the guard in front of them, and their answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ impl std::fmt::Debug for CsrfField {
     }
 }
 
-/// From where and with what a request comes. As an argument of a handler it never fails.
+/// The client and headers of a request. As an argument of a handler it never fails.
 #[derive(Debug, Clone)]
 pub(crate) struct Visitor {
     pub(crate) client: Client,
     pub(crate) headers: HeaderMap,
-    /// Whether the request came over a surface whose callers hold cookies alone, so that no answer bears a JWT.
+    /// Whether the request used an interface whose callers have only cookies, so that no answer contains a JWT.
     pub(crate) cookie_only: bool,
     csrf: Option<CsrfField>,
     csrf_token: Option<CsrfToken>,
@@ -68,9 +68,9 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-/// By which session a request comes: a [`Session`](crate::session::Session) or a
-/// [`PendingSession`](crate::session::PendingSession). Whoever has none is refused before the body is looked at, in the
-/// language of their request.
+/// The session of a request: a [`Session`](crate::session::Session) or a
+/// [`PendingSession`](crate::session::PendingSession). A request without one is refused before the body is read, in the
+/// format of the request.
 pub(crate) struct By<T>(pub(crate) T);
 
 impl<S: Sync, T: FromRequestParts<S, Rejection = Problem>> FromRequestParts<S> for By<T> {
@@ -108,7 +108,7 @@ where
     route.layer(from_fn_with_state((core.clone(), limiter.cloned()), guard_and_count))
 }
 
-/// Passes the requests of this site's own pages alone. A sibling site is another one: browsers send no `Origin` with its
+/// Passes only requests of this site's own pages. A sibling site is another one: browsers send no `Origin` with its
 /// links, only `Sec-Fetch-Site: same-site`.
 ///
 /// The guard of a browser backend has checked a request that has an `Origin`: its allowed origins pass.
@@ -139,7 +139,7 @@ async fn guard_and_count(
     RateLimited::for_browser(answer, &headers, &links(&core))
 }
 
-/// The links of a page that refuses somebody.
+/// The links on a page with a refusal.
 fn links(core: &Core) -> [ProblemLink; 1] {
     [if core.screens.get().is_some() { ProblemLink::new("way_on.sign_in", "/login") } else { ProblemLink::START }]
 }
@@ -162,12 +162,13 @@ async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request
     onward.run(Request::from_parts(parts, body)).await
 }
 
-/// Refuses HEAD where the GET changes something, which a HEAD that ran it would not show. Such routes take GET and POST.
+/// Refuses HEAD if the GET changes something: a HEAD would make the change without showing it. Such routes accept GET
+/// and POST.
 pub(crate) async fn no_head() -> Problem {
     Problem::method_not_allowed(&[Method::GET, Method::POST])
 }
 
-/// The routes of a plugin whose mails go nowhere: each answers 503, before anything of a request is looked at.
+/// The routes of a plugin without a mailer: each answers 503, before anything of a request is read.
 pub(crate) fn undeliverable(routes: Router, detail: &'static str) -> Router {
     routes.route_layer(from_fn(move |request: Request, _: Onward| async move {
         problem::not_configured(detail).answer_link(request.headers())
@@ -185,9 +186,9 @@ pub(crate) fn see_other(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
 
-/// 303 to where a browser goes on to once it has proven something: `next` or, without one, `otherwise`.
+/// 303 to the redirect target after a proof: `next` or, without one, `otherwise`.
 ///
-/// Anybody may have written `next` into a link to a sign-in form. Some GETs change something (they begin a link to a
+/// Any site may have written `next` into a link to a sign-in form. Some GETs change something (they begin a link to a
 /// provider, or replace backup codes). They are accepted only from pages of this site, and a browser that follows the
 /// redirect of a form looks as if it came from such a page. So a `next` to them is ignored.
 pub(crate) fn redirect_next(core: &Core, next: Option<&Next>, otherwise: &str) -> Response {
@@ -201,14 +202,14 @@ pub(crate) fn onward<'a>(core: &Core, next: Option<&'a Next>, otherwise: &'a str
     next.filter(|next| !acts(next)).map_or(otherwise, Next::as_str)
 }
 
-/// Hands a new session to the browser: its cookie, and the word that CSRF tokens hold for it from now on.
+/// Sends a new session to the browser: its cookie, and the binding of CSRF tokens from now on.
 pub(crate) fn with_session(mut response: Response, core: &Core, id: &SessionId, secret: &SessionSecret) -> Response {
     response.headers_mut().append(SET_COOKIE, core.cookie.set(secret));
     response.extensions_mut().insert(CsrfBinding::session(id.as_str()));
     response
 }
 
-/// Sets a cookie beside what the answer sets already.
+/// Adds a cookie to those of the answer.
 pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
     response.headers_mut().append(SET_COOKIE, cookie);
     response

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The part of a budget that one holder may have: a quarter.
 const HOLDERS: usize = 4;
 
-/// A bound on the bytes that a process keeps for its clients: request bodies while they are read, answers until they are
-/// sent, and whatever else takes a [`Lease`]. Cheap to clone; all clones are one budget.
+/// A limit on the bytes that a process keeps for its clients: request bodies while they are read, answers until they are
+/// sent, and all other holders of a [`Lease`]. Cheap to clone; all clones are one budget.
 ///
 /// A holder is an account or an address for which bytes are kept. One holder gets at most a quarter of the budget, so
 /// that no single holder can use it up.
@@ -47,7 +47,7 @@ pub struct Lease {
     bytes: usize,
 }
 
-/// Why bytes are refused. Nothing was taken.
+/// Why bytes are refused. None of them were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverBudget {

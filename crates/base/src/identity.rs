@@ -49,7 +49,7 @@ impl Subject {
     }
 }
 
-/// How a caller proved who they are.
+/// How a caller authenticated.
 #[derive(Debug, Clone)]
 pub enum Credential {
     /// A session cookie. Unscoped, and the only interactive kind.

@@ -102,7 +102,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What one role permits: a list of rights, or everything (`*`).
+/// The permissions of one role: a list of rights, or everything (`*`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     everything: bool,

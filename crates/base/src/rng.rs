@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_bytes_are_given_out_twice() {
+    fn no_bytes_are_returned_twice() {
         let mut seen = HashSet::new();
         for length in (16..200).chain([511, 512, 513]).cycle().take(2_000) {
             let mut bytes = vec![0; length];

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_opens_with_its_key_in_its_place_alone() {
+    fn a_text_opens_only_with_its_key_and_in_its_place() {
         let sealed = key("a").seal(b"canary", b"here");
         assert_eq!(key("a").open(&sealed, b"here").unwrap().as_slice(), b"canary");
         assert!(key("b").open(&sealed, b"here").is_none());

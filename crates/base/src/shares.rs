@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_so_many_at_a_time_and_takes_none_from_another() {
+    fn each_share_has_its_own_limit() {
         let shares = Shares::new(2);
         let anns = [now(shares.take("ann")).unwrap(), now(shares.take("ann")).unwrap()];
         assert!(now(shares.take("ann")).is_none());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_forgotten_once_nobody_uses_it_and_kept_while_somebody_does() {
+    fn a_share_is_removed_only_when_unused() {
         let shares = Shares::new(1);
         let held = now(shares.take(0)).unwrap();
         for other in 1..10 * KEPT {

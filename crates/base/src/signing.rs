@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_holds_for_its_parts_and_its_key_alone() {
+    fn a_tag_is_valid_only_for_its_parts_and_its_key() {
         let tag = key(1).tag(&[b"ab", b"c"]);
         assert!(key(1).is_tag(&tag, &[b"ab", b"c"]));
         for parts in [&[b"a" as &[u8], b"bc"] as &[&[u8]], &[b"abc"], &[b"ab", b"c", b""], &[b"ab"], &[]] {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_opens_and_nothing_else_does() {
+    fn only_signed_values_open() {
         let text = key(1).sign(b"payload");
         let text = text.expose();
         assert_eq!(key(1).open(text).unwrap().as_slice(), b"payload");

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_goes_to_the_log_of_its_thread_wherever_the_line_was_met_first() {
+    fn a_line_goes_to_the_log_of_its_thread_whichever_thread_logged_first() {
         fn say(who: &str) {
             tracing::trace!("{who} was here");
         }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_our_form_that_is_no_time_is_refused() {
+    fn a_text_in_canonical_form_that_is_not_a_time_is_refused() {
         for (text, is_time) in [
             ("2024-02-29T23:59:59.999999Z", true),
             ("2000-02-29T00:00:00.000000Z", true),

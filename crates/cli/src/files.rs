@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_fit_into_the_files_that_there_are() {
+    fn connections_fit_into_the_available_files() {
         // Files, connections and streams wanted, and for the database; connections taken, and whether streams fit.
         for (limit, connections, subscribers, database, taken, enough) in [
             (1_048_576, 20_000, 10_000, 16, 20_000, true),

@@ -196,7 +196,7 @@ impl Db {
         }
     }
 
-    /// Runs one writing statement as a transaction of its own and returns how many rows it changed.
+    /// Runs one writing statement in its own transaction and returns how many rows it changed.
     pub async fn execute(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<u64, Error> {
         let sql = sql.into();
         match &self.0.open.backend {
@@ -248,7 +248,7 @@ impl Db {
         }
     }
 
-    /// Runs one writing statement with RETURNING as a transaction of its own.
+    /// Runs one writing statement with RETURNING in its own transaction.
     pub async fn write_rows(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let sql = sql.into();
         match &self.0.open.backend {
@@ -257,7 +257,7 @@ impl Db {
         }
     }
 
-    /// Runs one writing statement with RETURNING as a transaction of its own, hands each row to `each`, and calls
+    /// Runs one writing statement with RETURNING in its own transaction, hands each row to `each`, and calls
     /// `after_commit` with the result once it is durable (in commit order on SQLite, on its writer thread: be short).
     pub async fn write_fold<A, F, C>(
         &self,

@@ -141,7 +141,7 @@ pub fn first(engine: Engine, select: &str, most: usize) -> String {
 /// as `_v` and `_id`. `select` refers to the row's column as `"_k"."_v"`.
 pub fn for_each(engine: Engine, table: &str, select: &str) -> String {
     match engine {
-        // The only form in which a subquery of SQLite may depend on the row beside it, and have several rows.
+        // The only form in which a subquery of SQLite may depend on the other row, and have several rows.
         Engine::Sqlite => format!(
             "SELECT \"_k\".\"_v\" AS \"_v\", \"_x\".value AS \"_id\" FROM {table} AS \"_k\", \
              json_each((SELECT json_group_array(\"id\") FROM ({select}))) AS \"_x\""

@@ -21,7 +21,7 @@ pub enum Error {
         /// The constraint's name, if the engine reports it (Postgres does, SQLite does not).
         constraint: Option<String>,
     },
-    /// A NOT NULL column was given nothing.
+    /// A NOT NULL column had no value.
     #[error("column {column} must not be null")]
     NotNull {
         /// The column.
@@ -151,7 +151,7 @@ pub enum OpenError {
     InUse {
         /// The file.
         location: String,
-        /// The other server's process id, where it can be read.
+        /// The other server's process id, if it can be read.
         process: Option<u32>,
     },
 }
@@ -169,7 +169,7 @@ pub enum BackupError {
     /// The database cannot be opened, or a server runs on it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A file is where the copy would be.
+    /// There is a file at the path of the copy.
     #[error("{} exists, and is left as it is", .0.display())]
     Exists(PathBuf),
     /// The copy cannot be written.

@@ -175,7 +175,7 @@ async fn postgres(tx: &Tx, table: &str, shape: &TableShape, column: &ColumnShape
     Ok(sql)
 }
 
-/// The tables that a step's SQL makes, with their columns.
+/// The tables that a step's SQL creates, with their columns.
 fn declared(sql: &str) -> Vec<(String, Vec<String>)> {
     let sql = column_types(sql, Engine::Sqlite);
     let tables = sql.split(';').filter_map(|statement| statement.trim().strip_prefix("CREATE TABLE "));

@@ -169,7 +169,7 @@ impl<T: FromValue> FromValue for Option<T> {
     }
 }
 
-/// A row still in the driver's hands: values are read by position and borrow from it.
+/// A row in the driver's buffer: values are read by position and borrow from it.
 #[derive(Debug)]
 pub struct RowRef<'a>(pub(crate) Source<'a>);
 
@@ -239,8 +239,9 @@ impl RowRef<'_> {
 
 /// A value in the driver's buffer.
 ///
-/// What a column yields depends on the engine: a timestamp is [`Text`](Self::Text) on SQLite and [`Time`](Self::Time)
-/// on Postgres, a boolean [`Int`](Self::Int) or [`Bool`](Self::Bool), JSON and decimals always text.
+/// The variant of a column depends on the engine: a timestamp is [`Text`](Self::Text) on SQLite and
+/// [`Time`](Self::Time) on Postgres, a boolean [`Int`](Self::Int) or [`Bool`](Self::Bool), JSON and decimals always
+/// text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueRef<'a> {
     /// SQL's NULL.

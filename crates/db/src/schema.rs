@@ -58,7 +58,7 @@ pub struct ForeignKeyShape {
 /// A foreign key that refuses the deletion of the row that it refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restriction {
-    /// The table that refers; with its schema, where that is not the current one.
+    /// The table that refers; with its schema, if that is not the current one.
     pub table: String,
     /// The column that refers.
     pub column: String,

@@ -55,7 +55,7 @@ async fn postgres(server: &str, options: Options) -> TestDb {
     let name = format!("gw_test_{}_{number}", std::process::id());
     let small = Options { max_connections: 2.try_into().expect("not zero"), ..Options::default() };
     let admin = Db::open(server, small).await.expect("the test server is reachable");
-    // A process id may come again on a server that lives longer than one run.
+    // A process id may occur again on a server that is used for more than one run.
     admin.execute(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"), vec![]).await.expect("drops");
     admin.execute(format!("CREATE DATABASE {name}"), vec![]).await.expect("creates");
     let mut url = url::Url::parse(server).expect("a URL");

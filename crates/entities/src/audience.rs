@@ -99,7 +99,7 @@ const MOST_OF_CALLER: usize = 8;
 /// Different filters on one entity.
 const MOST_FILTERS: usize = 64;
 
-/// A stream's place among the followers, for as long as it lives.
+/// A stream's place among the followers. Dropping it removes the stream.
 #[derive(Debug)]
 pub(crate) struct Place {
     followers: Followers,

@@ -70,7 +70,7 @@ pub enum Error {
     /// The delete has more dependent records than one transaction can delete.
     #[error("more than {0} records, or 64 MB of them, depend on this one; delete them first")]
     TooManyDependents(usize),
-    /// A record that this one refers to was deleted meanwhile.
+    /// A record that this one refers to was deleted in between.
     #[error("a record that this one refers to does not exist any more")]
     LostRelation,
     /// The record does not match `If-Match`.

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Table<'_> {
     /// Why the caller may do something, or may not: with the record with this id, or with the entity as a whole. It is for
-    /// operators: it tells whether records exist, and what related records hold. For [`Action::Create`] the record is judged as
+    /// operators: it reveals whether records exist, and values of related records. For [`Action::Create`] the record is evaluated as
     /// it is stored.
     pub async fn explain(self, call: &Call, action: Action, id: Option<&str>) -> Result<Explanation, Error> {
         let (explanation, refusal) = operations::explain(self, call, action, id).await?;

@@ -64,7 +64,7 @@ pub enum Count {
 /// The value of a parameter with its own format.
 pub(crate) type Given<T> = Result<T, Unreadable>;
 
-/// A parameter was given and has not its form.
+/// A parameter with an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) is_empty: bool,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_known_in_whatever_way_it_came() {
+    fn duplicate_parameters_are_detected_from_every_source() {
         for (query, name) in [
             ("limit=1&limit=1", Some("limit")),
             ("filter=&filter=a", Some("filter")),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_back_as_it_went() {
+    fn an_event_can_be_read_back() {
         let back = Envelope::decode(&Envelope::encode("bus-1", 7, &event())).unwrap();
         assert_eq!((&*back.origin, back.number), ("bus-1", 7));
         assert_eq!(back.event.kind(), EventKind::Updated);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_event_is_an_error() {
+    fn an_invalid_message_is_an_error() {
         let good = String::from_utf8(Envelope::encode("bus-1", 7, &event()).to_vec()).unwrap();
         for bad in [
             String::new(),

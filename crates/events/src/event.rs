@@ -9,11 +9,11 @@ use gatewright_http::entity_tag;
 /// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// A create, alone or in a batch, was committed.
+    /// A create was committed, also one in a batch.
     Created,
-    /// An update, alone or in a batch, was committed.
+    /// An update was committed, also one in a batch.
     Updated,
-    /// A delete, alone, in a batch or by cascade, was committed.
+    /// A delete was committed, also one in a batch or by cascade.
     Deleted,
 }
 
@@ -64,7 +64,7 @@ pub struct EntityEvent {
 struct Place {
     id: Arc<str>,
     position: i64,
-    /// All up to here were handed out, with this event.
+    /// All events up to here were published, with this event.
     passed: i64,
 }
 
@@ -163,7 +163,7 @@ impl EntityEvent {
         self.place.as_ref().map(|place| place.position)
     }
 
-    /// The position up to which all events were handed out together with this one.
+    /// The position up to which all events were published together with this one.
     pub(crate) fn passed(&self) -> i64 {
         self.place.as_ref().map_or(0, |place| place.passed)
     }
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_parsed_from_its_own_name_alone() {
+    fn a_kind_is_parsed_only_from_its_own_name() {
         for kind in [EventKind::Created, EventKind::Updated, EventKind::Deleted] {
             assert_eq!(EventKind::parse(kind.as_str()), Some(kind));
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_record_that_left_nothing_but_the_id_is_told() {
+    fn the_event_of_a_record_that_left_contains_only_its_id() {
         let record = r#"{"id":"7","title":"canary","owner":"canary"}"#;
         let event =
             EntityEvent::new(EventKind::Updated, "posts", "posts", record).with_before("canary").with_place("e", 3);

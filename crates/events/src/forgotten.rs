@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_the_id_is_left() {
+    fn only_the_id_is_left() {
         assert_eq!(emptied(&json!({ "id": "7", "title": "Diary" })), json!({ "id": "7" }));
         assert_eq!(emptied(&json!("Diary")), json!({ "id": null }));
     }

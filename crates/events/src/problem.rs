@@ -12,7 +12,7 @@ impl From<Refused> for Problem {
         let unavailable =
             |code, wait| Self::new(StatusCode::SERVICE_UNAVAILABLE, code, refused.to_string()).retry_after(wait);
         match refused {
-            // No header: events stay off for as long as the process lives.
+            // No header: events stay disabled until the process ends.
             Refused::NoBus => Self::new(StatusCode::SERVICE_UNAVAILABLE, "events_disabled", refused.to_string()),
             Refused::TooMany { retry_after } => unavailable("too_many_subscribers", retry_after),
             Refused::ShuttingDown => unavailable("shutting_down", Duration::from_secs(1)),

@@ -55,7 +55,7 @@ pub fn set(name: &'static str, value: &str, max_age: Duration, secure: bool) -> 
     header(name, value, cookie::time::Duration::seconds(seconds), secure)
 }
 
-/// A `Set-Cookie` that lives until the browser closes, with the attributes of [`set`].
+/// A `Set-Cookie` that is kept until the browser closes, with the attributes of [`set`].
 pub fn set_for_browser_session(name: &'static str, value: &str, secure: bool) -> HeaderValue {
     render(&base(name, value, secure).build())
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_header_is_no_trouble() {
+    fn a_huge_header_is_read_without_failure() {
         let mut junk = b"a=b; ".repeat(200_000);
         junk.extend_from_slice(b"sid=here");
         assert_eq!(read(&headers(&[&junk]), "sid").as_deref(), Some("here"));
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_survives_the_way_through_a_browser_and_adds_no_attribute(text in "\\PC{0,40}|[;=, \"%\r\n\u{0}a]{0,20}") {
+        fn any_text_can_be_read_back_and_adds_no_attribute(text in "\\PC{0,40}|[;=, \"%\r\n\u{0}a]{0,20}") {
             let header = set("sid", &text, Duration::from_secs(1), true);
             let line = header.to_str().unwrap();
             prop_assert_eq!(line.matches(';').count(), 5);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_browser_says_of_the_origin_decides() {
+    fn the_headers_of_the_browser_decide() {
         let cases: &[(&[&str], Option<&str>, Decision)] = &[
             (&[], None, Decision::Pass),
             (&[], Some("same-origin"), Decision::Pass),

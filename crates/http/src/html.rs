@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn branding_is_shown_escaped_and_widens_the_policy_for_the_logo_alone() {
+    async fn branding_is_escaped_and_extends_the_policy_only_for_the_logo() {
         let logo = Logo::elsewhere("https://cdn.example.com/logo.svg".parse().unwrap()).unwrap();
         let branding = Branding {
             name: Some("<b>Acme & Co".to_owned()),

@@ -12,7 +12,7 @@ use url::Url;
 pub struct Next(String);
 
 impl Next {
-    /// The longest path taken, in bytes.
+    /// The longest accepted path, in bytes.
     pub const MAX_BYTES: usize = 2048;
 
     /// Checks `text`. Refused are full URLs, `//host` and `/\host` in every disguise (percent-encoded up to three
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_leave_the_origin_is_refused() {
+    fn texts_that_could_leave_the_origin_are_refused() {
         let cases = [
             "",
             "home",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_known_in_every_disguise() {
+    fn a_path_is_recognised_in_every_spelling() {
         let cases = [
             ("/auth/oauth", true),
             ("/auth/oauth/", true),
@@ -216,7 +216,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn what_passes_stays_on_the_origin(text in "[/\\\\.%@:?#a-f0-9 \t\n\u{0}\u{e9}]{0,24}|\\PC{0,40}") {
+        fn accepted_paths_stay_on_the_origin(text in "[/\\\\.%@:?#a-f0-9 \t\n\u{0}\u{e9}]{0,24}|\\PC{0,40}") {
             let base = Url::parse("https://app.example.com/login").unwrap();
             if let Some(next) = Next::parse(&text) {
                 let reached = base.join(next.as_str()).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_origins_are_taken_and_brought_into_one_form() {
+    fn exact_origins_are_accepted_and_normalised() {
         let cases = [
             ("https://app.example.com", "https://app.example.com"),
             ("https://App.Example.COM:443", "https://app.example.com"),

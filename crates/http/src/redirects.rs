@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_taken_and_brought_into_one_form() {
+    fn allowed_urls_are_accepted_and_normalised() {
         let list = urls(&["https://app.example.com/callback", "http://localhost:5173"]);
         for (text, expected) in [
             ("/home?x=1", "/home?x=1"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn tricks_are_refused() {
+    fn ambiguous_urls_are_refused() {
         use RefusedNext::{Characters, Origin, Path, Prefix, Scheme, UserInfo};
         let list = urls(&["https://app.example.com/callback", "https://spa.example.com"]);
         for (text, reason) in [
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn without_entries_paths_of_this_origin_alone_pass() {
+    fn without_entries_only_paths_of_this_origin_pass() {
         let none = RedirectUrls::default();
         assert!(none.check("/home").is_ok());
         assert_eq!(none.check("https://app.example.com/"), Err(RefusedNext::Origin));
@@ -320,7 +320,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn what_passes_leads_to_an_allowed_origin(
+        fn accepted_urls_lead_to_an_allowed_origin(
             tail in "[/\\\\.%@:?#a-f0-9 \t\n\u{e9}]{0,24}", host in "(app\\.example\\.com|a\\.b|[a-z.@:%]{0,12})"
         ) {
             let list = urls(&["https://app.example.com/a"]);

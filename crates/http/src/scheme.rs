@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_is_https_where_a_believed_word_says_so() {
+    fn the_scheme_is_https_if_a_trusted_header_says_so() {
         let peer = "10.0.0.1:9";
         let cases: [(Parts, Scheme); 8] = [
             (parts("/", &[], peer, &[]), Scheme::Http),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_leave_its_place_is_refused() {
+    fn characters_that_could_end_their_place_are_refused() {
         let long_domain = format!("a@{}", vec!["b".repeat(60); 4].join(".") + ".example.com");
         let long_local = format!("{}@example.com", "a".repeat(65));
         let giant = format!("a@{}", "b".repeat(1_000_000));
@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_the_domain_alone() {
+    fn debug_shows_only_the_domain() {
         assert_eq!(format!("{:?}", Address::parse("canary@example.com").unwrap()), "Address(…@example.com)");
     }
 
     proptest! {
         #[test]
-        fn what_passes_has_nothing_that_ends_a_command_or_a_header(text in "\\PC{0,12}@\\PC{0,20}|.{0,40}") {
+        fn accepted_addresses_cannot_end_a_command_or_a_header(text in "\\PC{0,12}@\\PC{0,20}|.{0,40}") {
             if let Ok(address) = Address::parse(&text) {
                 let bad = |c: char| c.is_control() || c.is_whitespace() || "<>()[],:;\\\"".contains(c);
                 prop_assert!(!address.as_str().contains(bad));

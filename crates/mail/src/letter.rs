@@ -74,7 +74,7 @@ pub struct Letter {
     pub lifetime: Duration,
     /// The tag of the reader's language. If it is absent or unknown, the first language is used.
     pub language: Option<Arc<str>>,
-    /// The code beside the link: `7K3Q-9XWD`.
+    /// The code, sent together with the link: `7K3Q-9XWD`.
     pub code: Option<Secret>,
     /// For [`Kind::NewDevice`]: the device that signed in.
     pub device: Option<Device>,
@@ -87,7 +87,7 @@ pub struct Device {
     pub time: String,
     /// Its name, such as `Firefox on Windows`.
     pub name: String,
-    /// From where.
+    /// The client address of the sign-in.
     pub address: String,
 }
 
@@ -102,7 +102,7 @@ impl Letter {
         Self { kind, to: to.into(), link, lifetime, language: None, code: None, device: None }
     }
 
-    /// The same, with a code beside the link.
+    /// The same, with a code in addition to the link.
     pub fn code(self, code: Secret) -> Self {
         Self { code: Some(code), ..self }
     }

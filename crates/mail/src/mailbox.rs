@@ -19,7 +19,7 @@ pub enum InvalidMailbox {
     /// `<` without `>` at the end, or the other way round.
     #[error("a sender with a name is written \"Example <noreply@example.com>\"")]
     Brackets,
-    /// The address itself is no good.
+    /// The address itself is invalid.
     #[error("the sender's address must be one such as noreply@example.com")]
     Address(#[from] InvalidAddress),
     /// The name is too long to be one.

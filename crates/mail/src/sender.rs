@@ -2,7 +2,7 @@ use async_trait::async_trait;
 
 use crate::Mail;
 
-/// Takes mails away: SMTP, the development mailbox, or a host's own way.
+/// Sends mails: SMTP, the development mailbox, or a program's own implementation.
 #[async_trait]
 pub trait Sender: Send + Sync + 'static {
     /// Tries once to send `mail`.

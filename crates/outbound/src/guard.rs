@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn only_public_ones_among_a_names_addresses_are_called() {
+    fn only_public_addresses_of_a_name_are_called() {
         let kept: Vec<_> = allowed(addresses(&["127.0.0.1", "1.1.1.1", "::1"]), false).unwrap().collect();
         assert_eq!(kept, addresses(&["1.1.1.1"]).collect::<Vec<_>>());
         assert_eq!(allowed(addresses(&["10.0.0.1", "fe80::1"]), false).err(), Some(NotPublic));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn addresses_and_names_inside_are_refused_before_a_connection() {
+    async fn private_addresses_and_names_are_refused_before_connecting() {
         let outbound = Outbound::new(Duration::from_secs(5), false).unwrap();
         for url in [
             "http://127.0.0.1:1/",

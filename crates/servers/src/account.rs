@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::CommandExt, path::Path, process::Command};
 
 use crate::{Error, is_superuser};
 
-/// An unprivileged account to hand a server's process and files to.
+/// An unprivileged account to own a server's process and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     uid: u32,

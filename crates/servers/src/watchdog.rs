@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_dies_takes_its_process_and_folder_along() {
+    fn the_process_and_folder_of_a_dead_owner_are_removed() {
         let folder = Folder::create("watchdog").unwrap();
         fs::write(folder.path().join("file"), "x").unwrap();
         let mut child = sleeper();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_manage_all_and_admins_everybody_but_owners() {
+    fn owners_manage_all_members_and_admins_all_except_owners() {
         let roles = |names: &[&str]| names.iter().copied().collect::<Roles>();
         let (owner, admin, member) = (roles(&[OWNER]), roles(&[ADMIN]), roles(&[MEMBER]));
         let both = roles(&[MEMBER, OWNER]);

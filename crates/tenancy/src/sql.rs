@@ -23,7 +23,7 @@ pub enum MembershipsInitError {
     /// A table is missing, and the operator must create it.
     #[error("the tables of memberships are missing or of an older shape; run `gatewright migrate`")]
     Missing,
-    /// The tables could not be made ready.
+    /// The tables could not be prepared.
     #[error("the tables of memberships could not be made ready: {0}")]
     Database(#[from] MigrateError),
 }

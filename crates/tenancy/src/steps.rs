@@ -37,7 +37,7 @@ macro_rules! invitations {
 /// The component of invitations.
 pub const INVITATIONS: &str = "invitations";
 
-/// The steps that make the table of invitations, for a program with sign-in.
+/// The steps that create the table of invitations, for a program with sign-in.
 pub const INVITATION_STEPS: &[Step] = &[
     Step {
         version: 1,
@@ -80,7 +80,7 @@ pub const INVITATION_STEPS: &[Step] = &[
     },
 ];
 
-/// The steps that make the tables of memberships.
+/// The steps that create the tables of memberships.
 pub const STEPS: &[Step] = &[
     Step {
         version: 1,

@@ -103,7 +103,7 @@ pub struct TenantOfUser {
     pub roles: Roles,
 }
 
-/// A tenant that is made.
+/// A new tenant.
 #[derive(Debug, Clone)]
 pub struct NewTenant {
     /// Its generated id.

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeds_is_stored_one_by_one() {
+    fn successes_are_stored_one_by_one() {
         let single = AuditKind::ALL
             .iter()
             .filter(|kind| AuditEvent::new(**kind, jiff::Timestamp::UNIX_EPOCH).repetition().is_none());

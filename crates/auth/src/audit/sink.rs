@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sink_that_fails_panics_or_hangs_is_not_in_the_way() {
+    async fn a_sink_that_fails_panics_or_hangs_does_not_fail_the_request() {
         for sink in [Bad::Fails, Bad::Panics, Bad::Hangs] {
             let audit = Audit::new(Some(Arc::new(sink)), Ambient::system());
             audit.record(audit.event(AuditKind::LoginSucceeded)).await;

@@ -27,7 +27,7 @@ const BATCH: usize = 1_000;
 /// tokens and passkeys, identities at providers, and browsers.
 const PERSONAL: [&str; 5] = ["email", "fields", "name", "provider_id", "user_agent"];
 
-/// The steps that make the table.
+/// The steps that create the table.
 pub(crate) const MIGRATIONS: &[Step] = &[TABLE, SEARCH, ADDRESSES];
 
 /// The filters of the log, in addition to time and account.

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_account_keeps_its_own_token_and_the_sixth_pushes_the_first_out() {
+    fn each_account_has_its_own_token_and_the_sixth_replaces_the_oldest() {
         let (cookie, ambient) = cookie("a-secret-of-at-least-thirty-two-bytes");
         let user = |name: &str| cookie.tags(Some(&UserId::parse(name).unwrap()));
         let mut held = Held::default();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_signed_here_holds_nothing() {
+    fn a_cookie_with_another_signature_is_ignored() {
         let (ours, ambient) = cookie("a-secret-of-at-least-thirty-two-bytes");
         let (theirs, _) = cookie("another-secret-of-thirty-two-bytes!!!");
         let tags = &ours.tags(Some(&UserId::parse("ann").unwrap()));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_called_by_their_names_and_programs_by_their_own() {
+    fn browsers_and_programs_are_shown_with_their_names() {
         let chrome =
             "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
         for (text, expected) in [

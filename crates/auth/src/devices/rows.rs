@@ -19,7 +19,7 @@ pub(crate) struct StoredDevice {
     pub(crate) id: Uuid,
     pub(crate) first_used_at: Timestamp,
     pub(crate) last_used_at: Timestamp,
-    /// From where it was used last.
+    /// The client that used it last.
     pub(crate) client: Client,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Arrival {
     pub(super) at: Timestamp,
 }
 
-/// From where they signed in.
+/// The kind of device that signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrived {
     /// From a known device.

@@ -5,8 +5,8 @@
 //!
 //! | | [`ScopeGuard`] | [`ScopeTree`] | [`RoleGuard`] |
 //! |---|---|---|---|
-//! | nobody | 401 | passes: the routes' own rules decide | 401 |
-//! | a second factor is owed | 403 | 403 | 403 |
+//! | anonymous | 401 | passes: the routes' own rules decide | 401 |
+//! | second factor pending | 403 | 403 | 403 |
 //! | session, JWT | passes | passes | passes with a role |
 //! | API token | passes within its scopes | passes within its scopes | passes with a role of its owner |
 //! | embedded surface's grant | passes within its scopes | passes within its scopes | 403 |

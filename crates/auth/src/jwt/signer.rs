@@ -19,7 +19,7 @@ pub struct JwtConfig {
     pub secret: Secret,
     /// Tokens signed with these still verify: the old secrets during a rotation.
     pub previous_secrets: Vec<Secret>,
-    /// How long a token lives. An hour by default.
+    /// The lifetime of a token. An hour by default.
     pub expiry: Duration,
 }
 

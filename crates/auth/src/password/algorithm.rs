@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_matches_its_password_alone() {
+    fn a_hash_matches_only_its_password() {
         for algorithm in [PasswordAlgorithm::Bcrypt { cost: 4 }, small_argon()] {
             let hash = algorithm.hash(&Secret::new("correct horse"), SALT).unwrap();
             assert!(hash.matches(&Secret::new("correct horse")).unwrap());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_does_not_show_itself() {
+    fn debug_does_not_show_the_hash() {
         let hash = PasswordAlgorithm::Bcrypt { cost: 4 }.hash(&Secret::new("correct horse"), SALT).unwrap();
         assert!(!format!("{hash:?}").contains("$2b$"));
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_setting_of_one_hash_does_not_slow_everybody() {
+    fn an_extreme_setting_of_one_hash_does_not_slow_every_sign_in() {
         let mut effort = Effort::of(bcrypt(12));
         assert!(!effort.learn(bcrypt(31)) && !effort.learn(argon2(u32::MAX, u32::MAX)));
         assert_eq!(effort, Effort::of(bcrypt(12)));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_setting_that_is_met_counts_for_everybody_from_then_on() {
+    async fn a_setting_that_was_found_counts_for_every_later_comparison() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
         let costs = |passwords: &Passwords| passwords.effort.read().beside(None);
         let stored = PasswordAlgorithm::Bcrypt { cost: 6 }.hash(&Secret::new("correct horse"), [1; 16]).unwrap();

@@ -96,7 +96,7 @@ impl Pool {
     }
 }
 
-/// The right to compute one hash. Dropping it hands the right to the next in turn.
+/// The right to compute one hash. Dropping it passes the right to the next caller.
 #[derive(Debug)]
 struct Worker(Option<Arc<Shared>>);
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn past_the_queues_end_the_answer_is_overloaded_and_a_place_comes_free_again() {
+    async fn a_full_queue_answers_overloaded_and_accepts_again_after_a_hash() {
         let pool = pool(9, 1);
         let (release, busy) = occupy(&pool).await;
         let waiting = spawn(&pool, requester(1), || 2);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_pool_takes_the_place_of_the_longest_queue_for_a_newcomer() {
+    async fn a_full_pool_displaces_the_last_caller_of_the_longest_queue() {
         let pool = pool(4, 4);
         let (release, busy) = occupy(&pool).await;
         let mut greedy = Vec::new();

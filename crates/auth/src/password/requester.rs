@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipv4_counts_whole_and_ipv6_by_its_48() {
+    fn ipv4_counts_by_address_and_ipv6_by_48() {
         let of = |text: &str| Requester::client(Some(text.parse().unwrap()));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));

@@ -100,11 +100,11 @@ pub struct Prepared {
 /// Makes routes once the core is there.
 pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
 
-/// Makes the authorization server once the core is there. `None`: there are no API tokens, or their store cannot tell whose
-/// they are.
+/// Creates the authorization server after the core. `None`: there are no API tokens, or their store does not support
+/// delegated ones.
 pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<Mounted> + Send>;
 
-/// What the builder mounts for the authorization server.
+/// The parts of the authorization server that the builder mounts.
 pub(crate) struct Mounted {
     pub(crate) routes: Router,
     pub(crate) well_known: Router,
@@ -117,7 +117,7 @@ pub(crate) struct Mounted {
 pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;
 
 impl Prepared {
-    /// Takes over what another plugin has, except for its routes and sections.
+    /// Takes over everything of another plugin, except its routes and sections.
     pub(crate) fn absorb(&mut self, more: Self) {
         self.schemes.extend(more.schemes);
         self.second_factors.extend(more.second_factors);
@@ -171,7 +171,7 @@ impl Prepared {
         self
     }
 
-    /// Hands over the store of providers' tokens.
+    /// Registers the store of providers' tokens.
     #[cfg(feature = "oauth")]
     pub(crate) fn oauth_tokens(mut self, tokens: Option<OAuthTokens>) -> Self {
         self.oauth_tokens = tokens;
@@ -184,7 +184,7 @@ impl Prepared {
         self
     }
 
-    /// Brings a way in that belongs to accounts themselves.
+    /// Registers a way to sign in that belongs to accounts themselves.
     #[cfg(feature = "passkeys")]
     pub(crate) fn sign_in_credential(mut self, way: Arc<dyn SignInCredential>) -> Self {
         self.sign_in_credentials.push(way);
@@ -219,43 +219,43 @@ impl Prepared {
         self
     }
 
-    /// Says that there are invitations.
+    /// Registers the invitations.
     pub(crate) fn invitations(mut self, invitations: invitations::Invitations) -> Self {
         self.invitations = Some(invitations);
         self
     }
 
-    /// Hands over what mails links that prove a mailbox.
+    /// Registers the mailed links that prove a mailbox.
     pub(crate) fn verification(mut self, links: Arc<Links>) -> Self {
         self.verification = Some(links);
         self
     }
 
-    /// Hands over the changes of addresses that can be undone.
+    /// Registers the changes of addresses that can be undone.
     pub(crate) fn email_changes(mut self, changes: Changes) -> Self {
         self.email_changes = Some(changes);
         self
     }
 
-    /// Says that there are API tokens.
+    /// Registers the API tokens.
     pub(crate) fn tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = Some(tokens);
         self
     }
 
-    /// Hands over the tenants, whose members go when their accounts do.
+    /// Registers the tenants. Memberships are removed with their accounts.
     pub(crate) fn tenants(mut self, store: Arc<dyn TenantStore>) -> Self {
         self.tenants = Some(store);
         self
     }
 
-    /// Says that accounts have profiles.
+    /// Registers the profiles of accounts.
     pub(crate) fn profiles(mut self, profiles: Profiles) -> Self {
         self.profiles = Some(profiles);
         self
     }
 
-    /// Brings the authorization server.
+    /// Registers the authorization server.
     #[cfg(feature = "authorization-server")]
     pub(crate) fn authorization_server(mut self, make: MakeAuthorizationServer) -> Self {
         self.authorization_server = Some(make);

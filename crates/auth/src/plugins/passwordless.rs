@@ -7,7 +7,7 @@ use crate::email::EmailAddress;
 use crate::password::{HashError, Requester};
 use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
 
-/// Why there is no account.
+/// Why no account was created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CreateError {
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub(crate) fn new_user(core: &Core, email: &EmailAddress, proven: bool) -> NewPa
     NewPasswordlessUser { email: email.clone(), roles: core.config.default_roles.clone(), email_verified: proven }
 }
 
-/// Creates one. A store that knows no account without a password gets one with a password that nobody ever sees.
+/// Creates one. A store that requires a password gets a random one that is never shown.
 pub(crate) async fn create(core: &Core, user: NewPasswordlessUser) -> Result<User, CreateError> {
     if let Some(creator) = &core.users.passwordless {
         return Ok(creator.create_passwordless(user).await?);

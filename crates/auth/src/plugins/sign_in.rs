@@ -19,15 +19,15 @@ use crate::session::{Client, MintError, Minted, Proof};
 use crate::users::UserSummary;
 use crate::web::{Visitor, redirect_next, see_other, with_session};
 
-/// Somebody signed in: their session, and the proof that a JWT is issued on.
+/// A signed-in user: their session, and the proof for issuing a JWT.
 pub(crate) struct SignedIn {
     pub(crate) proof: Proof,
     pub(crate) minted: Minted,
-    /// The cookie that makes the browser a known device, once nothing is owed.
+    /// The cookie that makes the browser a known device, if no second factor is pending.
     device: Option<HeaderValue>,
 }
 
-/// Takes somebody proven by `method` to the mint.
+/// Passes a user who was proven by `method` to the mint.
 pub(crate) async fn admit(
     core: &Core,
     proof: Proof,
@@ -39,7 +39,7 @@ pub(crate) async fn admit(
     admitted(core, proof, minted, &client, browser, method).await
 }
 
-/// The same for somebody who has proven both factors at once.
+/// The same for a user who has proven both factors at once.
 #[cfg(feature = "passkeys")]
 pub(crate) async fn admit_verified(
     core: &Core,
@@ -80,7 +80,7 @@ async fn admitted(
     Ok(SignedIn { proof, minted, device })
 }
 
-/// Audits the sign-in to an account that an operator has disabled. Nobody else is told why it failed.
+/// Audits the sign-in to an account that an operator has disabled. The caller is not told why it failed.
 pub(crate) async fn refused_disabled(core: &Core, user: &UserId, remote: Option<IpAddr>, method: &'static str) {
     let event = core.audit.event(AuditKind::LoginFailed).user(user).remote(remote);
     core.audit.record(event.with("reason", "the account is disabled").with("method", method)).await;
@@ -115,14 +115,14 @@ pub(crate) fn with_device(mut answer: Response, cookie: Option<&HeaderValue>) ->
     answer
 }
 
-/// `{user, token}`; while a second factor is owed `{user, two_factor_required}` and no token. Callers that hold cookies
-/// alone get none either.
+/// `{user, token}`; while a second factor is pending, `{user, two_factor_required}` without a token. Callers who use
+/// only cookies get no token either.
 pub(crate) async fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
     let mut body = json!({ "user": UserSummary::from(proof.user()) });
     if !owes_second_factor && core.profiles.is_some() {
         match own_user(core.profiles.as_ref(), proof.user()).await {
             Ok(user) => body["user"] = user,
-            // Who signed in is known, and `GET /me` shows the rest.
+            // The sign-in is complete, and `GET /me` returns the rest.
             Err(error) => tracing::warn!(%error, "cannot read the profile of who signed in"),
         }
     }

@@ -25,7 +25,7 @@ pub(super) enum ClientAuth {
     Post,
 }
 
-/// A token endpoint, and what a call to it takes.
+/// A token endpoint, with the parameters of its calls.
 pub(super) struct TokenEndpoint<'a> {
     pub(super) http: &'a ProviderHttp,
     pub(super) ambient: &'a Ambient,
@@ -44,7 +44,8 @@ pub(super) struct Granted {
 const MAX_LIFETIME: f64 = 315_360_000.0;
 
 impl OAuthClient {
-    /// Where the browser is sent: the endpoint with the request of RFC 6749, section 4.1.1, and what else a provider takes.
+    /// The redirect target: the endpoint with the request of RFC 6749, section 4.1.1, and further parameters of the
+    /// provider.
     pub(super) fn authorization(
         &self,
         endpoint: &Endpoint,
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_endpoint_has_already_is_kept() {
+    fn parameters_of_the_endpoint_are_kept() {
         let client = OAuthClient { id: "id&1".into(), secret: Secret::new("s") };
         let endpoint = Endpoint::parse("https://idp.example.com/auth?tenant=7").unwrap();
         let back = Url::parse("https://app.example.com/auth/oauth/x/callback").unwrap();

@@ -10,7 +10,7 @@ use super::http::Answer;
 use super::{OAuthClient, ProviderError, ProviderHttp, ProviderTokens, setting};
 use crate::init_error::AuthInitError;
 
-/// What a provider is: its word, its own addresses, and what it is asked for.
+/// The description of a provider: its name, its addresses, and its parameters.
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) authorize: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Known {
     pub(super) scope: &'static str,
 }
 
-/// Addresses that a configuration gives in place of a provider's own, and this program's account there.
+/// Addresses that a configuration sets instead of a provider's own, and this program's credentials there.
 pub(super) struct Configured {
     pub(super) client: OAuthClient,
     pub(super) redirect_url: Option<Url>,
@@ -29,7 +29,7 @@ pub(super) struct Configured {
     pub(super) userinfo_url: Option<Url>,
 }
 
-/// The runs that such providers share: away, back with a code, to the tokens, and to who it is.
+/// The steps that such providers share: redirect, exchange of the code for tokens, and profile.
 #[derive(Debug)]
 pub(super) struct CodeFlow {
     redirect_url: Option<Url>,
@@ -68,7 +68,7 @@ impl CodeFlow {
         self.redirect_url.as_ref()
     }
 
-    /// Where the browser is sent, with what else the provider takes.
+    /// The redirect target, with further parameters of the provider.
     pub(super) fn authorize_url(&self, state: &str, redirect: &Url, more: &[(&str, &str)]) -> Url {
         self.client.authorization(&self.authorize, self.scope, state, redirect, more)
     }
@@ -85,7 +85,7 @@ impl CodeFlow {
         Ok(tokens)
     }
 
-    /// Who an access token is for, in the provider's own words.
+    /// The profile of an access token's user, as the provider returns it.
     pub(super) async fn user(&self, access: &Secret) -> Result<Fields, ProviderError> {
         self.get(&self.userinfo, access).await?.json()
     }

@@ -2,10 +2,10 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-/// An address of a provider that may be called: https, or plain http on this very computer.
+/// An address of a provider that may be called: https, or plain http on this computer.
 ///
-/// Codes, client secrets and tokens go there, so that plain http is for `localhost` and `127.0.0.1` alone, in dev mode
-/// and outside it: what stays on the loopback cannot be read on the way.
+/// Codes, client secrets and tokens are sent there, so plain http is only allowed for `localhost` and `127.0.0.1`, in
+/// dev mode and outside it: traffic on the loopback cannot be intercepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint(Url);
 
@@ -33,7 +33,7 @@ impl Endpoint {
         &self.0
     }
 
-    /// Whether it is one of the two names of this computer that plain http is taken for.
+    /// Whether it is one of the two names of this computer that may use plain http.
     pub(super) fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_for_this_computer_alone() {
+    fn plain_http_is_only_for_this_computer() {
         for sound in [
             "https://accounts.example.com/token",
             "https://10.0.0.1:8443/realms/x",

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_that_is_more_than_a_code_is_left_out() {
+    fn an_invalid_error_code_is_left_out() {
         let code = |text: &str| match ProviderError::refused(text) {
             ProviderError::Refused { code } => code,
             other => panic!("{other}"),

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::ProviderError;
 
-/// A JSON object that describes somebody.
+/// A JSON object that describes a user.
 pub(super) type Fields = Map<String, Value>;
 
 /// Most characters of an identifier (OpenID Connect Core, section 2), and of an address, a name or a scope.
@@ -13,13 +13,13 @@ const MAX_TEXT: usize = 255;
 /// Most bytes of a picture's address.
 const MAX_URL: usize = 2048;
 
-/// A text that says something: not empty, not blank, not too long.
+/// A text that is not empty, not blank and not too long.
 pub(super) fn text(fields: &Fields, key: &str) -> Option<String> {
     let text = fields.get(key)?.as_str()?.trim();
     (!text.is_empty() && text.chars().count() <= MAX_TEXT).then(|| text.to_owned())
 }
 
-/// An identifier: visible text as it stands, or a whole number.
+/// An identifier: visible text, unchanged, or a whole number.
 pub(super) fn identifier(fields: &Fields, key: &str) -> Option<String> {
     let text = match fields.get(key)? {
         Value::String(text) => text.clone(),
@@ -30,7 +30,7 @@ pub(super) fn identifier(fields: &Fields, key: &str) -> Option<String> {
     sound.then_some(text)
 }
 
-/// JSON `true`, or the text `true`, which some providers write; anything else that is there is false.
+/// JSON `true`, or the text `true`, which some providers write; any other present value is false.
 pub(super) fn flag(fields: &Fields, key: &str) -> Option<bool> {
     fields.get(key).map(|value| matches!(value, Value::Bool(true)) || value.as_str() == Some("true"))
 }
@@ -41,7 +41,7 @@ pub(super) fn picture(fields: &Fields, key: &str) -> Option<String> {
     (url.scheme() == "https" && url.as_str().len() <= MAX_URL).then(|| url.into())
 }
 
-/// The error for a description that names nobody.
+/// The error for a description without an identifier.
 pub(super) fn nobody() -> ProviderError {
     ProviderError::Malformed("it does not say who it is about")
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_text_says_nothing() {
+    fn blank_text_counts_as_absent() {
         for (value, expected) in [
             (json!(" Ann "), Some("Ann")),
             (json!("  "), None),

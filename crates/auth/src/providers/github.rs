@@ -113,8 +113,8 @@ struct ListedEmail {
     verified: bool,
 }
 
-/// The verified primary address or, without one, the first verified one; else whatever address there is, unverified. The
-/// profile's own address is one that its owner chose to show, and vouched for by nobody.
+/// The verified primary address or, without one, the first verified one; otherwise any address, unverified. The
+/// profile's own address is only one that its owner chose to show, and is not verified.
 fn identity(user: &Fields, listed: &[ListedEmail]) -> Result<ProviderIdentity, ProviderError> {
     let verified = || listed.iter().filter(|row| row.verified && !row.email.is_empty());
     let vouched = verified().find(|row| row.primary).or_else(|| verified().next());
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_listing_alone_verifies_an_address() {
+    fn only_the_listing_verifies_an_address() {
         let row = |email: &str, primary: bool, verified: bool| json!({ "email": email, "primary": primary, "verified": verified, "visibility": null });
         let shown = json!("shown@example.com");
         let rows: [(&Value, Value, Option<&str>, bool); 8] = [
@@ -160,9 +160,9 @@ mod tests {
         }
     }
 
-    /// The name is reused by whoever takes a freed one; the number never is.
+    /// Another user may take a freed name; the number is never reused.
     #[test]
-    fn a_login_name_is_no_identifier() {
+    fn a_login_name_is_not_used_as_identifier() {
         let user = json!({ "login": "octocat" });
         assert_eq!(identity(user.as_object().unwrap(), &[]), Err(fields::nobody()));
     }

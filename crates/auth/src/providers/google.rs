@@ -66,7 +66,7 @@ impl Provider for Google {
     }
 
     async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        // Without it there is never a refresh token.
+        // Without it, no refresh token is issued.
         Ok(self.0.authorize_url(state, redirect, &[("access_type", "offline")]))
     }
 
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_verified_only_where_google_says_so() {
+    fn an_address_is_verified_only_if_google_says_so() {
         for (verified, expected) in [
             (json!({ "email_verified": true }), true),
             (json!({ "email_verified": "true" }), true),
             (json!({ "verified_email": true }), true),
             (json!({ "email_verified": false }), false),
             (json!({ "verified_email": false }), false),
-            // The present form has the say.
+            // The current form has priority.
             (json!({ "email_verified": false, "verified_email": true }), false),
             (json!({ "email_verified": 1 }), false),
             (json!({}), false),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_identifier_is_nobody() {
+    fn a_profile_without_identifier_is_an_error() {
         for user in [json!({}), json!({ "sub": "" }), json!({ "email": "ann@example.com", "email_verified": true })] {
             assert_eq!(read(&user), Err(fields::nobody()), "{user}");
         }

@@ -32,7 +32,7 @@ pub struct ProviderHttp {
     loopback: reqwest::Client,
 }
 
-/// What a provider answered. The body may hold tokens.
+/// A provider's response. The body may contain tokens.
 pub(super) struct Answer {
     status: StatusCode,
     throttled: bool,
@@ -53,7 +53,7 @@ impl ProviderHttp {
         };
         let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let here = here.map(|address| SocketAddr::new(address, 0));
-        // What plain http is allowed for must be this computer, whatever a resolver says.
+        // A host that may use plain http must be this computer, whatever a resolver returns.
         let loopback = builder().no_proxy().resolve_to_addrs("localhost", &here).build();
         let secure = builder().https_only(true).build();
         match (secure, loopback) {
@@ -99,12 +99,12 @@ impl Answer {
         self.status
     }
 
-    /// Whether the provider says that it is asked too often. GitHub says so with 403 as well.
+    /// Whether the provider reports too many requests. GitHub also uses 403 for that.
     pub(super) fn is_throttled(&self) -> bool {
         self.throttled
     }
 
-    /// The JSON of an answer that says success.
+    /// The JSON of a successful response.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         if !self.status.is_success() {
             return Err(self.refused());
@@ -113,12 +113,12 @@ impl Answer {
     }
 
     pub(super) fn json_whatever_the_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
-        // The parser's own message quotes what it stumbled over.
+        // The parser's own message quotes the invalid text.
         serde_json::from_slice(&self.body)
             .map_err(|_| ProviderError::Malformed("it is not the JSON that was asked for"))
     }
 
-    /// What a status that is not success means.
+    /// The error for a status other than success.
     pub(super) fn refused(&self) -> ProviderError {
         match self.status.as_u16() {
             _ if self.throttled => ProviderError::Unavailable("it answered that it is asked too often"),
@@ -145,15 +145,15 @@ async fn send(request: RequestBuilder) -> Result<Answer, ProviderError> {
     Ok(Answer { status, throttled, body })
 }
 
-/// [Rate limits at GitHub](https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api): a 403 of a
-/// limit bears one of the two headers.
+/// [Rate limits at GitHub](https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api): a 403
+/// because of a limit has one of the two headers.
 fn throttled(status: StatusCode, headers: &HeaderMap) -> bool {
     let spent =
         headers.contains_key(RETRY_AFTER) || headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0");
     status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::FORBIDDEN && spent)
 }
 
-/// What went wrong, without the URL and without what was sent.
+/// The error, without the URL and without the request.
 fn failed(error: &reqwest::Error) -> ProviderError {
     ProviderError::Unavailable(if error.is_timeout() {
         "it did not answer within 10 seconds"

@@ -45,7 +45,7 @@ pub fn is_provider_name(name: &str) -> bool {
 /// The identity that signed in at a provider, and the tokens for calls on its behalf.
 #[derive(Debug, Clone)]
 pub struct Identified {
-    /// Who it is.
+    /// The user's identity.
     pub identity: ProviderIdentity,
     /// The tokens of this sign-in.
     pub tokens: ProviderTokens,
@@ -76,6 +76,6 @@ pub struct ProviderTokens {
     pub refresh: Option<Secret>,
     /// When `access` expires. Absent: the provider did not say, or it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// What was granted, as the provider spells it.
+    /// The granted scopes, as the provider spells them.
     pub scope: Option<String>,
 }

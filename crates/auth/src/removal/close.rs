@@ -9,10 +9,10 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::users::UserStoreError;
 
-/// Refuses what must not happen, or else closes the account: nobody is it any more.
+/// Checks whether the deletion must be refused, and otherwise closes the account: from then on it cannot be used.
 pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -> Result<Deletion, AccountError> {
     let user = core.users.store.find_by_id(id).await?;
-    // An address that nobody has proven may be somebody else's, with what is kept of them.
+    // An unproven address may belong to another person, and so may data that is stored by it.
     let email = Some(user.email).filter(|_| user.email_verified);
     let deletion = Deletion { user: user.id, email, requested_by, is_closed: false };
     let is_first = match &core.deletions {
@@ -27,7 +27,7 @@ pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -
             true
         }
     };
-    // Of an owner's requests that come at once, one does it. For an operator, what is left is done once more.
+    // Of concurrent requests of an owner, one succeeds. For an operator, the remaining steps are repeated.
     if !is_first && requested_by == RequestedBy::Owner {
         return Err(UserStoreError::NotFound.into());
     }
@@ -37,8 +37,8 @@ pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -
     Ok(deletion)
 }
 
-/// Closes a noted account, or removes the note of one that must not go. Of concurrent calls one gets `true`. What fails in
-/// between leaves the note, and the sweep asks again: the memberships in tenants may have ended already.
+/// Closes a noted account, or removes the note if the deletion is refused. Of concurrent calls one gets `true`. A failure
+/// in between leaves the note, and the sweep decides again: the memberships in tenants may have ended already.
 pub(super) async fn decide(core: &Core, deletions: &Deletions, deletion: &Deletion) -> Result<bool, AccountError> {
     if let Err(error) = refuse(core, deletion).await {
         if error.refuses_deletion() {
@@ -53,8 +53,8 @@ pub(super) async fn decide(core: &Core, deletions: &Deletions, deletion: &Deleti
     Ok(is_first)
 }
 
-/// Refuses what must not happen. Otherwise the account has left its tenants: the last of them to be asked, for of two owners
-/// who leave at once one stays.
+/// Checks whether the deletion must be refused. Otherwise the account has left its tenants. This check is the last one,
+/// because it ends memberships: of two owners who leave at once, one stays.
 async fn refuse(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
     let id = &deletion.user;
     let deleter = core.users.deleter.as_ref().ok_or(AccountError::Unsupported("deleting users"))?;
@@ -79,7 +79,7 @@ async fn refuse(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
 }
 
 impl AccountError {
-    /// Whether this says that the account must not be deleted, and nothing has changed.
+    /// Whether this error refuses the deletion, with nothing changed.
     pub(super) fn refuses_deletion(&self) -> bool {
         matches!(
             self,

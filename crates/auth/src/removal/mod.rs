@@ -6,7 +6,8 @@
 //!    deletion cannot be withdrawn, and the account cannot be enabled again.
 //! 3. **Removed** (`remove.rs`). The account is disabled, its records are released ([`AccountRecords`]), and the user
 //!    is deleted with all related data.
-//! 4. A minute later everything is removed once more, for requests that were under way and wrote something; then the row.
+//! 4. A minute later everything is removed once more, because concurrent requests may have written something. Then the
+//!    row is removed.
 //!
 //! Each step can be repeated. [`Auth::sweep`](crate::Auth::sweep) continues interrupted deletions: it repeats the
 //! checks for those that were not closed, and finishes those that were.
@@ -81,14 +82,14 @@ pub(crate) async fn request(
 ) -> Result<DeletionProgress, AccountError> {
     let deletion = close(core, id, requested_by).await?;
     let until = Instant::now() + PATIENCE;
-    // The turn first: deletions that wait take no room from other work. Where they are stored, the sweep continues those whose
-    // turn does not come, or whose caller hangs up meanwhile.
+    // The turn first: waiting deletions take no room from other work. If deletions are stored, the sweep continues those that
+    // got no turn, or whose caller disconnected.
     let turn = core.deletion_turns.clone().acquire_owned();
     let turn = if core.deletions.is_some() { timeout_at(until, turn).await.ok() } else { Some(turn.await) };
     let Some(turn) = turn else { return Ok(DeletionProgress::UnderWay) };
     let (end, ended) = oneshot::channel();
     let removing = core.clone();
-    // In a task of its own: a caller who hangs up does not interrupt it.
+    // In a separate task, which continues if the caller disconnects.
     core.background.run("the deletion of an account", async move {
         let (core, _turn) = (removing, turn);
         let progress = match remove(&core, &deletion).await {
@@ -103,14 +104,14 @@ pub(crate) async fn request(
                 DeletionProgress::UnderWay
             }
         };
-        // Whoever asked may have gone.
+        // The caller may have disconnected.
         let _ = end.send(progress);
     });
     Ok(timeout_at(until, ended).await.ok().and_then(Result::ok).unwrap_or(DeletionProgress::UnderWay))
 }
 
-/// Continues deletions that were interrupted, and ends those that are done: in the background, since an account may have
-/// many records. One such task runs at a time.
+/// Continues interrupted deletions, and ends those that are done: in the background, since an account may have many
+/// records. One such task runs at a time.
 pub(crate) fn sweep(core: &Arc<Core>) {
     let Some(deletions) = core.deletions.clone() else { return };
     let Some(turn) = deletions.sweep_turn() else { return };

@@ -29,7 +29,7 @@ pub(super) async fn remove(core: &Core, deletion: &Deletion) -> Result<(), Accou
     }
 }
 
-/// Ends what the account can do.
+/// Disables the account and ends its sessions.
 pub(super) async fn shut(core: &Core, id: &UserId) -> Result<(), AccountError> {
     let now = core.ambient.now();
     let refused = match (&core.users.disabler, &core.users.sign_out) {
@@ -48,7 +48,7 @@ pub(super) async fn shut(core: &Core, id: &UserId) -> Result<(), AccountError> {
 
 async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError> {
     let id = &deletion.user;
-    // Once more: an operator may have enabled the account in the moment in which it was closed.
+    // Once more: an operator may have enabled the account at the moment in which it was closed.
     shut(core, id).await?;
     if let Some(records) = core.records.get() {
         records.release(id).await.map_err(AccountError::Records)?;
@@ -61,7 +61,7 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
                 core.audit.record(event.with("method", deletion.requested_by.name())).await;
             }
             Err(UserStoreError::NotFound) => {}
-            // Somebody has written a record since that must not lose the account. All the rest goes.
+            // A record was written in between that prevents the deletion of the account. Everything else is removed.
             Err(error @ UserStoreError::Referenced(_)) => held = Some(error),
             Err(error) => return Err(error.into()),
         }
@@ -99,8 +99,8 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
     held.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What the account can be found by, beside its id: addresses whose mailbox it has proven. One that another account has by
-/// now is that one's: whoever once had it removes nothing of its owner.
+/// The keys of the account's data besides its id: addresses whose mailbox it has proven. An address that now belongs to
+/// another account is left out, so that the deletion removes nothing of that account.
 async fn addresses(core: &Core, deletion: &Deletion) -> Result<Vec<EmailAddress>, AccountError> {
     let id = &deletion.user;
     let mut own: Vec<_> = deletion.email.iter().cloned().collect();
@@ -116,7 +116,7 @@ async fn addresses(core: &Core, deletion: &Deletion) -> Result<Vec<EmailAddress>
         }
     }
     if addresses.is_empty() {
-        // Nobody's, so that what is kept by the id goes.
+        // The address of no account, so that only data stored by the id is removed.
         addresses.extend(EmailAddress::parse(&format!("{id}@deleted.invalid")));
     }
     Ok(addresses)

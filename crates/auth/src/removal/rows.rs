@@ -19,7 +19,7 @@ pub(crate) struct Deletions {
 /// The name under which the table is brought up to date.
 pub(crate) const COMPONENT: &str = "account_deletions";
 
-/// The steps that make the table. There is no foreign key: a row outlives its account.
+/// The steps that create the table. There is no foreign key: a row outlives its account.
 pub(crate) const MIGRATIONS: &[Step] = &[
     NOTES,
     Step { version: 2, name: "closed accounts", sql: "ALTER TABLE users_deletions ADD COLUMN closed_at {time}" },
@@ -42,14 +42,14 @@ const NOTES: Step = Step {
 #[derive(Debug, Clone)]
 pub(crate) struct Deletion {
     pub(crate) user: UserId,
-    /// Its address, if it was proven and as long as something may still be found by it.
+    /// Its address, if it was proven and as long as it may still be needed to find data.
     pub(super) email: Option<EmailAddress>,
     pub(super) requested_by: RequestedBy,
     /// Whether nothing refuses it any more.
     pub(super) is_closed: bool,
 }
 
-/// Who wants an account deleted.
+/// The requester of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestedBy {
     /// The owner of the account. A tenant keeps its last owner.
@@ -58,11 +58,11 @@ pub(crate) enum RequestedBy {
     Operator,
 }
 
-/// How long requests that were under way when it began may still write something for the account.
+/// How long requests that were in progress at the beginning may still write something for the account.
 const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 /// How long a server has for one pass before another one tries too.
 const LEASE: SignedDuration = SignedDuration::from_mins(5);
-/// How often a pass that lasts asks for as long once more.
+/// How often a long pass extends its lease.
 pub(super) const RENEWED: Duration = Duration::from_mins(1);
 
 impl Deletions {
@@ -70,12 +70,12 @@ impl Deletions {
         Self { db, sweeping: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Leave to sweep, if nobody in this process does.
+    /// The permission to sweep, if no other task of this process does.
     pub(super) fn sweep_turn(&self) -> Option<OwnedSemaphorePermit> {
         self.sweeping.clone().try_acquire_owned().ok()
     }
 
-    /// Notes that somebody wants an account deleted; `false` if it is closed already.
+    /// Notes the request to delete an account; `false` if it is closed already.
     pub(super) async fn note(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
         let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at) VALUES (?1, ?2, ?3, ?4, ?5) \
                    ON CONFLICT (user_id) DO UPDATE \
@@ -84,9 +84,9 @@ impl Deletions {
         Ok(self.db.execute(sql, values(deletion, now)).await? > 0)
     }
 
-    /// The account goes: of any number of concurrent calls one gets `true`.
+    /// Closes the account: of any number of concurrent calls, one gets `true`.
     pub(super) async fn close(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
-        // The note may be gone: of two requests at once, the other one was refused a moment ago.
+        // The note may be gone: a concurrent request may have been refused a moment ago.
         let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?4) \
                    ON CONFLICT (user_id) DO UPDATE SET closed_at = excluded.closed_at, next_at = excluded.next_at \
@@ -105,7 +105,7 @@ impl Deletions {
         Ok(!self.closed_among(std::slice::from_ref(user)).await?.is_empty())
     }
 
-    /// Those that are closed.
+    /// The closed ones among these.
     pub(super) async fn closed_among(&self, users: &[UserId]) -> Result<HashSet<UserId>, Error> {
         let among = dialect::is_among(self.db.engine(), "user_id", "?1");
         let ids: Vec<&str> = users.iter().map(UserId::as_str).collect();
@@ -114,7 +114,7 @@ impl Deletions {
         rows.iter().map(|row| row.get("user_id")).collect()
     }
 
-    /// Takes the next one that has waited long enough, for this server alone.
+    /// Claims the next one that has waited long enough, for this server.
     pub(super) async fn claim(&self, now: Timestamp) -> Result<Option<Deletion>, Error> {
         let sql = "SELECT user_id FROM users_deletions WHERE next_at <= ?1 ORDER BY next_at LIMIT 1";
         let Some(row) = self.db.query_opt(sql, params![now]).await? else { return Ok(None) };
@@ -125,18 +125,18 @@ impl Deletions {
         claimed.first().map(read).transpose()
     }
 
-    /// Keeps it for this server a while longer.
+    /// Extends the lease of this server.
     pub(super) async fn renew(&self, user: &UserId, now: Timestamp) -> Result<(), Error> {
         let sql = "UPDATE users_deletions SET next_at = ?2 WHERE user_id = ?1";
         self.db.execute(sql, params![user, later(now, LEASE)]).await.map(|_| ())
     }
 
-    /// Forgets the address too: what is left to do needs the id alone.
+    /// Removes the address too: the remaining steps only need the id.
     pub(super) async fn forget_address(&self, user: &UserId) -> Result<(), Error> {
         self.db.execute("UPDATE users_deletions SET email = NULL WHERE user_id = ?1", params![user]).await.map(|_| ())
     }
 
-    /// Nothing is left of the account.
+    /// All data of the account is removed.
     pub(super) async fn end(&self, user: &UserId) -> Result<(), Error> {
         self.db.execute("DELETE FROM users_deletions WHERE user_id = ?1", params![user]).await.map(|_| ())
     }
@@ -151,7 +151,7 @@ impl RequestedBy {
     }
 }
 
-/// What both statements insert.
+/// The values that both statements insert.
 fn values(deletion: &Deletion, now: Timestamp) -> Vec<Value> {
     let email = deletion.email.as_ref().map(EmailAddress::as_str);
     params![&deletion.user, email, deletion.requested_by.name(), now, later(now, SETTLED)]

@@ -14,9 +14,9 @@ pub(crate) struct Authenticator {
     pub(crate) schemes: Schemes,
     pub(crate) users: Arc<dyn UserStore>,
     pub(crate) ambient: Ambient,
-    /// Tickets for event streams, where there is a database.
+    /// Tickets for event streams, if there is a database.
     pub(crate) tickets: Option<Tickets>,
-    /// The tenants that accounts manage, where there are any.
+    /// The tenants that accounts manage, if there are any.
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
 }
 
@@ -26,7 +26,7 @@ impl Authenticator {
         self.schemes.iter().any(|scheme| scheme.is_requested(headers))
     }
 
-    /// Who the request is from. `host` is the identity that a host's own middleware established before.
+    /// The request's identity. `host` is the identity that a program's own middleware established before.
     pub(crate) async fn authenticate(
         &self,
         offer: &Offer<'_>,
@@ -89,8 +89,8 @@ impl Authenticator {
     }
 }
 
-/// Whether a browser says that a request comes from another origin than the grant's: by `Origin` or, where it sends none
-/// (a picture, a script tag), by `Sec-Fetch-Site`.
+/// Whether a browser reports that a request comes from an origin other than the grant's: by `Origin` or, if it sends
+/// none (a picture, a script tag), by `Sec-Fetch-Site`.
 fn is_elsewhere(headers: &HeaderMap, grant: &Grant) -> bool {
     let mut origins = headers.get_all(ORIGIN).iter().peekable();
     if origins.peek().is_none() {

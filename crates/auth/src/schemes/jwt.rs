@@ -10,8 +10,8 @@ use crate::jwt::Jwts;
 use crate::tokens::PREFIX;
 use crate::users::{UserStore, UserStoreError};
 
-/// `Authorization: Bearer` with a JWT; what begins like an API token is another scheme's. The live user is loaded on each use: roles are the present ones, a deleted
-/// user's token is refused, and so is one from before a password reset or a logout everywhere.
+/// `Authorization: Bearer` with a JWT; a token that begins like an API token belongs to another scheme. The current user is loaded on each
+/// use: roles are up to date, a deleted user's token is refused, and so is one from before a password reset or a logout everywhere.
 pub(crate) struct JwtScheme {
     pub(crate) jwts: Arc<Jwts>,
     pub(crate) users: Arc<dyn UserStore>,

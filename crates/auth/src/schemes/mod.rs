@@ -86,19 +86,19 @@ pub enum Outcome {
 /// The owner of a valid credential.
 #[derive(Debug, Clone, Default)]
 pub struct Authenticated {
-    /// Who.
+    /// The account.
     pub identity: Identity,
-    /// Their session, if that is what the credential was.
+    /// Its session, if the credential was one.
     pub(crate) session: Option<AnySession>,
-    /// How the caller proved who they are, if the credential tells.
+    /// How the caller authenticated, if the credential shows it.
     pub(crate) assurance: Option<Assurance>,
     /// Whether the credential is a token of the authorization server.
     pub(crate) is_delegated: bool,
-    /// What became of a bearer token, if the request carried one.
+    /// The state of the bearer token, if the request had one.
     pub(crate) bearer: Bearer,
 }
 
-/// What became of a request's bearer token.
+/// The state of a request's bearer token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Bearer {
     /// There was none, or it was valid.
@@ -136,5 +136,5 @@ impl SchemeUnavailable {
     }
 }
 
-/// Schemes in the order in which they are asked.
+/// The schemes, in the order of their checks.
 pub(crate) type Schemes = Vec<Arc<dyn Scheme>>;

@@ -15,23 +15,23 @@ use crate::service_accounts::ServiceAccountStore;
 use crate::tokens::{self, Plaintext, Resources, StoredToken, TokenStore, Tokens, Uses};
 use crate::users::UserStoreError;
 
-/// `Authorization: Bearer svc_…`: an API token. Token and owner are looked up on each use, so that a token revoked, a
-/// role taken, an account disabled or deleted counts from the next request on.
+/// `Authorization: Bearer svc_…`: an API token. Token and owner are loaded on each use, so that a revoked token, a
+/// removed role, or a disabled or deleted account takes effect with the next request.
 ///
-/// A failing one wipes whatever identity was found before it: who sends a token wants to act as its owner, and must not
-/// find themself acting as somebody else.
+/// An invalid token discards every identity that was found before it: a client that sends a token wants to act as its
+/// owner, and must not act as another account.
 pub(crate) struct TokenScheme {
     foundation: Foundation,
     tokens: Arc<dyn TokenStore>,
     services: Arc<dyn ServiceAccountStore>,
     uses: Uses,
-    /// What tokens of the authorization server are good for.
+    /// The resources of the authorization server's tokens.
     resources: Option<Resources>,
-    /// How many failures from one address are audited: anybody can cause them, and each is a write.
+    /// How many failures from one address are audited: any client can cause them, and each is a write.
     audited: Limiter,
 }
 
-/// Failures from one address that are audited within [`A_WHILE`]. Those beyond it are in the log alone.
+/// Limit of audited failures from one address within [`A_WHILE`]. Further ones are only logged.
 const AUDITED: u32 = 100;
 const A_WHILE: Duration = Duration::from_mins(1);
 
@@ -46,7 +46,7 @@ enum Refusal {
     WrongAudience,
 }
 
-/// Whom a token stands for, as they are now.
+/// The current owner of a token.
 struct Owner {
     email: Option<EmailAddress>,
     roles: Roles,
@@ -84,7 +84,7 @@ impl TokenScheme {
         let is_elsewhere = |audience: &str| {
             self.resources.as_ref().is_none_or(|resources| resources.url(resources.of_path(path)) != audience)
         };
-        // It is good at the resource alone that it was issued for (RFC 8707).
+        // It is only valid at the resource that it was issued for (RFC 8707).
         if token.delegation.as_ref().is_some_and(|delegation| is_elsewhere(&delegation.audience)) {
             return Ok(Err(Refusal::WrongAudience));
         }
@@ -130,7 +130,7 @@ impl Scheme for TokenScheme {
 
     async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {
         let Some(presented) = presented(offer.headers) else { return Ok(Outcome::NotRequested) };
-        // With several credentials in one request nobody knows which one counts, so that none does.
+        // If a request has several credentials, it is ambiguous which one counts, so none does.
         let alone = bearer(offer.headers);
         let (token, owner) = match self.check(alone, offer.path).await? {
             Ok(good) => good,
@@ -165,7 +165,7 @@ impl Scheme for TokenScheme {
     }
 }
 
-/// The first bearer that is meant to be an API token.
+/// The first bearer that has the form of an API token.
 fn presented(headers: &HeaderMap) -> Option<&str> {
     bearers(headers).find(|token| token.starts_with(tokens::PREFIX))
 }

@@ -39,13 +39,13 @@ impl Middleware for ScreenPolicy {
     }
 }
 
-/// As the client asked for it, below a nested router too.
+/// The client's original path, also below a nested router.
 fn path(parts: &Parts) -> String {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |OriginalUri(uri)| uri);
     uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string)
 }
 
-/// The same address shows others something else: no cache may hand this out to them.
+/// Other callers get another answer at the same address, so no cache may share it.
 fn no_store(mut response: Response) -> Response {
     response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response

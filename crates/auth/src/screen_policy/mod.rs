@@ -44,7 +44,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 /// A policy, and the layer that enforces it. Put it inside [`Auth::middleware`](crate::Auth::middleware): without the
-/// middleware, nobody passes.
+/// middleware, no caller passes.
 #[derive(Clone)]
 pub struct ScreenPolicy {
     demand: Demand,
@@ -53,20 +53,20 @@ pub struct ScreenPolicy {
     block: Option<StatusCode>,
 }
 
-/// What a policy demands.
+/// The requirement of a policy.
 #[derive(Debug, Clone)]
 enum Demand {
     Session,
     AnyRole(Arc<[String]>),
 }
 
-/// Makes what is shown in place of the screen.
+/// Creates the response that is shown instead of the screen.
 type Alternative = Arc<dyn Fn(Parts) -> BoxFuture<'static, Response> + Send + Sync>;
 
 /// Where a redirect leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// `/login?next=` and the path that was asked for.
+    /// `/login?next=` with the requested path.
     Login,
     To(String),
 }

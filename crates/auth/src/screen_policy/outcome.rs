@@ -6,7 +6,7 @@ use super::{Demand, ScreenPolicy, Target};
 use crate::problem::{no_session, second_factor_owed};
 use crate::screens::paths::{login_as_other, with_next};
 
-/// What becomes of a request.
+/// The outcome for a request.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     Allow,
@@ -20,7 +20,7 @@ impl Demand {
         let Some(principal) = identity.principal() else { return false };
         match self {
             Self::Session => matches!(principal.credential, Credential::Session { .. }),
-            // A grant is bounded by scopes that its user chose; a role would lift it out of them.
+            // A grant is limited by scopes that its user chose; a role would bypass them.
             Self::AnyRole(roles) => {
                 !matches!(principal.credential, Credential::Grant(_))
                     && roles.iter().any(|role| principal.roles.contains(role))
@@ -30,7 +30,7 @@ impl Demand {
 }
 
 impl ScreenPolicy {
-    /// The rule. `path` is what was asked for, with its query.
+    /// The rule. `path` is the requested path with its query.
     pub(super) fn outcome(&self, identity: &Identity, method: &Method, path: &str) -> Outcome {
         if self.demand.is_met(identity) {
             return Outcome::Allow;
@@ -41,9 +41,9 @@ impl ScreenPolicy {
         match &self.redirect {
             Some(Target::To(url)) => Outcome::Redirect(url.clone()),
             Some(Target::Login) => {
-                // Coming back is a GET, so that it leads nowhere where something else was asked for.
+                // The redirect back is a GET, so it is only useful if the original request was one.
                 let back = matches!(*method, Method::GET | Method::HEAD).then(|| Next::parse(path)).flatten();
-                // Who is signed in would be sent back from there at once, and from here again.
+                // Otherwise a signed-in caller would be redirected back at once, in an endless loop.
                 let signed_in = identity.principal().is_some();
                 Outcome::Redirect(if signed_in {
                     login_as_other(back.as_ref())

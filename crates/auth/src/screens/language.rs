@@ -21,17 +21,17 @@ const KEPT: Duration = Duration::from_hours(24 * 365);
 struct Choice {
     /// The tag of the language.
     to: Option<String>,
-    /// The page to come back to.
+    /// The page to return to.
     next: Option<String>,
 }
 
 /// `/language`, below the base path.
 pub(crate) fn routes(core: &Arc<Core>) -> Router {
-    // A link elsewhere must not change what somebody reads.
+    // A link on another site must not change the user's language.
     Router::new().route("/language", own_site_only(core, get(choose))).with_state(core.clone())
 }
 
-/// Keeps the choice in a cookie and goes back. A language that there is not changes nothing.
+/// Stores the choice in a cookie and redirects back. An unknown language changes nothing.
 async fn choose(State(core): State<Arc<Core>>, Query(choice): Query<Choice>) -> Response {
     let next = choice.next.as_deref().and_then(Next::parse).unwrap_or_default();
     let mut response = see_other(next.as_str());

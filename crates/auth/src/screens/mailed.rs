@@ -21,7 +21,7 @@ use crate::single_use::codes::CodeError;
 use crate::single_use::links::Links;
 use crate::web::{self, Visitor};
 
-/// Where a link is asked for.
+/// Where to request a link.
 pub(crate) const FORGOT_PATH: &str = "/forgot-password";
 /// Where it leads.
 pub(crate) const RESET_PATH: &str = "/reset-password";
@@ -32,7 +32,7 @@ struct RouteState {
     links: Arc<Links>,
 }
 
-/// `links` are those to a new password.
+/// `links` are links for a new password.
 pub(crate) fn routes(core: Arc<Core>, links: Arc<Links>) -> Router {
     Router::new()
         .route(FORGOT_PATH, get(forgot))
@@ -110,7 +110,7 @@ pub(crate) fn spent_reset_link(core: &Core) -> Problem {
     web::spent_link(core, "way_on.new_link", FORGOT_PATH)
 }
 
-/// A password that was refused: the form once more, for the token is still good.
+/// A refused password: the form again, because the token is still valid.
 pub(crate) fn reset_failed(core: &Core, visitor: &Visitor, token: &Secret, problem: Problem) -> Response {
     if core.screens.get().is_none() {
         return problem.into_page();
@@ -131,12 +131,12 @@ fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<
     page("reset.title", "reset_password.html", &form)
 }
 
-/// After a mail was asked for, whether it is sent or not: the page on which its code is typed.
+/// After a mail was requested, whether or not it is sent: the page for typing its code.
 pub(crate) fn check_mail(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>) -> Response {
     code_form(core, visitor, purpose, next, None)
 }
 
-/// A code that gives no token: the page on which it is typed once more, for people.
+/// A code without a valid token: the page for typing it again, for browsers.
 pub(crate) fn code_refused(
     core: &Core,
     visitor: &Visitor,
@@ -152,7 +152,7 @@ pub(crate) fn code_refused(
     }
 }
 
-/// The page on which a code is typed, with what went wrong.
+/// The page for typing a code, with the error.
 pub(crate) fn code_failed(
     core: &Core,
     visitor: &Visitor,
@@ -200,7 +200,7 @@ struct CodeForm<'a> {
     password_rule: PasswordRule,
     problem: Option<&'a str>,
     next: Option<&'a str>,
-    /// Where another mail is asked for. Absent without screens.
+    /// Where to request another mail. Absent without screens.
     again: Option<&'a str>,
     csrf: Option<&'a str>,
 }

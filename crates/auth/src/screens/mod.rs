@@ -96,7 +96,7 @@ pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<Strin
     rendered.map_err(|error| Problem::internal(&error))
 }
 
-/// What a new password must be, for its field.
+/// The requirements of a new password, for its field.
 #[derive(Serialize)]
 pub(crate) struct PasswordRule {
     longest: usize,
@@ -114,7 +114,7 @@ impl PasswordRule {
     }
 }
 
-/// A template that a host or an operator brought in place of a built-in one.
+/// A template of a program or an operator that replaces a built-in one.
 pub(crate) struct OwnTemplate(Environment<'static>);
 
 impl OwnTemplate {
@@ -141,8 +141,8 @@ impl OwnTemplate {
     }
 }
 
-/// Gives a page the status and the headers of the failure that it shows, but for the one that makes some browsers ask for a
-/// password of their own.
+/// Gives a page the status and the headers of the failure that it shows, except the header that makes some browsers show
+/// their own password dialog.
 pub(crate) fn with_problem(problem: &Problem, page: Response) -> Response {
     let mut response = (problem.status(), problem.headers().clone(), page).into_response();
     response.headers_mut().remove(WWW_AUTHENTICATE);

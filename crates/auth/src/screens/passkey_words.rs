@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use gatewright_http::locale::Locale;
 
-/// The codes that the script shows, with what they are called in the reader's language: an object, empty in English.
+/// The codes that the script shows, with their texts in the reader's language: an object, empty in English.
 pub(super) fn words() -> String {
     let codes = [
         "invalid_credentials",

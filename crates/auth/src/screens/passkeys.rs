@@ -17,13 +17,13 @@ use crate::web::onward;
 /// The script, within the page, named by its hash in the page's policy.
 const SCRIPT: &str = include_str!("passkeys.js");
 
-/// What a page that carries the script may do beside what every page may: run it, and call this service.
+/// The additional permissions of a page with the script: running it, and calling this service.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
     format!("; script-src 'sha256-{hash}'; connect-src 'self'")
 });
 
-/// The sign-in by a passkey, as templates know it.
+/// The sign-in by a passkey, for templates.
 #[derive(Serialize)]
 pub(crate) struct Offer {
     options: String,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_can_stand_within_a_page() {
+    fn the_script_can_be_embedded_in_a_page() {
         assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
         assert!(POLICY.starts_with("; script-src 'sha256-"));
     }

@@ -2,15 +2,15 @@
 
 use gatewright_http::Next;
 
-/// What the query of `/login` says where somebody is to sign in as another account.
+/// The value in the query of `/login` for signing in with another account.
 pub(crate) const AS_OTHER: (&str, &str) = ("as", "other");
 
-/// `path` with the place to go on to afterwards.
+/// `path` with the target of the next redirect.
 pub(crate) fn with_next(path: &str, next: Option<&Next>) -> String {
     with_query(path, next.map(|next| ("next", next.as_str())))
 }
 
-/// The sign-in screen for somebody who is signed in, and must be somebody else to see what they asked for.
+/// The sign-in screen for a signed-in user who needs another account for the requested page.
 pub(crate) fn login_as_other(next: Option<&Next>) -> String {
     with_query("/login", next.map(|next| ("next", next.as_str())).into_iter().chain([AS_OTHER]))
 }

@@ -14,7 +14,7 @@ pub trait ServiceAccountStore: Send + Sync + 'static {
     /// The account with this id. Called on every request with one of its tokens, so the column needs an index.
     async fn find(&self, id: &ServiceId) -> Result<Option<ServiceAccount>, ServiceAccountStoreError>;
 
-    /// Those of the accounts with these ids that exist, in any order.
+    /// The accounts with these ids that exist, in any order.
     async fn find_among(&self, ids: &[ServiceId]) -> Result<Vec<ServiceAccount>, ServiceAccountStoreError> {
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
@@ -51,7 +51,7 @@ pub struct ServiceAccount {
     pub id: ServiceId,
     /// Its name, unique among service accounts.
     pub name: String,
-    /// What it may do.
+    /// Its roles.
     pub roles: Roles,
     /// Whether its tokens are refused.
     pub disabled: bool,

@@ -24,7 +24,7 @@ pub enum ServiceAccountError {
     /// Another account has the name.
     #[error("there is a service account of that name already")]
     NameTaken,
-    /// There is no such account.
+    /// The account does not exist.
     #[error("there is no such service account")]
     NotFound,
     /// The store failed.
@@ -61,7 +61,7 @@ impl ServiceAccounts {
         self.store.find(id).await?.ok_or(ServiceAccountError::NotFound)
     }
 
-    /// Those of the accounts with these ids that exist, in any order.
+    /// The accounts with these ids that exist, in any order.
     pub async fn find_among(&self, ids: &[ServiceId]) -> Result<Vec<ServiceAccount>, ServiceAccountError> {
         Ok(self.store.find_among(ids).await?)
     }

@@ -31,7 +31,7 @@ impl SessionCookie {
         self.secure
     }
 
-    /// Whether a request brought one, be it good or not.
+    /// Whether a request has one, valid or not.
     pub(crate) fn is_sent(&self, headers: &HeaderMap) -> bool {
         cookies::is_sent(headers, self.name())
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_posture_decides_name_and_attributes() {
+    fn the_secure_flag_decides_name_and_attributes() {
         let week = Duration::from_hours(7 * 24);
         let secret = SessionSecret::parse(&"A".repeat(43)).unwrap();
         let value = "A".repeat(43);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_postures_cookie_is_not_read() {
+    fn a_secure_service_does_not_read_the_insecure_cookie() {
         let mut headers = HeaderMap::new();
         headers.insert("cookie", HeaderValue::from_str(&format!("session_id={}", "A".repeat(43))).unwrap());
         assert!(SessionCookie::new(true, Duration::ZERO).read(&headers).is_none());

@@ -29,7 +29,7 @@ impl MemorySessionStore {
     fn insert(&self, new: &NewSession, standing: Standing) {
         let now = self.ambient.now();
         let mut sessions = self.sessions.lock();
-        // The map doubles when it is full; clearing out just before keeps it as large as what lives, at constant cost.
+        // The map doubles when it is full; removing expired entries just before keeps it small, at constant cost.
         if sessions.len() == sessions.capacity() {
             sessions.retain(|_, session| session.expires_at > now);
         }

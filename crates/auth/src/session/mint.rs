@@ -24,14 +24,14 @@ pub struct Mint {
 /// The lifetime of a session whose second factor is pending.
 const PENDING_TTL: Duration = Duration::from_mins(30);
 
-/// The statement of a plugin that somebody has proven to be this user. The mint decides what session they get.
+/// A plugin's statement that a caller has proven to be this user. The mint decides which session they get.
 #[derive(Debug)]
 pub struct Proof {
     user: User,
     at: Timestamp,
 }
 
-/// A new session, and the secret for its cookie, which is stored nowhere.
+/// A new session, and the secret for its cookie, which is not stored.
 #[derive(Debug)]
 pub enum Minted {
     /// The second factor is not pending.
@@ -47,7 +47,7 @@ impl Proof {
         Self { user, at }
     }
 
-    /// Who.
+    /// The user.
     pub fn user(&self) -> &User {
         &self.user
     }
@@ -86,7 +86,7 @@ impl Mint {
         Self { store, second_factors, ttl, require_verified_email: false, ambient }
     }
 
-    /// Refuses those whose mailbox was never proven.
+    /// Refuses users whose mailbox was never proven.
     pub(crate) fn require_verified_email(self, require_verified_email: bool) -> Self {
         Self { require_verified_email, ..self }
     }
@@ -120,7 +120,7 @@ impl Mint {
     async fn pending(&self, proof: &Proof, client: Client) -> Result<Minted, MintError> {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl.min(PENDING_TTL), client);
         if let Err(error) = self.second_factors.create_pending(&new).await {
-            // Whether the store kept it, marked or not, is unknown; its secret never leaves here either way.
+            // It is unknown whether the store kept it or marked it; in both cases its secret is not returned.
             self.destroy(&new.user_id, &new.id).await;
             return Err(error);
         }
@@ -137,8 +137,8 @@ impl Mint {
         Ok(Minted::Session(Session::new(new, proof.user.clone()), secret))
     }
 
-    /// The same for who has proven both factors at once, as by a passkey whose authenticator verified its user: nothing is
-    /// owed.
+    /// The same for a user who has proven both factors at once, as by a passkey whose authenticator verified its user: no
+    /// second factor is pending.
     #[cfg(feature = "passkeys")]
     pub(crate) async fn mint_verified(
         &self,
@@ -169,9 +169,9 @@ impl Mint {
         Ok((Session::verified(new, pending.user().clone()), secret))
     }
 
-    /// Puts a fresh session, with a new id and a new secret, in the place of one whose user has just proven their password
-    /// once more. What was proven of a second factor in the old one counts in the new one. Where somebody has ended the old
-    /// one meanwhile (a reset, a logout everywhere), there is none to replace.
+    /// Replaces a session by a new one, with a new id and a new secret, after its user has proven their password again. If
+    /// the second factor was proven in the old one, this also counts for the new one. Fails if the old one was ended in
+    /// between (a reset, a logout everywhere).
     pub(crate) async fn renew(
         &self,
         old: &Session,
@@ -186,7 +186,8 @@ impl Mint {
         let verified = old.two_factor_verified();
         let make = if verified { Session::verified } else { Session::new };
         let session = make(new, proof.user.clone());
-        // In this order: whoever ends all sessions ends the old one before it is replaced, or the new one with the others.
+        // In this order: if all sessions are ended concurrently, this ends either the old one before it is replaced, or
+        // the new one.
         let replaced = async {
             if verified {
                 self.mark_verified(&session).await?;

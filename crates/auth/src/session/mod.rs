@@ -1,6 +1,6 @@
 //! Sessions of browsers.
 //!
-//! Every sign-in ends at [`Mint`] (`mint.rs`), which alone creates sessions. It checks whether a second factor is
+//! Every sign-in ends at [`Mint`] (`mint.rs`), the only code that creates sessions. It checks whether a second factor is
 //! required (`second_factors.rs`), draws a new secret, stores its hash, and returns a [`Session`] or a
 //! [`PendingSession`] (`session.rs`) with the secret for the cookie (`cookie.rs`). On each request `resolve.rs` looks
 //! up the session of the cookie and its current user. A handler with a [`Session`] argument (`extract.rs`) can rely on
@@ -84,7 +84,7 @@ pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSessionStore;
 pub use store::{Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};
 
-/// Sessions for unit tests of what looks at them.
+/// Sessions for unit tests of code that uses them.
 #[cfg(test)]
 pub(crate) mod testing {
     use gatewright_base::{Ambient, SessionId};

@@ -21,7 +21,7 @@ pub(crate) enum Lookup {
     Separate(Arc<dyn UserStore>),
 }
 
-/// A use is written down when the last one lies this far back. One request in many costs a write.
+/// A use is recorded if the last recorded one is at least this old, so that few requests cost a write.
 const TOUCH_EVERY: SignedDuration = SignedDuration::from_mins(5);
 
 /// One of the stores could not do its work.
@@ -38,8 +38,8 @@ impl Resolver {
         Self { lookup, store, ambient }
     }
 
-    /// The session with this secret; `None` if there is none, it has expired, its user is gone or disabled, or it was begun
-    /// before the user signed out everywhere.
+    /// The session with this secret; `None` if there is none, it has expired, its user is deleted or disabled, or it was
+    /// begun before the user signed out everywhere.
     pub(crate) async fn resolve(&self, secret: &SessionSecret) -> Result<Option<AnySession>, ResolveError> {
         let now = self.ambient.now();
         let Some((stored, user)) = self.find(secret, now).await? else { return Ok(None) };

@@ -24,7 +24,7 @@ pub trait SecondFactor: Send + Sync + 'static {
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
 }
 
-/// All that the mint needs for second factors, put together at the start: who has one, and where sessions are marked.
+/// All parts that the mint needs for second factors: the checkers of users, and the marker of sessions.
 ///
 /// A session store without a marker gets one that fails, so that requests do not ask for the marker again.
 pub(super) struct SecondFactors {
@@ -33,12 +33,12 @@ pub(super) struct SecondFactors {
     verified: Arc<dyn TwoFactorMarker>,
 }
 
-/// The session store cannot keep what a second factor needs.
+/// The session store does not support second factors.
 #[derive(Debug, thiserror::Error)]
 #[error("the session store has no {0}")]
 struct Unsupported(&'static str);
 
-/// The marker of a session store that has none.
+/// The marker for a session store without one.
 struct NoMarker;
 
 impl SecondFactors {

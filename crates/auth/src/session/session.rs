@@ -53,11 +53,11 @@ impl Inner {
 }
 
 impl Session {
-    /// A session that the mint has just kept for somebody who owes nothing.
+    /// A session that the mint has just stored, without a pending second factor.
     pub(super) fn new(new: NewSession, user: User) -> Self {
         Self { inner: Inner::of(new, user), two_factor_verified: false }
     }
-    /// The same for somebody who has proven a second factor.
+    /// The same for a user who has proven a second factor.
     pub(super) fn verified(new: NewSession, user: User) -> Self {
         Self { inner: Inner::of(new, user), two_factor_verified: true }
     }
@@ -85,7 +85,7 @@ impl Session {
 }
 
 impl PendingSession {
-    /// A session that the mint has just kept for somebody who owes a second factor.
+    /// A session that the mint has just stored, with a pending second factor.
     pub(super) fn new(new: NewSession, user: User) -> Self {
         Self { inner: Inner::of(new, user) }
     }
@@ -105,7 +105,7 @@ impl PendingSession {
 }
 
 impl AnySession {
-    /// The session that a store's record tells of. The caller has checked that it is live and that `user` is its user.
+    /// The session of a store's record. The caller has checked that it is live and that `user` is its user.
     pub(super) fn of_stored(stored: StoredSession, user: User) -> Self {
         let inner =
             Arc::new(Inner { id: stored.id, user, started_at: stored.started_at, expires_at: stored.expires_at });
@@ -132,7 +132,7 @@ impl AnySession {
         }
     }
 
-    /// Who calls with it.
+    /// The session's user.
     pub(crate) fn identity(&self) -> Identity {
         match self {
             Self::Pending(session) => Identity::Pending(session.user().id.clone()),

@@ -20,7 +20,7 @@ pub struct SqlSessionStore {
     sweep: Sql,
 }
 
-/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+/// The steps that create the table. There is no foreign key: users may be in a program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "sessions",
@@ -48,7 +48,7 @@ macro_rules! live_columns {
     };
 }
 
-/// How many they are.
+/// The number of rows.
 const LIVE_COLUMNS: usize = 7;
 
 /// The columns that [`read`] reads.
@@ -61,9 +61,9 @@ macro_rules! session_columns {
 /// Expired sessions that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
 
-/// Removes all but the [`MOST`](super::MOST_PER_USER) latest used sessions of the user `?1` that are pending or not
-/// (`?2`), except for the new one `?3`. Pending ones are counted apart: who knows a password and lacks the second factor
-/// must not push out the owner's sessions.
+/// Removes all sessions of the user `?1` that are pending or not (`?2`), except the [`MOST`](super::MOST_PER_USER)
+/// latest used ones and the new one `?3`. Pending ones are counted separately: a person who knows the password but lacks
+/// the second factor must not displace the owner's sessions.
 const BEYOND_THE_MOST: &str = "DELETE FROM sessions WHERE user_id = ?1 AND pending_two_factor = ?2 AND id <> ?3 AND id IN \
      (SELECT id FROM sessions WHERE user_id = ?1 AND pending_two_factor = ?2 \
       ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?4)";
@@ -75,8 +75,8 @@ impl SqlSessionStore {
         Self { db: db.lane(Lane::Identity), ambient, sweep }
     }
 
-    /// The session with this key and its live user, in one indexed read: what each request with a cookie costs. Only
-    /// where users live in the same database. From where the session was begun is left out: that is for listings.
+    /// The session with this key and its live user, in one indexed read: the cost of each request with a cookie. Only
+    /// if users are in the same database. The client of the session is left out: it is only needed for listings.
     pub(super) async fn find_with_user(
         &self,
         key: &SessionKey,

@@ -160,7 +160,7 @@ pub struct StoredSession {
     pub two_factor_verified: bool,
 }
 
-/// What a session is kept as.
+/// The stored form of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The second factor is pending.

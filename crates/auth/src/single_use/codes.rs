@@ -38,12 +38,12 @@ pub(crate) struct Codes {
     by_mail: Limiter,
 }
 
-/// What somebody came back with from a mail: the link's token, the code, or both. Fields of a body.
+/// The returned parts of a mail: the link's token, the code, or both. Fields of a body.
 #[derive(Debug, Default, serde::Deserialize)]
 pub(crate) struct Returned {
     pub(crate) token: Option<Secret>,
     pub(crate) code: Option<Secret>,
-    /// Set by the forms that ask for a code, so that one which is sent without it gets nothing.
+    /// Set by the forms that ask for a code, so that a form without a code is refused.
     bound: Option<String>,
 }
 
@@ -63,7 +63,7 @@ const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const LENGTH: usize = 8;
 /// Attempts for one mail.
 const BY_MAIL: u32 = 5;
-/// Parts of what is derived and sealed.
+/// Labels for derivation and encryption.
 const SEALING: &str = "gatewright/mail-code/cookie/v1";
 const DERIVING: &str = "gatewright/mail-code/code/v2";
 
@@ -106,18 +106,18 @@ impl Codes {
         cookies::remove(self.cookie, self.secure)
     }
 
-    /// Whether this browser asked for a mail whose code it has not brought yet.
+    /// Whether this browser requested a mail whose code it has not used yet.
     pub(crate) fn is_awaited(&self, headers: &HeaderMap) -> bool {
         self.asked(headers).is_some()
     }
 
-    /// Whether this browser asked for the mail with this token.
+    /// Whether this browser requested the mail with this token.
     pub(super) fn asked_for(&self, headers: &HeaderMap, token: &SingleUseToken) -> bool {
         self.asked(headers).is_some_and(|asked| asked.key() == token.key())
     }
 
-    /// The token for what somebody came back with. A code alone is worth the token that its browser asked for; beside a
-    /// token it must be that token's. A token alone is returned as it is, to be looked at by whoever takes it.
+    /// The token for the returned parts. A code without a token stands for the token that its browser requested; with a
+    /// token, it must belong to that token. A token without a code is returned unchanged, and its consumer checks it.
     pub(crate) async fn token(&self, returned: &Returned, headers: &HeaderMap) -> Result<Secret, CodeError> {
         let Some(code) = &returned.code else {
             if returned.bound.is_some() {
@@ -159,7 +159,7 @@ impl Codes {
     }
 }
 
-/// What somebody typed, as symbols: in either case, with or without the hyphen, and with what is mistaken for a symbol.
+/// Typed text as symbols: in either case, with or without the hyphen, and with letters that look like a symbol.
 fn read(typed: &str) -> Option<Zeroizing<String>> {
     let mut symbols = Zeroizing::new(String::with_capacity(LENGTH));
     for typed in typed.chars().filter(|c| !c.is_whitespace() && *c != '-') {

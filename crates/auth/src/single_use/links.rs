@@ -23,18 +23,18 @@ pub(crate) struct Links {
     before_token: String,
     ttl: Duration,
     budget: MailBudget,
-    /// What stands beside the links.
+    /// The codes in the same mails.
     pub(crate) codes: Codes,
 }
 
 /// A token that was drawn for a mail, whether the mail is sent or not.
 pub(crate) struct Drawn {
     token: SingleUseToken,
-    /// Whether a browser's form asked for it. The page that confirms then asks any other browser for the code.
+    /// Whether a browser's form requested it. Then the confirmation page asks any other browser for the code.
     by_form: bool,
 }
 
-/// What the address of a page says when a form asked for the link.
+/// The query of a page's address if a form requested the link.
 #[derive(Debug, Default, serde::Deserialize)]
 pub(crate) struct Bound {
     bound: Option<String>,
@@ -67,7 +67,7 @@ impl Links {
         Ok(Self { foundation: foundation.clone(), purpose, before_token, ttl, budget, codes })
     }
 
-    /// Whether mails go anywhere. In dev mode that is not demanded.
+    /// Whether a mailer is configured. In dev mode it is not required.
     pub(crate) fn can_be_sent(&self) -> bool {
         self.foundation.mailer.is_some() || self.foundation.config.dev_mode
     }
@@ -77,12 +77,12 @@ impl Links {
         Drawn { token: SingleUseToken::generate(&self.foundation.ambient), by_form }
     }
 
-    /// The `Set-Cookie` with which the browser that asks may bring the code in place of the link.
+    /// The `Set-Cookie` that lets the requesting browser use the code instead of the link.
     pub(crate) fn cookie(&self, drawn: &Drawn) -> HeaderValue {
         self.codes.cookie(&drawn.token)
     }
 
-    /// Whether the page of a link asks for its code: a form of another browser asked for it. Programs that open links do not
+    /// Whether the page of a link asks for its code: a form of another browser requested it. Programs that open links do not
     /// type codes.
     pub(crate) fn asks_for_code(&self, token: &Secret, bound: &Bound, headers: &HeaderMap) -> bool {
         let token = SingleUseToken::parse(token.expose());
@@ -119,13 +119,13 @@ impl Links {
         self.before_token.replace(from, to)
     }
 
-    /// The token that somebody came with, if it can still be spent.
+    /// The returned token, if it can still be used.
     pub(crate) async fn find_live(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
         let now = self.now();
         Ok(self.find(text).await?.filter(|token| token.is_live(now)))
     }
 
-    /// The token that somebody came with, if its time is not over, spent or not.
+    /// The returned token, if it is not expired, used or not.
     pub(crate) async fn find_in_time(&self, text: &Secret) -> Result<Option<IssuedToken>, SingleUseStoreError> {
         let now = self.now();
         Ok(self.find(text).await?.filter(|token| now < token.expires_at))

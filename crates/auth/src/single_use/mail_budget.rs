@@ -1,5 +1,5 @@
-//! Limits for mails with a link: low enough that a mailbox is not flooded, but nobody can use them up so that its owner
-//! gets no mail.
+//! Limits for mails with a link: low enough that a mailbox is not flooded, but no client can use them up so that the
+//! owner gets no mail.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::config::Limit;
 use crate::email::EmailAddress;
 use crate::foundation::Foundation;
 
-/// The mails of one kind.
+/// The limits for mails of one kind.
 ///
 /// A requester is a client address (an IPv6 /64). Each gets few mails for one mailbox. The first mail of a requester
-/// comes out of another budget than its repetitions, so that a few addresses that ask again and again leave the owner's
-/// own request alone. If many addresses have used up both, a mail still goes out every five minutes: less than the
-/// lifetime of any link, so that the newest link in the mailbox works, whoever asked for it.
+/// uses another budget than its repetitions, so that a few addresses with many requests do not prevent the owner's own
+/// request. If many addresses have used up both, a mail is still sent every five minutes: less than the lifetime of any
+/// link, so that the newest link in the mailbox works, whoever requested it.
 pub(crate) struct MailBudget {
     kind: &'static str,
     by_pair: Limiter,
@@ -29,14 +29,14 @@ pub(crate) struct MailBudget {
 
 /// The most mails to one mailbox that one requester can request in an hour.
 const BY_PAIR: u32 = 10;
-/// Requesters in an hour whose first mail for one mailbox is sent at once.
+/// Number of requesters in an hour whose first mail for one mailbox is sent at once.
 const FIRST_REQUESTS: u32 = 20;
 /// Repetitions for one mailbox in an hour, of all requesters together.
 const REPETITIONS: u32 = 10;
 /// The most mails that one IPv6 /48 can request in an hour, of all kinds and to all mailboxes: a /48 has 65,536
 /// requesters.
 const BY_NETWORK: u32 = 200;
-/// How often a mail is sent whatever was sent before.
+/// The interval at which a mail is sent even if all budgets are used up.
 const TRICKLE: Duration = Duration::from_mins(5);
 
 impl MailBudget {
@@ -65,8 +65,7 @@ impl MailBudget {
         if self.by_pair.attempt(&pair).await.is_err() {
             return false;
         }
-        // A flood to many mailboxes does not fill the queue, in which everybody's mails wait. IPv4 addresses are bounded by the
-        // limits of the routes.
+        // A flood to many mailboxes must not fill the queue of all mails. IPv4 addresses are limited by the routes.
         let network = requester.filter(|address| address.to_canonical().is_ipv6());
         if let Some(network) = ClientAddr::new(network).share_key()
             && self.by_network.attempt(&network).await.is_err()

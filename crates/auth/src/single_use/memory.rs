@@ -23,7 +23,7 @@ impl MemorySingleUseStore {
 impl SingleUseStore for MemorySingleUseStore {
     async fn put(&self, token: &IssuedToken, now: Timestamp) -> Result<(), SingleUseStoreError> {
         let mut tokens = self.0.lock();
-        // The map doubles when it is full; clearing out just before keeps it as large as what lives, at constant cost.
+        // The map doubles when it is full; removing expired entries just before keeps it small, at constant cost.
         if tokens.len() == tokens.capacity() {
             tokens.retain(|_, token| token.expires_at > now);
         }

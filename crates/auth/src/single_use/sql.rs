@@ -13,7 +13,7 @@ pub struct SqlSingleUseStore {
     sweep: Sql,
 }
 
-/// The steps that make the table. There is no foreign key: users may live in a host's own store.
+/// The steps that create the table. There is no foreign key: users may be in a program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "single-use tokens",

@@ -54,7 +54,7 @@ async fn make(
     }
     let kept = app.tickets.kept(&headers);
     let kept = kept.ok_or_else(|| Problem::bad_request("the request's credentials are too long for a ticket"))?;
-    // What a host's own middleware has found cannot be found again from the headers.
+    // An identity from a program's own middleware cannot be derived from the headers again.
     let offer = Offer { headers: &kept, client, path: uri.path(), again: true };
     let again = app.authenticator.authenticate(&offer, None).await.map_err(|error| problem::store_failed(&error))?;
     let same = again.identity.principal().is_some_and(|again| again.subject == principal.subject);

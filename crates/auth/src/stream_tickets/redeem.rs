@@ -16,14 +16,14 @@ const STREAM: &str = "/_events";
 const TICKET: &str = "ticket";
 
 impl Tickets {
-    /// Whether a request carries a ticket where one is taken. Asked on every request: no allocation for most.
+    /// Whether a request has a ticket on a route that accepts one. Called for every request: no allocation for most.
     pub(crate) fn is_presented(method: &Method, uri: &Uri) -> bool {
         let query = uri.query().filter(|_| method == Method::GET && uri.path().ends_with(STREAM));
         query.is_some_and(|query| form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == TICKET))
     }
 
-    /// Spends the request's ticket, whatever becomes of the request, and puts the headers that it stands for in the place
-    /// of the request's own. The ticket is no longer in its address then.
+    /// Uses up the request's ticket, whatever the result of the request, and replaces the request's headers by the
+    /// ticket's. The ticket is removed from the URL.
     pub(crate) async fn redeem(&self, parts: &mut Parts) -> Result<(), Problem> {
         let query = parts.uri.query().unwrap_or_default();
         let given = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == TICKET);
@@ -58,7 +58,7 @@ impl Tickets {
     }
 }
 
-/// 401: the same for a ticket that is unknown, spent or expired, and for one whose credential has ended.
+/// 401: the same for a ticket that is unknown, used or expired, and for one whose credential has ended.
 pub(crate) fn refused() -> Problem {
     Problem::unauthorized("invalid or expired ticket").with_code("invalid_ticket")
 }

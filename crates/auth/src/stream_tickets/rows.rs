@@ -6,7 +6,7 @@ use crate::single_use::TokenKey;
 /// The name under which the table is brought up to date.
 pub(crate) const COMPONENT: &str = "stream_tickets";
 
-/// The steps that make the table.
+/// The steps that create the table.
 pub(crate) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "tickets for event streams",
@@ -50,7 +50,7 @@ impl Rows {
         self.db.write(put).await
     }
 
-    /// Removes a ticket and returns what it sealed, if it has not ended.
+    /// Removes a ticket and returns its encrypted contents, if it has not expired.
     pub(super) async fn take(&self, key: &TokenKey, now: Timestamp) -> Result<Option<Vec<u8>>, Error> {
         let sql = "DELETE FROM auth_stream_tickets WHERE ticket_hash = ?1 RETURNING sealed, expires_at";
         let rows = self.db.write_rows(sql, params![key.as_bytes().to_vec()]).await?;

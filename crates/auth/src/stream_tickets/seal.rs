@@ -15,7 +15,7 @@ pub(super) fn seal(ticket: &SingleUseToken, headers: &HeaderMap) -> Vec<u8> {
     key(ticket).seal(&text, ticket.key().as_bytes())
 }
 
-/// The headers; `None` for what this ticket did not seal.
+/// The headers; `None` if another ticket encrypted them.
 pub(super) fn open(ticket: &SingleUseToken, sealed: Vec<u8>) -> Option<HeaderMap> {
     let text = key(ticket).open(&Zeroizing::new(sealed), ticket.key().as_bytes())?;
     let lines: Vec<(String, Vec<u8>)> = serde_json::from_slice(&text).ok()?;

@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::seal::{open, seal};
 use crate::single_use::SingleUseToken;
 
-/// How long a ticket is good for.
+/// How long a ticket is valid.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 /// The longest credentials that are kept, in bytes of their headers.
 const LONGEST: usize = 8 * 1024;
@@ -28,7 +28,7 @@ impl Tickets {
         Self { rows: Rows::new(db), ambient, tenant }
     }
 
-    /// Of a request's headers those that a ticket stands for. `None`: they are too long.
+    /// The headers of a request that a ticket represents. `None`: they are too long.
     pub(super) fn kept(&self, headers: &HeaderMap) -> Option<HeaderMap> {
         let mut kept = HeaderMap::new();
         for name in [COOKIE, AUTHORIZATION].iter().chain(&self.tenant) {
@@ -40,7 +40,7 @@ impl Tickets {
         (bytes <= LONGEST).then_some(kept)
     }
 
-    /// Makes a ticket that stands for these headers.
+    /// Creates a ticket for these headers.
     pub(super) async fn make(&self, headers: &HeaderMap) -> Result<Secret, Error> {
         let ticket = SingleUseToken::generate(&self.ambient);
         let now = self.ambient.now();

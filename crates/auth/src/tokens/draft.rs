@@ -62,7 +62,7 @@ impl TokenDraft {
     /// The most scopes that a token may have.
     pub const MAX_SCOPES: usize = 32;
 
-    /// Longer than anybody means, and far from the end of the calendar.
+    /// Longer than any useful lifetime, and far from the end of the calendar.
     const MAX_TTL_SECONDS: i64 = 1000 * 366 * 24 * 60 * 60;
 
     /// Checks all three parts and returns all errors. With `ttl_seconds` of 0 the token does not expire.

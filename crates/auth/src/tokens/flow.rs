@@ -13,7 +13,7 @@ use crate::users::UserStoreError;
 pub(crate) enum IssueError {
     #[error(transparent)]
     StepUp(#[from] StepUpError),
-    /// The session that asks for it has ended meanwhile.
+    /// The requesting session has ended in between.
     #[error("the session has ended")]
     SessionEnded,
     #[error(transparent)]
@@ -28,8 +28,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Issues a token of the session's user. It outlives the session, so that a user who has a second factor must have
-    /// proven it there. A token that administers needs a session in which one was proven, whoever's it is.
+    /// Issues a token of the session's user. It outlives the session, so a user with a second factor must have proven
+    /// it there. A token that may administer requires a session in which one was proven, for every user.
     pub(crate) async fn issue(
         &self,
         core: &Core,
@@ -42,8 +42,8 @@ impl Tokens {
             return Err(StepUpError::Required.into());
         }
         let issued = issuing::issue(core, self, owner(session), draft).await?;
-        // Whoever proves the mailbox meanwhile ends the sessions first and revokes the tokens last. A session from before
-        // must not slip a token in behind that.
+        // A concurrent proof of the mailbox ends the sessions first and revokes the tokens last. So a token of an earlier
+        // session must not be added after that.
         if !self.is_still_good(core, session).await? {
             self.store.revoke(None, &issued.token.id, core.ambient.now()).await.map_err(TokenError::from)?;
             return Err(IssueError::SessionEnded);

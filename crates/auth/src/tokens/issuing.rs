@@ -6,10 +6,10 @@ use crate::foundation::Foundation;
 use crate::service_accounts::ServiceAccountStoreError;
 use crate::users::UserStoreError;
 
-/// A new token with its plaintext, which is stored nowhere.
+/// A new token with its plaintext, which is not stored.
 #[derive(Debug)]
 pub struct Issued {
-    /// The token as it is stored.
+    /// The stored token.
     pub token: StoredToken,
     /// The text that its holder sends. It cannot be shown again.
     pub plaintext: Plaintext,
@@ -22,7 +22,7 @@ pub enum TokenError {
     /// Its owner has [`TokenError::MOST`] already.
     #[error("an owner has at most {} API tokens; revoke one first", TokenError::MOST)]
     TooMany,
-    /// There is no such owner.
+    /// The owner does not exist.
     #[error("the token's owner does not exist")]
     OwnerMissing,
     /// The store of tokens failed.
@@ -42,8 +42,8 @@ impl TokenError {
     pub const MOST: usize = 500;
 }
 
-/// Looks whether `owner` may have one more. Tokens that have ended by themselves are in nobody's way: a program that draws a
-/// short-lived one every hour never has to tidy up.
+/// Checks whether `owner` may have one more. Expired tokens do not count: a program that creates a short-lived one every
+/// hour never has to clean up.
 async fn make_room(tokens: &Tokens, owner: &Subject, now: Timestamp) -> Result<(), TokenError> {
     let kept = tokens.store.list(Some(owner)).await?;
     if kept.len() < TokenError::MOST {
@@ -56,7 +56,7 @@ async fn make_room(tokens: &Tokens, owner: &Subject, now: Timestamp) -> Result<(
     if ended.is_empty() { Err(TokenError::TooMany) } else { Ok(()) }
 }
 
-/// Draws a token for `owner` and has it kept.
+/// Draws a token for `owner` and stores it.
 pub(super) async fn issue(
     tools: &Foundation,
     tokens: &Tokens,

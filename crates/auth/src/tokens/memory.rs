@@ -31,7 +31,7 @@ impl MemoryTokenStore {
 impl TokenStore for MemoryTokenStore {
     async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
         let mut tokens = self.0.lock();
-        // The map doubles when it is full; clearing out just before keeps it as large as what lives, at constant cost.
+        // The map doubles when it is full; removing expired entries just before keeps it small, at constant cost.
         if tokens.len() == tokens.capacity() {
             tokens.retain(|_, kept| kept.revoked_at.is_none());
         }

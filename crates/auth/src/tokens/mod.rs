@@ -4,7 +4,7 @@
 //! hash. For a request with the plaintext, [`TokenScheme`](crate::schemes) looks up the hash, checks whether the token
 //! and its owner are still valid, and records the use (`uses.rs`), which is written later, together with others.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! Tokens are managed with sessions (the [plugin](crate::plugins::tokens)) and by trusted server code ([`ApiTokens`],
 //! the command line). A token, a JWT or an embedded surface's grant cannot create a token, because it is not a

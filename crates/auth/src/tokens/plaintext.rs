@@ -3,7 +3,7 @@ use std::fmt::Write;
 use gatewright_base::{Ambient, Secret};
 use sha2::{Digest, Sha256};
 
-/// What every token begins with.
+/// The prefix of every token.
 pub(crate) const PREFIX: &str = "svc_";
 
 /// How much of a token listings and audit events show: the prefix and 8 of its 40 digits, which leaves 128 bits.
@@ -66,7 +66,7 @@ impl TokenHash {
     }
 }
 
-/// As much of a token, or of what came in the place of one, as may be shown.
+/// The part of a token, or of another text in its place, that may be shown.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }

@@ -1,6 +1,6 @@
 use url::Url;
 
-/// What a token of the authorization server is good for (RFC 8707). A token is accepted at one of the two alone.
+/// The resource of a token of the authorization server (RFC 8707). A token is accepted at only one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// Everything below the public address except the tool surface.
@@ -23,7 +23,7 @@ struct Tools {
 }
 
 impl Resources {
-    /// The resources of the service at `public_url`, whose tool surface is at `tools_path` if it has one.
+    /// The resources of the service at `public_url`, with the tool interface at `tools_path` if it has one.
     pub(crate) fn new(public_url: &Url, tools_path: Option<&str>) -> Self {
         let base = public_url.as_str().trim_end_matches('/').to_owned();
         let tools = tools_path.map(|path| Tools { path: path.to_owned(), url: format!("{base}{path}") });
@@ -36,7 +36,7 @@ impl Resources {
         if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) { Resource::Mcp } else { Resource::Api }
     }
 
-    /// The path of the tool surface, where there is one.
+    /// The path of the tool interface, if there is one.
     #[cfg(feature = "authorization-server")]
     pub(crate) fn tools_path(&self) -> Option<&str> {
         self.tools.as_ref().map(|tools| &*tools.path)
@@ -48,7 +48,7 @@ impl Resources {
         &self.base
     }
 
-    /// The URL that stands for a resource in `resource` parameters and as the audience of tokens.
+    /// The URL of a resource in `resource` parameters and as the audience of tokens.
     pub(crate) fn url(&self, resource: Resource) -> &str {
         match (resource, &self.tools) {
             (Resource::Mcp, Some(tools)) => &tools.url,

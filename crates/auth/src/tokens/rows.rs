@@ -14,8 +14,8 @@ pub struct SqlTokenStore {
     sweep: Sql,
 }
 
-/// The steps that make the tables of tokens and of service accounts. There is no foreign key: users may live in a host's
-/// own store.
+/// The steps that create the tables of tokens and of service accounts. There is no foreign key: users may be in a
+/// program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[
     Step {
         version: 1,
@@ -56,11 +56,11 @@ pub(crate) const MIGRATIONS: &[Step] = &[
     Step { version: 3, name: "tenants of tokens", sql: "ALTER TABLE api_tokens ADD COLUMN tenant_id {text}" },
 ];
 
-/// Old revoked tokens that each new token removes. More than one, so that the table shrinks to what is remembered.
+/// Old revoked tokens that each new token removes. More than one, so that the table shrinks to the rows that are kept.
 const RECLAIMED_AT_ONCE: i64 = 32;
 
-/// Removes all but the `?3` latest revoked tokens of an owner, so that one who issues and revokes again and again does
-/// not fill the table. Those of the authorization server are left to it.
+/// Removes all revoked tokens of an owner except the `?3` latest ones, so that repeated issuing and revoking does not
+/// fill the table. Those of the authorization server are excluded: it removes them itself.
 const BEYOND_THE_MOST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
      WHERE owner_kind = ?1 AND owner_id = ?2 AND grant_id IS NULL AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC \
      LIMIT 1000 OFFSET ?3)";

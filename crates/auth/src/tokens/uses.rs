@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::{StoredToken, TokenStore};
 
-/// Uses that are not written down yet. Cheap to clone; all clones are one.
+/// Uses that are not stored yet. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(crate) struct Uses(Arc<Inner>);
 
@@ -59,7 +59,7 @@ impl Uses {
         }
     }
 
-    /// Has the store write down what waits. A failure costs a line in the log; the next use is noted anew.
+    /// Stores the waiting uses. A failure is logged; the next use is noted again.
     pub(crate) async fn write_down(&self) {
         let waiting: Vec<_> = std::mem::take(&mut *self.0.waiting.lock()).into_iter().collect();
         if waiting.is_empty() {
@@ -70,7 +70,7 @@ impl Uses {
         }
     }
 
-    /// Tells the uses that are not written down yet in `tokens`.
+    /// Adds the uses that are not stored yet to `tokens`.
     pub(crate) fn overlay(&self, tokens: &mut [StoredToken]) {
         let waiting = self.0.waiting.lock();
         for token in tokens {

@@ -27,7 +27,7 @@ pub struct MemoryUserStore {
     profiles: Mutex<HashMap<UserId, String>>,
 }
 
-/// By provider and its identifier: whose, and what.
+/// By provider and its identifier: the user and the link.
 type Links = BTreeMap<(String, String), (UserId, LinkedAccount)>;
 
 type ByAddress = BTreeMap<EmailAddress, UserWithHash>;

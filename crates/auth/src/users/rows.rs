@@ -10,7 +10,7 @@ use super::User;
 use crate::email::EmailAddress;
 use crate::password::PasswordHash;
 
-/// The steps that make the tables.
+/// The steps that create the tables.
 pub(crate) const MIGRATIONS: &[Step] = &[
     USERS,
     Step { version: 2, name: "users oauth links", sql: OAUTH_LINKS },
@@ -35,8 +35,7 @@ const USERS: Step = Step {
           )",
 };
 
-/// The table may be there already: an earlier version did not look for it where the record of
-/// steps was lost.
+/// The table may exist already: an earlier version did not check for it if the record of steps was lost.
 const OAUTH_LINKS: &str = "CREATE TABLE IF NOT EXISTS users_oauth_links (
             provider {text} NOT NULL,
             provider_id {text} NOT NULL,
@@ -58,7 +57,7 @@ macro_rules! user_columns {
 }
 pub(crate) use user_columns;
 
-/// How many they are.
+/// The number of users.
 pub(crate) const USER_COLUMNS: usize = 8;
 
 /// Takes [`insert_params`].
@@ -77,7 +76,7 @@ pub(super) fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Times
     ]
 }
 
-/// Reads the columns that `user_columns!` names, the first of which is that at `first`.
+/// Reads the columns of `user_columns!`, starting at the position `first`.
 pub(crate) fn read_user(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
     let corrupt = |column: &str, expected| Error::Corrupt {
         statement: "a read of users".to_owned(),
@@ -96,7 +95,7 @@ pub(crate) fn read_user(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
     Ok(user)
 }
 
-/// A text where it lies.
+/// A text in the driver's buffer.
 fn text<'a>(row: &'a RowRef<'_>, index: usize) -> Result<Cow<'a, str>, Error> {
     match row.value(index)? {
         ValueRef::Text(text) => Ok(text),
@@ -105,7 +104,7 @@ fn text<'a>(row: &'a RowRef<'_>, index: usize) -> Result<Cow<'a, str>, Error> {
     }
 }
 
-/// The text that a column of roles holds: a JSON list of names.
+/// The text of a column of roles: a JSON list of names.
 pub(crate) fn roles_text(roles: &Roles) -> String {
     serde_json::Value::from(roles.iter().collect::<Vec<_>>()).to_string()
 }

@@ -30,7 +30,7 @@ impl SearchUsers {
     pub const MOST: u32 = 200;
 }
 
-/// Uses the index on addresses, however many users there are.
+/// Uses the index on addresses, so the number of users does not matter.
 pub(super) async fn search(db: &Db, search: &SearchUsers) -> Result<Vec<FoundUser>, Error> {
     let sql = concat!(
         "SELECT ",

@@ -377,7 +377,7 @@ impl UsersWithin for SqlUserStore {
     }
 
     async fn add_roles(&self, tx: &Tx, id: &UserId, email: &EmailAddress, roles: &Roles) -> Result<bool, Error> {
-        // The write holds the row: roles that somebody else sets come before or after.
+        // The write locks the row: concurrent changes of roles come before or after.
         let sql = "UPDATE users SET updated_at = ?3 WHERE id = ?1 AND email = ?2";
         if tx.execute(sql, params![id, email.as_str(), self.ambient.now()]).await? == 0 {
             return Ok(false);
@@ -394,8 +394,8 @@ impl UsersWithin for SqlUserStore {
     }
 }
 
-/// What stands before the salt: 7 characters of a bcrypt hash; all but the last 67 of an Argon2 hash with a salt of 16
-/// bytes and an output of 32. Hashes made elsewhere with other lengths come last, and a few of them are looked at.
+/// The part before the salt: 7 characters of a bcrypt hash; all except the last 67 of an Argon2 hash with a salt of 16
+/// bytes and an output of 32. Imported hashes with other lengths come last, and only a few of them are read.
 const HASH_SETTINGS: &str = "SELECT setting FROM (SELECT DISTINCT CASE \
      WHEN password_hash LIKE '$2%' THEN substr(password_hash, 1, 7) \
      WHEN length(password_hash) > 67 AND substr(password_hash, length(password_hash) - 66, 1) = '$' \

@@ -46,7 +46,7 @@ pub trait UserStore: Send + Sync + 'static {
     /// The user with this id. Called on every authenticated request, so the column needs an index.
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError>;
 
-    /// Those of the users with these ids that exist, in any order.
+    /// The users with these ids that exist, in any order.
     async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, UserStoreError> {
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
@@ -103,7 +103,7 @@ pub trait UserStore: Send + Sync + 'static {
     fn email_verifier(self: Arc<Self>) -> Option<Arc<dyn EmailVerifier>> {
         None
     }
-    /// Creates users without a password. Absent: they get a random one that nobody knows.
+    /// Creates users without a password. Absent: they get a random one that is never shown.
     fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
         None
     }

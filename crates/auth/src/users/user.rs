@@ -12,13 +12,13 @@ pub struct User {
     pub id: UserId,
     /// Its address, unique among users.
     pub email: EmailAddress,
-    /// What it may do.
+    /// Its roles.
     pub roles: Roles,
     /// Whether it has a password. Accounts created by a provider's sign-in or a magic link have none.
     pub password_set: bool,
     /// Whether the mailbox was proven to be the owner's.
     pub email_verified: bool,
-    /// Whether an operator has disabled it: nobody can sign in to it, and everything that was issued for it is refused.
+    /// Whether an operator has disabled it: sign-ins to it fail, and everything that was issued for it is refused.
     pub disabled: bool,
     /// JWTs issued at or before this moment are refused: password reset, logout everywhere, second factor enrolled.
     pub tokens_valid_after: Option<Timestamp>,

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_fields_of_its_spans_whatever_they_hold() {
+    fn a_line_has_the_fields_of_its_spans_with_any_values() {
         let kept = Kept::default();
         let writer = kept.clone();
         let log = Subscriber::builder()

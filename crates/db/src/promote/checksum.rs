@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spelling_of_an_engine_does_not_count() {
+    fn the_notation_of_an_engine_does_not_count() {
         let moment: jiff::Timestamp = "2024-02-29T12:00:00.000001Z".parse().unwrap();
         for (sqlite, postgres, kind) in [
             (Value::Int(1), Value::Bool(true), Kind::Bool),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_differs_and_the_order_of_rows_does_not_count() {
+    fn different_rows_differ_and_the_order_of_rows_does_not_count() {
         let (a, b) = ((Value::from("a"), Kind::Plain), (Value::from("b"), Kind::Plain));
         let all = [
             sum(&[]),

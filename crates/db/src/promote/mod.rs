@@ -39,7 +39,7 @@ pub enum CopyError {
     /// The engines are not these.
     #[error("rows are copied from SQLite to Postgres")]
     Engines,
-    /// Rows or values that have no place in the target.
+    /// Rows or values that do not fit the target.
     #[error(
         "these have no place in the target, since no part of the configuration declares them: {}. Declare them, or leave them \
          behind with --leave",

@@ -28,7 +28,7 @@ pub(super) async fn filled(tx: &Tx) -> Result<Vec<String>, Error> {
 
 /// Locks the tables against all other clients, and checks once more that they are empty.
 pub(super) async fn begin(tx: &Tx, tables: &[&str]) -> Result<(), super::CopyError> {
-    // Checking millions of rows against a foreign key takes its time.
+    // Checking millions of rows against a foreign key takes long.
     tx.execute_script("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0").await?;
     for table in tables {
         tx.execute_script(&format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", quoted(table))).await?;
@@ -37,7 +37,7 @@ pub(super) async fn begin(tx: &Tx, tables: &[&str]) -> Result<(), super::CopyErr
     if filled.is_empty() { Ok(()) } else { Err(super::CopyError::NotEmpty(filled)) }
 }
 
-/// Takes foreign keys away, so that rows may come in any order.
+/// Removes foreign keys, so that rows may be inserted in any order.
 pub(super) async fn drop_foreign_keys(tx: &Tx) -> Result<Vec<ForeignKey>, Error> {
     let keys =
         "SELECT c.relname::text AS table_name, f.conname::text AS name, pg_get_constraintdef(f.oid) AS definition
@@ -54,7 +54,7 @@ pub(super) async fn drop_foreign_keys(tx: &Tx) -> Result<Vec<ForeignKey>, Error>
     Ok(dropped)
 }
 
-/// Brings them back, by which all rows are checked.
+/// Restores them, which checks all rows.
 pub(super) async fn add_foreign_keys(tx: &Tx, keys: Vec<ForeignKey>) -> Result<(), Error> {
     for ForeignKey { table, name, definition } in keys {
         let sql = format!("ALTER TABLE {} ADD CONSTRAINT {} {definition}", quoted(&table), quoted(&name));

@@ -142,14 +142,14 @@ fn the_table_of_access() {
 }
 
 #[test]
-fn without_the_guard_scopes_are_advice() {
+fn without_the_guard_scopes_are_not_checked() {
     let policy = Policy { scope_guard: false, ..policy() };
     let plain = rules(|_| Demand::SignedIn, false);
     assert_eq!(decide(&policy, &plain, &token(&[], &[]), &Standing::Unnamed, Action::Delete), Ok(Reach::ALL));
 }
 
 #[test]
-fn a_tenant_is_named_and_belonged_to() {
+fn a_request_needs_a_tenant_and_a_membership() {
     let plain = Rules { multi_tenant: true, ..rules(|_| Demand::SignedIn, false) };
     let permitted = Rules { multi_tenant: true, ..rules(by_permission, false) };
     let owned = Rules { multi_tenant: true, ..rules(|_| Demand::SignedIn, true) };
@@ -222,7 +222,7 @@ fn roles_within_a_tenant_permit_there_and_nowhere_else() {
 }
 
 #[test]
-fn nothing_is_owned_by_nobody() {
+fn an_anonymous_caller_owns_nothing() {
     let mine = Reach::of_owner("u1");
     assert!(mine.covers(Some("u1"), None));
     assert!(!mine.covers(Some("u2"), None));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_is_set_aside_for_a_while_and_others_are_only_when_there_are_many() {
+    fn a_slow_caller_is_skipped_for_a_while_and_all_are_after_many_overruns() {
         let (overruns, start) = (Overruns::default(), Timestamp::UNIX_EPOCH);
         let at = |seconds| start + SignedDuration::from_secs(seconds);
         let names: Vec<Arc<str>> = (0..20).map(|number| format!("user {number}").into()).collect();

@@ -54,7 +54,7 @@ pub(crate) struct Reader {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) engine: Engine,
     pub(crate) viewer: Arc<Viewer>,
-    /// How far the caller reaches in each entity on the way.
+    /// How far the caller reaches in each entity of the path.
     pub(crate) guards: Arc<BTreeMap<usize, Reach>>,
 }
 

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_the_caller_leads_and_what_must_be_looked_for_does_not() {
+    fn conditions_on_the_caller_lead_and_others_do_not() {
         for (rule, expected) in [
             ("project.members(project).account = @me", Some(&["project"][..])),
             ("members(task).account = @me || assignee = @me", Some(&["id", "assignee"])),

@@ -40,7 +40,7 @@ pub(crate) async fn fill(db: &Db) {
     fill_with(db, TASKS).await;
 }
 
-/// The same with so many tasks.
+/// The same with this many tasks.
 pub(crate) async fn fill_with(db: &Db, tasks: i64) {
     let series = |count: i64| match db.engine() {
         Engine::Sqlite => {

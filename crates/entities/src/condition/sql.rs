@@ -22,7 +22,7 @@ pub(crate) enum Form {
     Many,
 }
 
-/// Where the caller's words come from.
+/// The source of the values of `@` words.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Caller<'a> {
     /// From parameters.
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         (self.sql, self.params)
     }
 
-    /// Writes the condition, or its complement where `negated`.
+    /// Writes the condition, or its complement if `negated`.
     fn write(&mut self, condition: &Condition, negated: bool, rows: &mut Rows) {
         match condition {
             Condition::Not(inner) => self.write(inner, !negated, rows),

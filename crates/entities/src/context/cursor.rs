@@ -72,7 +72,7 @@ fn parts_of<'a>(plan: &'a Plan, order: &'a [Cow<'_, str>], payload: &'a [u8]) ->
     std::iter::once(plan.table.as_bytes()).chain(order).chain([payload]).collect()
 }
 
-/// Floats go by their bits, so that the same one comes back.
+/// Floats are written by their bits, so that the same value is read back.
 fn to_json(value: &Value) -> Json {
     match value {
         Value::Null | Value::Bytes(_) => Json::Null,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_comes_back_as_it_was() {
+    fn a_place_can_be_read_back() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
             for after in [true, false] {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_holds_for_its_list_and_its_key_alone() {
+    fn a_cursor_is_valid_only_for_its_list_and_its_key() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
         let text = key.seal(&plans[0], &plans[0].keyset, &place).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_holds_for_its_order_alone_and_has_a_longest() {
+    fn a_cursor_is_valid_only_for_its_order_and_has_a_maximum_length() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         let (plan, order) = (&plans[4], |text: &str| plans[4].order.parse(text).unwrap());
         let place = Place { after: true, values: vec![Value::Text("x".into()), Value::Text("id".into())] };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_was_changed_anywhere_is_none() {
+    fn a_changed_cursor_is_invalid() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         let place = Place { after: true, values: vec![Value::Float(1.5), Value::Text("x".into())] };
         let text = key.seal(&plans[0], &plans[0].keyset, &place).unwrap();

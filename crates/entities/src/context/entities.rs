@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     pub(crate) list_gate: Gate,
     pub(crate) body_turns: BodyTurns,
     pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
-    /// By the entity's position. Empty where no entity has any.
+    /// By the entity's position. Empty if no entity has any.
     pub(crate) own_hooks: Vec<Option<Arc<dyn EntityHooks>>>,
     pub(crate) memberships: Option<Arc<dyn Memberships>>,
     pub(crate) plans: Vec<Arc<Plan>>,
@@ -167,12 +167,12 @@ impl Entities {
         self.0.ids.next(&self.0.ambient)
     }
 
-    /// The query for a user's existence, where users are in the same database.
+    /// The query for a user's existence, if users are in the same database.
     pub(crate) fn users_exist(&self) -> Option<Sql> {
         self.0.users_exist.clone()
     }
 
-    /// The public fields of users, where there are any.
+    /// The public fields of users, if there are any.
     pub(crate) fn public_users(&self) -> Option<&PublicUsers> {
         self.0.public_users.as_ref()
     }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_callers_that_are_gone() {
+    fn callers_without_running_lists_are_removed() {
         let gate = Gate::default();
         for number in 0..100 {
             drop(gate.enter(&call(&format!("192.0.2.{number}"))).unwrap());

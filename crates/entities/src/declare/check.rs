@@ -389,7 +389,7 @@ impl Check<'_> {
     }
 }
 
-/// The field of a column that the service makes and fills in by itself.
+/// The field of a column that the service creates and fills in by itself.
 fn stamped_field(name: &str) -> ModelField {
     ModelField {
         name: name.to_owned(),

@@ -108,12 +108,12 @@ impl Entity {
         Self { owner: Some(column.into()), ..self }
     }
 
-    /// Allows every operation to everybody, including anonymous callers.
+    /// Allows every operation to all callers, including anonymous ones.
     pub fn public(self) -> Self {
         Self { public: true, ..self }
     }
 
-    /// The permission that `action` requires (`posts:write`), or the word `public`, which allows it to everybody.
+    /// The permission that `action` requires (`posts:write`), or the word `public`, which allows it to all callers.
     pub fn access(mut self, action: Action, permission: impl Into<String>) -> Self {
         let slot = match action {
             Action::Read => &mut self.access.read,
@@ -198,7 +198,7 @@ impl Entity {
         self.mcp
     }
 
-    /// Whether every operation is open to everybody.
+    /// Whether every operation is open to all callers.
     pub fn is_public(&self) -> bool {
         self.public
     }

@@ -35,7 +35,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The columns by which an index begins, beside that of their tenant.
+    /// The columns that an index begins with, not counting that of the tenant.
     pub(crate) fn indexed(&self) -> impl Iterator<Item = &str> {
         let has_index = |(at, field): (usize, &ModelField)| {
             let bounds = [self.owner, self.tenant].contains(&Some(at));

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain_words_that_nobody_else_has() {
+    fn names_are_plain_words_and_not_reserved() {
         let long = "a".repeat(49);
         for good in ["posts", "a", "order", "line_items", "x9", "userspace", &"a".repeat(48)] {
             assert_eq!(refuse_entity(good), None, "{good}");

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_hold_is_named() {
+    fn conditions_that_can_never_hold_are_reported() {
         for rule in [
             "state = 'a' && state = 'b'",
             "state = 'a' && (assignee = @me && state = 'b')",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_hold_is_not() {
+    fn conditions_that_can_hold_are_not_reported() {
         for rule in [
             "state = 'a' || state = 'b'",
             "state = 'a' && state = 'a'",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_index_helps_to_find_is_named() {
+    fn conditions_without_an_index_are_reported() {
         for (rule, field) in [
             ("owner = @me", Some("\"owner\" of \"tasks\"")),
             ("project.name = @me", Some("\"name\" of \"projects\"")),

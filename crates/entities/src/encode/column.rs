@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn both_engines_values_are_written_alike() {
+    fn values_of_both_engines_are_written_equally() {
         let cases = [
             (Codec::Text, ValueRef::Text("é \"q\" \u{1}\n".into()), r#""é \"q\" \u0001\n""#),
             (Codec::Text, ValueRef::Text("\u{7f}\\".into()), "\"\u{7f}\\\\\""),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_copied_is_what_would_be_written() {
+    fn a_copied_text_equals_the_written_one() {
         let every_ascii = (0..128_u8).map(|byte| format!("a long enough text with {} in it", char::from(byte)));
         let texts = every_ascii.chain(["", "plain", "é", "\u{2028}", "\u{fffd}"].map(str::to_owned));
         for text in texts.chain(["2024-02-29", "1970-01-01T00:00:00.000001Z"].map(str::to_owned)) {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_column_should_not_hold_is_an_error() {
+    fn an_unexpected_value_of_a_column_is_an_error() {
         for (codec, value) in [
             (Codec::Text, ValueRef::Int(1)),
             (Codec::Int, ValueRef::Text("1".into())),

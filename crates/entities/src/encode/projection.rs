@@ -4,11 +4,11 @@ use gatewright_http::entity_tag;
 use super::Shape;
 use crate::fragment::quoted;
 
-/// The columns of a shape that one answer shows, and columns that are read beside them and not shown.
+/// The columns of a shape that one answer shows, and additional columns that are read but not shown.
 #[derive(Debug)]
 pub(crate) struct Projection<'a> {
     shape: &'a Shape,
-    /// Positions in the shape, rising; all of them where nothing was chosen.
+    /// Positions in the shape, ascending; all of them if none were chosen.
     chosen: Option<&'a [usize]>,
     beside: Vec<&'a str>,
     /// Whether each object carries the entity tag of its whole record.

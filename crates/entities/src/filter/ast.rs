@@ -24,7 +24,7 @@ pub(crate) enum Quantifier {
     All,
 }
 
-/// An operand beside another.
+/// A comparison of two operands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comparison {
     pub(crate) left: Operand,

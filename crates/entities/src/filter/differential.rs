@@ -103,7 +103,7 @@ fn draw<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T {
 }
 
 #[tokio::test]
-async fn random_filters_answer_what_memory_answers() {
+async fn random_filters_agree_with_the_evaluation_in_memory() {
     for engine in engines().await {
         let entities = Entities::builder(engine.db.clone(), Ambient::system())
             .json_case(JsonCase::Camel)

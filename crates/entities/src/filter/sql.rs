@@ -27,7 +27,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the predicate, or its complement where `negated`.
+    /// Writes the predicate, or its complement if `negated`.
     fn write(&mut self, predicate: &Predicate, negated: bool) {
         match predicate {
             Predicate::Not(inner) => self.write(inner, !negated),

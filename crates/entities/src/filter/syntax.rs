@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_are_reported_with_their_position() {
         let deep = format!("{}a=1{}", "(".repeat(9), ")".repeat(9));
         let many = vec!["a=1"; 65].join("||");
         let long = format!("a in [{}]", vec!["1"; 1001].join(","));
@@ -365,7 +365,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_the_parser_fail_otherwise_than_by_saying_so(text in "[a-z0-9_ =<>!~&|().@\\[\\],'\"\\\\\n-]{0,80}") {
+        fn parsing_any_text_does_not_panic(text in "[a-z0-9_ =<>!~&|().@\\[\\],'\"\\\\\n-]{0,80}") {
             let _either = parse(&text);
         }
     }

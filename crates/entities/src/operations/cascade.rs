@@ -39,7 +39,7 @@ pub(super) struct Limits {
 impl Limits {
     /// One piece of a larger cascade.
     pub(super) const PIECE: Self = Self { records: 900, bytes: 8 << 20 };
-    /// Everything that one indivisible transaction takes along.
+    /// The limit of one indivisible transaction.
     pub(super) const WHOLE: Self = Self { records: 10_000, bytes: 64 << 20 };
 }
 
@@ -113,7 +113,7 @@ pub(super) enum Found {
     Loose(Incoming, Vec<String>),
 }
 
-/// What one transaction does for a cascade.
+/// The work of one transaction for a cascade.
 #[derive(Debug)]
 pub(super) enum Piece {
     /// Deletes the record itself and all remaining dependents.
@@ -150,7 +150,7 @@ pub(super) async fn piece(tx: &Tx, entities: &Entities, root: Node, limits: Limi
     Err(Error::TooManyDependents(Limits::WHOLE.records))
 }
 
-/// The cascade from `sources`, or where it stopped fitting.
+/// The cascade from `sources`, or the point at which it no longer fits.
 pub(super) async fn closure(tx: &Tx, entities: &Entities, sources: &[Node], limits: Limits) -> Result<Found, Error> {
     let mut seen: HashSet<(usize, String)> = sources.iter().map(|node| (node.plan, node.id.clone())).collect();
     let mut gone = sources.to_vec();

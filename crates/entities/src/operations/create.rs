@@ -61,7 +61,7 @@ pub(super) struct Create {
 }
 
 impl Create {
-    /// Inside a transaction, `tx` sees the records that it has made.
+    /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Create).await?;
         Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body).await

@@ -99,7 +99,7 @@ pub struct Values {
     pub hidden: bool,
 }
 
-/// A check, and the refusal where it did not pass.
+/// A check, and the refusal if it failed.
 type Finding = (Check, Option<Error>);
 
 /// Why the caller may do something, or may not, and the first refusal.

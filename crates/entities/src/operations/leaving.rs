@@ -65,7 +65,7 @@ struct AccountReference {
 
 /// Ids that are read at a time.
 const PAGE: usize = 200;
-/// Bytes of records that are read at a time for an export, beside one record of any size.
+/// Bytes of records that are read at once for an export, in addition to one record of any size.
 const EXPORTED: usize = 256 << 10;
 
 impl Entities {
@@ -169,7 +169,7 @@ impl Entities {
             records.sort_by(|a: &Record, b: &Record| a.id().cmp(b.id()));
             Ok((records, is_last))
         };
-        // In the lane of lists, where no caller keeps others from reading.
+        // In the lane of lists, where no caller prevents others from reading.
         let (records, is_last) = self.db().clone().lane(Lane::Lists(share)).read(read).await?;
         Ok(Some(Owned { table: Some(name), records, is_last }))
     }

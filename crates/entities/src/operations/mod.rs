@@ -8,7 +8,7 @@
 //! # The path of a write
 //!
 //! [`write`] runs it. If nothing else belongs to its transaction, it is a single statement with RETURNING, which both
-//! engines commit by themselves. If something does (a precondition, a relation to somebody's record, a
+//! engines commit by themselves. If something does (a precondition, a relation to an owned record, a
 //! [`ChangeHook`](crate::hooks::ChangeHook), the entity's [`EntityHooks`](crate::hooks::EntityHooks)) it is one
 //! transaction. In both cases the record is encoded once, from the row of RETURNING or, if the database stores values
 //! unchanged, from the values of an INSERT: the answer and the event contain the same bytes.

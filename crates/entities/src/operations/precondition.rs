@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strong_tags_match_and_nothing_else_does() {
+    fn only_strong_tags_match() {
         for (header, matches) in [
             ("*", true),
             (" * ", true),

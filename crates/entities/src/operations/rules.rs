@@ -85,7 +85,7 @@ pub(super) async fn holds(
     Ok(tx.query_opt(format!("SELECT 1 AS found FROM {from}{condition}"), params).await?.is_some())
 }
 
-/// The row that an INSERT will make of its parameters.
+/// The row that an INSERT will create from its parameters.
 fn created(plan: &Plan, count: usize) -> String {
     let fields = plan.fields.iter().map(|field| (&*field.column, type_word(field.kind)));
     let own = [("created_at", "{time}"), ("updated_at", "{time}")];
@@ -105,7 +105,7 @@ fn created(plan: &Plan, count: usize) -> String {
     sql
 }
 
-/// The stored row with new values in the place of old ones.
+/// The stored row, with new values that replace old ones.
 fn changed(plan: &Plan, id: &str, values: &[Option<Value>], now: &Value) -> (String, Vec<Value>) {
     let mut params = vec![Value::from(id), now.clone()];
     let mut sql = format!("SELECT \"id\", \"created_at\", {} AS \"updated_at\"", typed(plan.engine, "{time}", 2));

@@ -82,7 +82,7 @@ pub(super) struct Update {
 }
 
 impl Update {
-    /// Inside a transaction, `tx` sees the records that it has made.
+    /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(
         table: Table<'_>,
         tx: Option<&Tx>,

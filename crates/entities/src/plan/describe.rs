@@ -130,7 +130,7 @@ mod tests {
     use crate::{Entity, Field as Declared};
 
     #[test]
-    fn a_field_tells_what_it_takes() {
+    fn a_field_describes_its_values() {
         let posts = Entity::new("posts")
             .field(Declared::string("title").min(1).max(9).pattern("^a").default("ab"))
             .field(Declared::int("rank").min(-1).max(7).default(3))

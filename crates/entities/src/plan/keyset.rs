@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_a_place_is_one_range_and_one_for_nulls() {
+    fn records_after_a_place_are_one_range_and_one_for_nulls() {
         let place = |rank: Value| Some(Place { after: true, values: vec![rank, "x".into()] });
         let keyset = keyset(&["rank"]);
         assert_eq!(
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_a_place_in_many_columns_is_a_range_for_each_but_the_last_two() {
+    fn records_after_a_place_in_many_columns_are_a_range_for_each_except_the_last_two() {
         let place = |after, values: [Value; 3]| Some(Place { after, values: values.to_vec() });
         let keyset = keyset(&["title", "rank"]);
         assert_eq!(

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sorted_by_is_refused_in_words() {
+    fn fields_without_an_order_are_refused_with_a_sentence() {
         for (sort, message) in [
             ("titel", "there is no field \"titel\" to sort by; did you mean \"title\"?"),
             ("netprice", "there is no field \"netprice\" to sort by; did you mean \"netPrice\"?"),

@@ -19,7 +19,7 @@ impl Scope {
         Self { beside: Some((columns, params)), ..self }
     }
 
-    /// The parameters of the condition and of the columns beside.
+    /// The parameters of the condition and of the additional columns.
     pub(crate) fn row_params(&self) -> Vec<Value> {
         self.params.iter().chain(self.beside.iter().flat_map(|(_, params)| params)).cloned().collect()
     }

@@ -51,7 +51,7 @@ pub(crate) enum Trashed {
     /// They do not.
     #[default]
     Without,
-    /// They do, beside the others.
+    /// They count, in addition to the others.
     With,
     /// Only they count.
     Only,
@@ -104,7 +104,7 @@ impl Statements {
         };
         let select = format!("SELECT {columns} FROM {table}");
         let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into());
-        // The id and the two times beside the fields.
+        // The id and the two times, in addition to the fields.
         let params = model.fields.len() + 3;
         Self {
             get: one(&select, ""),

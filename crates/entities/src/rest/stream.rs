@@ -144,7 +144,7 @@ impl Source {
 struct StreamCaller {
     source: Source,
     call: Call,
-    /// The filter, where it follows relations.
+    /// The filter, if it follows relations.
     related: Option<Arc<Expression>>,
     presented: Option<Presented>,
 }

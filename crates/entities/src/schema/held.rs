@@ -39,7 +39,7 @@ pub enum Rules {
     Unknown,
 }
 
-/// A rule that was looked at: table, column, digest.
+/// A checked rule: table, column, digest.
 type Seen = (String, String, String);
 
 /// One remark for each rule that rows break, with their number and the SQL to find and to correct them.

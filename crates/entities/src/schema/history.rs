@@ -71,7 +71,7 @@ impl History {
             .collect()
     }
 
-    /// Remembers the renames that the declarations name and that are made.
+    /// Records the declared renames that are done.
     pub(super) async fn record(&self, tx: &Tx, models: &[Model]) -> Result<(), SchemaError> {
         let mut made = Vec::new();
         for model in models {

@@ -41,7 +41,7 @@ pub(super) fn retype(table: &Table, shape: &TableShape, column: &Column) -> Vec<
     vec![format!("ALTER TABLE {} {}", quoted(&table.name), clauses.join(", "))]
 }
 
-/// Postgres: makes the column's foreign key as declared, or removes it.
+/// Postgres: creates the column's foreign key as declared, or removes it.
 pub(super) fn refer(table: &Table, shape: &TableShape, column: &Column) -> Vec<String> {
     let mut clauses = drop_references(shape, &column.name);
     clauses.extend(column.reference.as_ref().map(|reference| reference.add(&table.name, &column.name)));

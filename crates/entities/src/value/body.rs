@@ -12,7 +12,7 @@ use crate::plan::{Field, Fields, Key};
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
 pub(crate) const MOST_ERRORS: usize = 100;
 
-/// The values that a body brings, by field position.
+/// The values of a body, by field position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Draft {
     pub(crate) values: Vec<Option<Value>>,

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_too_long_is_refused() {
+    fn invalid_or_too_long_numbers_are_refused() {
         for bad in
             ["", "-", "+1", ".5", "5.", "1.2.3", "1e", "1e+", "e3", "0x10", "NaN", "Infinity", " 1", "1 ", "1,5", "١"]
         {

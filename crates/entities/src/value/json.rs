@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_engine_would_refuse_or_change_is_refused() {
+    fn values_that_one_engine_would_refuse_or_change_are_refused() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(compact(&deep(MAX_DEPTH)).is_ok());
         for (bad, why) in [

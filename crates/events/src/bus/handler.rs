@@ -47,7 +47,7 @@ where
         while tap.fill(&mut batch, BATCH).await {
             for entry in batch.drain(..) {
                 let table = entry.event.shared_table().clone();
-                // The call itself may panic as well as the future that it makes.
+                // Both the call and the future that it returns may panic.
                 let called = std::panic::catch_unwind(AssertUnwindSafe(|| handler(entry.event)));
                 let finished = match called {
                     Ok(future) => AssertUnwindSafe(future).catch_unwind().await,

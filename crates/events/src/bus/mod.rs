@@ -1,6 +1,6 @@
 //! The bus publishes committed writes to all subscribers in this process.
 //!
-//! [`Bus::publish`] is called right after a commit, on whatever thread committed: for SQLite the one writer thread that
+//! [`Bus::publish`] is called right after a commit, on the thread that committed: for SQLite the one writer thread that
 //! every other write waits for. So publishing only appends to a queue per subscriber, under one lock. The lock also
 //! determines the order: all subscribers see all events in the order of the commits.
 //!
@@ -86,7 +86,7 @@ impl Bus {
         self.0.publish(vec![event.into_remote()], None);
     }
 
-    /// Calls `handler` for every event of `interest`, one after the other and in order, on a task of its own. Needs a
+    /// Calls `handler` for every event of `interest`, one after the other and in order, in a separate task. Needs a
     /// Tokio runtime.
     ///
     /// A slow handler delays only itself. Its queue is limited by [`Bound::default`]: 65,536 events or 64 MiB of

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_before_is_known_and_what_is_missing_is_counted() {
+    fn duplicates_are_detected_and_missing_messages_counted() {
         let mut origins = Origins::default();
         for (number, expected) in [
             (7, Turn::New { missed: 0 }),

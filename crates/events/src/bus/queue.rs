@@ -160,7 +160,7 @@ impl Queue {
         self.state.lock().closed
     }
 
-    /// While asleep a queue takes nothing in, at the price of one load.
+    /// While asleep, a queue accepts nothing, at the cost of one load.
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_over_the_bound_is_let_in_alone() {
+    fn a_record_over_the_limit_is_queued_without_others() {
         let bound = Bound { events: 10, bytes: 10 };
         let (queue, mut tap) = Queue::new("test", Interest::all(), bound, false);
         queue.offer(&event(r#"{"n":1}"#), None);

@@ -59,7 +59,7 @@ impl Receipts {
     }
 }
 
-/// Keeps a [`Receipt`] waiting for as long as a copy of it lives.
+/// A [`Receipt`] waits until every copy of it is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold(Arc<oneshot::Sender<()>>);
 

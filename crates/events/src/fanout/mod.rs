@@ -20,7 +20,7 @@
 //! # let _ = attached; Ok(()) }
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! Delivery is fast and lossy. While the backend is unavailable, events wait in a limited queue; when it is full, the
 //! oldest are dropped and counted. Events that other replicas send in that time are missed, and counted if possible. A

@@ -9,7 +9,7 @@ use super::{FanoutError, FanoutOptions};
 /// The counters of a connection since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanoutCounts {
-    /// Events of this process that the backend has taken.
+    /// Events of this process that the backend has accepted.
     pub sent: u64,
     /// Events of this process that were not sent: dropped while the backend was unavailable, or not supported by it.
     pub lost: u64,

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A number that is larger than those of all transactions that were running when it was taken.
 struct Mark {
     number: i64,
-    /// Positions below this one were given then.
+    /// Positions below this one were assigned at that time.
     below: i64,
 }
 
@@ -81,7 +81,7 @@ async fn read(log: &EventLog, bus: &Bus, mark: &mut Option<Mark>) -> Result<bool
     let asked = log.0.sequence.lock().begin_read();
     let (shown, last) = rows(log, &asked).await?;
     {
-        // Held until the events are on the bus: others that come meanwhile go after them.
+        // Held until the events are on the bus, so that later ones are published after them.
         let mut sequence = log.0.sequence.lock();
         bus.release(sequence.end_read(&asked, shown, last));
         if let (Some(mark), None) = (&passed, last) {

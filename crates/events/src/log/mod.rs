@@ -98,7 +98,7 @@ pub(crate) struct Inner {
 
 /// The columns of a row, the last for the time at which it was written.
 const COLUMNS: &str = "id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at";
-/// The others, which are given.
+/// The number of the other columns, whose values the writer sets.
 const GIVEN: usize = 9;
 
 /// The parameters of a [`logged_insert`], and the event that it appends.

@@ -16,7 +16,7 @@ const MOST: usize = 65_536;
 /// Bytes of their records that may wait while the log cannot be read.
 const MOST_BYTES: usize = 64 << 20;
 
-/// An event with its position, on its way.
+/// An event with its position, before it is published.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) position: i64,
@@ -48,7 +48,7 @@ pub(crate) struct Sequence {
     reads: u64,
 }
 
-/// Events to hand out now, in this order, each with the position up to which all have been.
+/// Events to publish now, in this order, each with the position up to which all have been.
 pub(crate) type Released = Vec<(Pending, i64)>;
 
 impl Sequence {
@@ -92,7 +92,7 @@ impl Sequence {
     ) -> Released {
         for (position, event) in shown {
             if self.ledger.announce(position) {
-                // A row without an event has nothing to hand out.
+                // A row without an event publishes nothing.
                 let reads = self.reads;
                 self.waiting.extend(event.map(|event| Pending { position, event, hold: None, reads, seen: true }));
             } else if let Some(pending) = self.waiting.iter_mut().find(|pending| pending.position == position) {
@@ -124,7 +124,7 @@ impl Sequence {
         self.ledger.first_hole()
     }
 
-    /// The position up to which all events have been handed out.
+    /// The position up to which all events have been published.
     pub(crate) fn passed(&self) -> i64 {
         let waiting = self.waiting.iter().map(|pending| pending.position).min();
         waiting.into_iter().chain(self.ledger.first_hole()).min().unwrap_or(self.ledger.next()) - 1

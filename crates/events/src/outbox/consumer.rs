@@ -152,7 +152,7 @@ mod tests {
     impl Error for Unspeakable {}
 
     #[tokio::test]
-    async fn whatever_panics_is_a_failure() {
+    async fn a_panic_is_a_failure() {
         type Handled = std::future::Ready<Result<(), Unspeakable>>;
         let event = || Event {
             id: "1".into(),

@@ -57,7 +57,7 @@ impl Counters {
 }
 
 impl ConsumerCounters {
-    /// Counts deliveries that were taken.
+    /// Counts deliveries that were claimed.
     pub(super) fn delivered(&self, count: usize) {
         add(&self.delivered, count);
     }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn a_payload_other_than_an_object_is_refused() {
         for payload in ["", "[]", "1", "null", "{", "{} {}"] {
             assert_eq!(event(payload).payload(), Err(MalformedPayload), "{payload}");
         }

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::stage::News;
 use super::transition::earlier;
 
-/// Rows looked at in one statement.
+/// Rows read in one statement.
 const PAGE: usize = 1_000;
 /// How far back a search for new rows goes: a transaction that began earlier than others may commit later.
 const OVERLAP: Duration = Duration::from_secs(5);
@@ -124,6 +124,6 @@ impl Expander {
 struct Page {
     /// There may be more after it.
     full: bool,
-    /// Deliveries that were made.
+    /// Deliveries that were created.
     expanded: u64,
 }

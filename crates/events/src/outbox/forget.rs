@@ -18,7 +18,7 @@ struct Staged {
     is_pending: bool,
 }
 
-/// A change of a row: its payload, where that changes.
+/// A change of a row: its payload, if that changes.
 type Forgotten = (String, Option<String>);
 
 impl Outbox {
@@ -94,7 +94,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a consumer has begun to wait for some of these rows meanwhile, which stay.
+    /// Whether a consumer has begun to wait for some of these rows in between. These rows stay.
     async fn change(&self, changed: Vec<Forgotten>) -> Result<bool, Error> {
         if changed.is_empty() {
             return Ok(false);
@@ -123,7 +123,7 @@ impl Staged {
         RecordKey::of(self.payload.get("table")?.as_str()?, self.payload.get("record")?)
     }
 
-    /// The row without the account, and without its record's contents if they go.
+    /// The row without the account, and without its record's contents if they are removed.
     fn forgotten(self, is_emptied: bool) -> Forgotten {
         let mut payload = self.payload;
         if let Some(record) = payload.get_mut("record").filter(|_| is_emptied) {

@@ -106,7 +106,7 @@ struct Inner {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// The tables could not be made.
+    /// The tables could not be created.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
     /// The database query failed.

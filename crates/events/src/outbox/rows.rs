@@ -92,7 +92,7 @@ impl Deliveries {
             .await
     }
 
-    /// Gives deliveries a due time that an earlier program made without one.
+    /// Sets the due time of deliveries that an earlier program created without one.
     pub(super) async fn set_due(&self) -> Result<(), Error> {
         const WHERE: &str = "WHERE status = 'pending' AND next_attempt_at IS NULL";
         let first = format!("SELECT row_id FROM event_outbox_delivery {WHERE} LIMIT 1");
@@ -128,7 +128,7 @@ impl Deliveries {
         rows.iter().map(read).collect()
     }
 
-    /// Abandons deliveries of `unknown` that were made at or before `cutoff` and that nobody holds, at most [`BATCH`].
+    /// Abandons deliveries of `unknown` that were made at or before `cutoff` and are not claimed, at most [`BATCH`].
     /// Returns how many.
     pub(super) async fn abandon(&self, unknown: &Unknown, cutoff: Timestamp, now: Timestamp) -> Result<u64, Error> {
         self.db

@@ -120,7 +120,7 @@ impl Delivery {
         due.then(|| Self { claimed_until: Some(later(now, policy.lease)), ..*self })
     }
 
-    /// The owner keeps it for longer.
+    /// The owner extends its lease.
     pub fn renew(&self, lease: Lease, now: Timestamp, policy: &Policy) -> Option<Self> {
         self.owned_by(lease).then(|| Self { claimed_until: Some(renewed(lease, now, policy)), ..*self })
     }
@@ -143,7 +143,7 @@ impl Delivery {
         })
     }
 
-    /// The owner gives it back unhandled.
+    /// The owner releases it unhandled.
     pub fn release(&self, lease: Lease) -> Option<Self> {
         self.owned_by(lease).then_some(Self { claimed_until: None, ..*self })
     }
@@ -251,12 +251,12 @@ pub(super) fn micros(time: Timestamp) -> Timestamp {
 macro_rules! words {
     ($status:ty, $($variant:ident => $word:literal),+) => {
         impl $status {
-            /// The word in the database.
+            /// The status as text in the database.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The status with that word.
+            /// The status for a text in the database.
             pub fn parse(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_parsed_from_their_own_words_alone() {
+    fn statuses_are_parsed_only_from_their_own_names() {
         for status in [Pending, Dispatched, Dead, Abandoned] {
             assert_eq!(DeliveryStatus::parse(status.as_str()), Some(status));
         }

@@ -352,7 +352,7 @@ impl Worker {
         }));
     }
 
-    /// Those of `claims` that are still held, by their leases.
+    /// The claims in `claims` that are still held, by their leases.
     fn by_lease(&self, claims: impl Iterator<Item = (u64, Arc<str>)>) -> BTreeMap<Lease, Vec<(u64, Arc<str>)>> {
         let mut leases: BTreeMap<Lease, Vec<(u64, Arc<str>)>> = BTreeMap::new();
         for (claim, id) in claims {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_claimed_again_before_its_failure_is_known_here_is_still_held() {
+    async fn a_delivery_claimed_again_before_its_failure_is_known_is_still_held() {
         let gone = || Gone { id: "1".into(), claim: 1, how: How::Failed };
         let lease = Timestamp::from_second(99).unwrap();
         for late in [
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_settled_given_back_or_lost_is_no_longer_held() {
+    async fn settled_released_and_lost_deliveries_are_no_longer_held() {
         let gone = || vec![Gone { id: "1".into(), claim: 1, how: How::TakenOver }];
         let mut worker = worker().await;
         worker.finish(claimed(0, 10));

@@ -23,9 +23,9 @@ const CATCH_UPS_OF_CALLER: usize = 2;
 /// Numbers for the metrics. All except the first only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamStats {
-    /// Seats that are taken now.
+    /// Seats in use now.
     pub subscribers: usize,
-    /// Events handed to connections, counted once for each.
+    /// Events passed to connections, counted once for each.
     pub delivered: u64,
     /// Events that streams lost because they were too slow, counted for each stream, and events that the broker did not
     /// process, counted once.
@@ -138,7 +138,7 @@ impl Broker {
         }
     }
 
-    /// Waits until no seat is taken.
+    /// Waits until no seat is in use.
     pub(super) async fn emptied(&self) {
         loop {
             let notified = self.emptied.notified();

@@ -23,12 +23,12 @@ const SLICE: Duration = Duration::from_micros(200);
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// From where a stream reads the log.
+/// The position from which a stream reads the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resume {
     /// It does not resume: it starts with the next event.
     Now,
-    /// From where it is.
+    /// From its current position.
     Progress,
     /// The position does not belong to this log.
     Unknown,
@@ -81,9 +81,9 @@ pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: G
 
 enum Round {
     Live,
-    /// Events were missed meanwhile.
+    /// Further events were missed in between.
     Again,
-    /// The log does not go back so far.
+    /// The position is older than the log.
     Lost,
     /// The database, or a store that authentication needs, is not available.
     Unavailable,

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_is_used_whole_by_who_began_before_it_and_as_far_as_it_was_settled_by_others() {
+    async fn a_page_is_used_completely_by_earlier_readers_and_up_to_its_settled_position_by_others() {
         // Position 4 was still open when this was read: 5 is there, and 4 may come.
         let tail = page(10, 3, &[1, 2, 3, 5], false);
         let [before, after] = [9, 11].map(|began| Reading { began: Moment(began), settled: i64::MAX });

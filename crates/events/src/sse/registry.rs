@@ -80,7 +80,7 @@ impl Registry {
             None if self.taken >= most.all => return Err(NoSeat::Full),
             None => None,
         };
-        // The seat that is handed over counts as free.
+        // The seat that is taken over counts as free.
         let freed = replaced.as_ref().map(|replaced| &replaced.seat);
         let over = |taken: &HashMap<Arc<str>, usize>, key: Option<&Arc<str>>, freed: Option<&Arc<str>>, most: usize| {
             let Some(key) = key else { return false };

@@ -58,9 +58,9 @@ struct Frame {
 /// How a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// After what is queued has been written.
+    /// After the queued frames were written.
     Flushed,
-    /// At once: the caller may not see what is queued.
+    /// At once: the caller may not see the queued frames.
     Cut,
 }
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_joined_up_to_the_limit_and_a_huge_one_goes_alone_and_uncopied() {
+    fn frames_are_joined_up_to_the_limit_and_a_huge_one_is_sent_separately_and_uncopied() {
         let ring = ring(false);
         let small = Bytes::from(vec![b's'; JOINED / 2]);
         let huge = Bytes::from(vec![b'h'; 1 << 20]);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_let_a_writer_wait_in_vain_delays_nobody_before_it_has_caught_up() {
+    async fn a_stream_that_timed_out_a_writer_delays_none_before_it_has_caught_up() {
         let ring = ring(true);
         ring.push(frames(0..CAPACITY));
         let (hold, receipt) = held(&ring, "late;");

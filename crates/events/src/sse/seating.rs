@@ -17,7 +17,7 @@ use super::subscribe::{MAX_SUBSCRIBER_ID, Refused, Subscribe};
 use super::subscriber::{Due, Progress, Subscriber};
 use crate::{Cursor, EventLog};
 
-/// From where a stream of a log starts.
+/// The position from which a stream of a log starts.
 struct Start {
     ready: Cursor,
     from: Resume,

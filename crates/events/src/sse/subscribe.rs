@@ -206,7 +206,7 @@ pub enum Refused {
     /// The limit of streams is reached: of the process, of one caller or of one address.
     #[error("too many subscribers")]
     TooMany {
-        /// When it is worth another try: within a heartbeat dead connections lose their seats.
+        /// When a retry makes sense: within a heartbeat, dead connections lose their seats.
         retry_after: Duration,
     },
     /// The server is stopping.

@@ -34,7 +34,7 @@ pub(super) struct Subscriber {
     pub(super) tags: bool,
     /// The stream's progress in the log, if there is one.
     pub(super) progress: Option<Mutex<Progress>>,
-    /// While it lives, writers to the table wait for this stream. Dropped when the stream ends.
+    /// As long as it exists, writers to the table wait for this stream. Dropped when the stream ends.
     pub(super) blocking: Mutex<Option<BlockingSeat>>,
     /// Another stream has taken this one's seat. Written and read under the registry's lock.
     pub(super) seatless: AtomicBool,
@@ -114,7 +114,7 @@ pub(super) struct Progress {
     pub(super) above: BTreeSet<i64>,
     /// It gets its events from the log.
     pub(super) behind: bool,
-    /// Events went by while it was behind.
+    /// Events were published while it was behind.
     pub(super) missed: bool,
     /// Missed events that are not in the log, because the program published them itself.
     pub(super) unlogged: VecDeque<Bytes>,

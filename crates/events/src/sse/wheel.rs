@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn each_comes_out_at_its_tick_and_once() {
+    fn each_item_is_due_once_at_its_tick() {
         let mut wheel = Wheel::default();
         for (due, id, item) in [(1, 1, 'a'), (3, 2, 'b'), (3, 3, 'c'), (BUCKETS, 4, 'd')] {
             assert_eq!(wheel.put(due, id, item), due);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_comes_out_late_and_what_is_past_or_far_off_is_not_lost() {
+    fn missed_items_are_due_late_and_past_or_distant_ones_are_not_lost() {
         let mut wheel = Wheel::default();
         wheel.put(5, 1, 'a');
         wheel.put(20, 2, 'b');
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_does_not_come() {
+    fn a_removed_item_is_not_due() {
         let mut wheel = Wheel::default();
         let due = wheel.put(3, 1, 'a');
         wheel.put(3, 2, 'b');

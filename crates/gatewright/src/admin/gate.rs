@@ -122,7 +122,7 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
     })
 }
 
-/// A question that may be long is asked by POST, but counts as a read.
+/// A question that may be long is sent by POST, but counts as a read.
 fn wanted(parts: &Parts) -> Want {
     let asks = parts.extensions.get::<MatchedPath>().is_some_and(|path| path.as_str().ends_with("/explain"));
     if asks || matches!(parts.method, Method::GET | Method::HEAD) { Want::Read } else { Want::Write }

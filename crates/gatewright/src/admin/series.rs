@@ -70,7 +70,7 @@ impl Series {
         });
     }
 
-    /// Looks at streams and outbox from time to time, for as long as a clone of this lives.
+    /// Samples streams and outbox at intervals, until every clone of this is dropped.
     pub(crate) fn watch(&self, streams: Streams, outbox: Option<Outbox>) {
         let sampler = tokio::spawn(sample(Arc::downgrade(&self.0), streams, outbox));
         *self.0.sampler.lock() = Some(sampler.abort_handle());

@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     pub(crate) audit_log: AuditLog,
     /// The memberships, if entities have tenants.
     pub(crate) memberships: Option<SqlMemberships>,
-    /// Heavy looks at the database, one at a time.
+    /// Heavy reads of the database, one at a time.
     pub(crate) heavy: Semaphore,
     /// Backups that are being downloaded, one at a time.
     pub(crate) backups: Arc<Semaphore>,

@@ -31,7 +31,7 @@ pub(super) struct Limits {
     sweeper: Option<Sweeper>,
 }
 
-/// Sweeps a store for as long as it lives.
+/// Sweeps a store until it is dropped.
 pub(super) struct Sweeper(AbortHandle);
 
 impl Limits {
@@ -86,7 +86,7 @@ async fn sql(config: &Config, db: &Db, ambient: &Ambient) -> Result<SqlStore, Bu
     Ok(SqlStore::new(db.clone(), ambient.clone()))
 }
 
-/// Buckets are in Redis where the store is. A database would pay one write for each read that it serves, so that beside it
+/// Buckets are in Redis if the store is. In a database, each served read would cost a write, so with a database as store,
 /// buckets are counted in memory.
 fn api(config: &Config, redis: Option<RedisLimits>, ambient: &Ambient) -> Result<Option<TokenBucketLayer>, BuildError> {
     let Some(api) = &config.rate_limit.api else { return Ok(None) };

@@ -27,14 +27,14 @@ use crate::config::Email;
 /// How long an answer of the development mailbox waits for mails that were just requested.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The table of the mail queue, where a build has one.
+/// The table of the mail queue, if the build has one.
 pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stored::STEPS));
 
 /// The queue of outgoing mails, if there is one. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
-    /// The queue in the database, where a mail server is configured.
+    /// The queue in the database, if a mail server is configured.
     stored: Option<MailQueue>,
     /// Only in dev mode.
     mailbox: Option<DevMailbox>,

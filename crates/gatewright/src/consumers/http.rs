@@ -22,7 +22,7 @@ use crate::Config;
 const LIMIT: usize = 100;
 /// How much earlier than a request's deadline a pull that waits is answered.
 const MARGIN: Duration = Duration::from_secs(2);
-/// When to come again after a refusal.
+/// When to retry after a refusal.
 const RETRY: Duration = Duration::from_secs(1);
 
 struct Surface {

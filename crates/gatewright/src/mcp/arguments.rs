@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_a_tag_as_it_was_answered_and_nothing_else() {
+    fn a_condition_is_only_a_tag_from_an_answer() {
         for tag in ["a1", "\"a1\""] {
             let read = if_match(&mut object(&json!({ ETAG: tag }))).unwrap().unwrap();
             assert!(read.matches("\"a1\"") && !read.matches("\"a2\""), "{tag}");

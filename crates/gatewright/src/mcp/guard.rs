@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_host_lines_neither_counts() {
+    fn two_host_headers_are_refused() {
         let request = Request::builder().header(HOST, "localhost").header(HOST, "evil.example").body(()).unwrap();
         assert!(Guard::new(&Config::default()).check(&request.into_parts().0).is_err());
     }

@@ -3,7 +3,7 @@ use gatewright_base::Budget;
 use super::{Metrics, counter, gauge};
 
 impl Metrics {
-    /// Brings the numbers of the memory budget up to date.
+    /// Updates the numbers of the memory budget.
     pub(crate) fn observe_budget(&self, budget: &Budget) {
         let recorder = &self.0.recorder;
         for (name, bytes, about) in [

@@ -3,7 +3,7 @@ use gatewright_auth::password::HashingLoad;
 use super::{Metrics, counter, gauge};
 
 impl Metrics {
-    /// Brings the numbers of password hashing up to date.
+    /// Updates the numbers of password hashing.
     pub(crate) fn observe_passwords(&self, load: HashingLoad) {
         let recorder = &self.0.recorder;
         let computed = "Passwords hashed or compared";

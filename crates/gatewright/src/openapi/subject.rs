@@ -12,7 +12,7 @@ use super::names::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{Described, Part, in_header, named, string};
 use crate::Config;
 
-/// An entity on its way into the document.
+/// An entity, prepared for the document.
 pub(super) struct Subject<'a> {
     pub(super) plan: &'a Plan,
     /// All entities, to which its relations lead.
@@ -23,7 +23,7 @@ pub(super) struct Subject<'a> {
     pub(super) record: String,
     /// Whether a token bucket limits its routes.
     pub(super) limited: bool,
-    /// The header that names a tenant, where its records have tenants.
+    /// The header that names a tenant, if its records have tenants.
     pub(super) tenant: Option<&'a str>,
 }
 

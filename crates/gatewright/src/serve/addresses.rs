@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_so_many_connections_and_its_seats_are_free_again() {
+    fn an_address_has_a_limit_and_closed_connections_free_it() {
         let addresses = Addresses::new(Some(3), TrustedProxies::default());
         for peer in ["203.0.113.7", "::ffff:203.0.113.8", "2001:db8::1", "127.0.0.1"] {
             for _ in 0..2 {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_client_is_counted_by_its_household_and_by_its_site() {
+    fn an_ipv6_client_counts_by_its_64_and_its_48() {
         let addresses = Addresses::new(Some(3), TrustedProxies::default());
         let hosts = (1..).map(|host| ip(&format!("2001:db8:1:1::{host:x}")));
         assert_eq!(admitted(&addresses, hosts), 3, "one /64");

@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_knows_no_chunks_gets_none() {
+    async fn a_client_without_chunked_encoding_gets_no_chunks() {
         let expected = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-a: b\r\nconnection: close\r\n\
                         date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\none\n\nxxxxxxxxxxxxxxxxxxxx";
         assert_eq!(sent(Version::HTTP_10).await, expected);
     }
 
     #[test]
-    fn other_answers_are_none_and_neither_is_one_without_a_body() {
+    fn answers_to_head_and_empty_answers_are_not_event_streams() {
         assert!(!EventStream::is_in(form("HEAD", Version::HTTP_11), &answer(&[])));
         assert!(!EventStream::is_in(form("GET", Version::HTTP_11), &Response::new(Body::empty())));
     }

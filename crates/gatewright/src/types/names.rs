@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_would_collide_are_told_apart() {
+    fn names_that_would_collide_become_different() {
         let mut names = Names::new(["Schema"]);
         let suffixes = ["Create", "Update"];
         let given =

@@ -37,7 +37,7 @@ fn user(profile: Option<&Profile>) -> String {
     user
 }
 
-/// The types that an entity's name gives.
+/// The suffixes of an entity's further types.
 const SUFFIXES: [&str; 2] = ["Create", "Update"];
 
 /// The whole module.
@@ -64,7 +64,7 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
     module
 }
 
-/// One entity on its way into the module.
+/// One entity, prepared for the module.
 struct Entity<'a> {
     plan: &'a Plan,
     plans: &'a [Arc<Plan>],

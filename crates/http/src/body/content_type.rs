@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_essence_alone_decides() {
+    fn only_the_essence_decides() {
         let cases: &[(&[&[u8]], ContentType)] = &[
             (&[], ContentType::Missing),
             (&[b""], ContentType::Missing),

@@ -57,7 +57,7 @@ impl Middleware for BrowserGuard {
     }
 }
 
-/// Where a request comes from, by its `Origin`.
+/// The origin of a request, by its `Origin`.
 enum From {
     /// The service's own origin, or no `Origin` header.
     Here,
@@ -92,7 +92,7 @@ impl From {
     }
 }
 
-/// The answer, where the request does not get to the routes.
+/// The answer, if the request does not reach the routes.
 fn refusal(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
     if matches!(from, From::Elsewhere) {
         tracing::info!(path = parts.uri.path(), "request refused: its origin is not allowed");

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_covered_however_it_is_disguised() {
+    fn a_path_is_covered_in_every_spelling() {
         let cases = [
             ("/api", true),
             ("/api/", true),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_and_addresses_are_taken_in_every_spelling() {
+    fn networks_and_addresses_are_accepted_in_every_notation() {
         let proxies =
             TrustedProxies::parse(&["10.0.0.0/8", "192.0.2.1", "2001:db8::/32", "::ffff:172.16.0.0/108"]).unwrap();
         for inside in ["10.1.2.3", "::ffff:10.1.2.3", "192.0.2.1", "2001:db8::1", "172.20.0.1", "::ffff:172.16.0.9"] {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn invalid_entries_are_refused_by_name() {
         for text in ["", "10.0.0.0/33", "proxy.example.com", "10.0.0", "*"] {
             assert_eq!(TrustedProxies::parse(&[text]).unwrap_err(), InvalidNetwork(text.to_owned()));
         }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_for_its_key_and_its_binding_alone() {
+    fn a_token_is_valid_only_for_its_key_and_its_binding() {
         let (none, one, two) = (CsrfBinding::anonymous(), CsrfBinding::session("1"), CsrfBinding::session("2"));
         let token = keys("a", &[]).sign([7; 16], &one);
         let cases = [
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_a_session_is_none_of_a_session_without_a_name() {
+    fn an_anonymous_token_is_invalid_for_a_session_with_an_empty_id() {
         let keys = keys("a", &[]);
         assert_eq!(keys.verify(&keys.sign([7; 16], &CsrfBinding::anonymous()), &CsrfBinding::session("")), None);
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let (keys, binding) = (keys("a", &[]), CsrfBinding::session("1"));
         let token = keys.sign([7; 16], &binding);
         for bit in 0..8 * Token::BYTES {

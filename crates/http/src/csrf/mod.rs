@@ -15,7 +15,7 @@
 //! 4. Otherwise: 403 `csrf token missing or invalid`.
 //! 5. Handlers read the token for their pages from [`CsrfToken`]; the first read sets the cookie.
 //!
-//! # Why signing in does not lock anybody out
+//! # Why a sign-in does not break open forms
 //!
 //! A sign-in changes the binding, which invalidates every earlier token: an attacker who planted a cookie in a
 //! signed-out browser, and knows its token, must not be able to use it after the sign-in. The invalid cookie is
@@ -130,7 +130,7 @@ impl Csrf {
         self
     }
 
-    /// `__Host-csrf` and `Secure` whatever the connection looks like from here. Otherwise [`Scheme`](crate::Scheme) decides.
+    /// `__Host-csrf` and `Secure` in any case. Otherwise [`Scheme`](crate::Scheme) decides.
     pub fn always_secure(mut self) -> Self {
         self.always_secure = true;
         self

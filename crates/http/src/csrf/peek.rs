@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_read_behind_the_field_nor_beyond_the_limit() {
+    async fn nothing_is_read_after_the_field_or_beyond_the_limit() {
         const CHUNK: usize = 1000;
         for (first, limit, at_most) in [("_csrf=t&", 1_000_000, 10), ("a=b&", 50_000, 51)] {
             let read = Arc::new(AtomicUsize::new(0));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_exactly_the_limit_is_seen_to_end() {
+    async fn the_end_of_a_body_of_exactly_the_limit_is_detected() {
         for limit in [8, 9] {
             let (found, _) = peek(&Form::Urlencoded, Body::from("_csrf=ab"), limit).await.unwrap();
             assert_eq!(found.as_deref(), Some("ab"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outer_limit_and_a_broken_connection_are_told_apart() {
+    async fn an_outer_limit_and_a_broken_connection_are_distinguished() {
         let long = Body::new(Limited::new(Body::from("a".repeat(100)), 10));
         assert_eq!(peek(&Form::Urlencoded, long, 1000).await.unwrap_err(), Unreadable::TooLarge);
         let broken = Body::from_stream(stream::iter([Ok("_csr"), Err(std::io::Error::other("reset"))]));
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_body_is_handed_on_as_it_came(chunks in chunked(), limit in 0_usize..20_000, multipart: bool) {
+        fn any_body_is_passed_on_unchanged(chunks in chunked(), limit in 0_usize..20_000, multipart: bool) {
             let form = if multipart { Form::Multipart { boundary: "x".to_owned() } } else { Form::Urlencoded };
             let expected = chunks.concat();
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

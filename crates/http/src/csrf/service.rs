@@ -50,7 +50,7 @@ impl Middleware for CsrfGuard {
 }
 
 impl Csrf {
-    /// The body to hand on, or the refusal.
+    /// The body to pass on, or the refusal.
     async fn check(&self, parts: &Parts, body: Body, presented: &Presented) -> Result<Body, Problem> {
         if is_safe(&parts.method) || self.is_exempt(parts) || credential::is_explicit(&parts.headers) {
             return Ok(body);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_never_shows_the_same_token_twice_and_comes_off_again() {
+    fn masks_differ_and_can_be_removed() {
         let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
         let masked: Vec<String> = (0..100).map(|_| token().mask(&ambient)).collect();
         let distinct: std::collections::HashSet<&String> = masked.iter().collect();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_has_not_the_one_form_is_no_token() {
+    fn texts_in_another_form_are_not_tokens() {
         let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
         let (masked, cookie) = (token().mask(&ambient), token().cookie_value());
         let mut cases = vec![String::new(), "a".repeat(127), "a".repeat(129), "a".repeat(1_000_000)];

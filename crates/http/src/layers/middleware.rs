@@ -63,7 +63,7 @@ pub type Answer<S> = Either<<S as Service<Request>>::Future, BoxFuture<'static, 
 /// The service behind a [`Middleware`], ready to be called.
 pub struct Inner<'s, S>(&'s mut S);
 
-/// A service that was taken along, to be called later.
+/// A service that was taken out, to be called later.
 pub struct Taken<S>(S);
 
 impl<S, M> Wrapped<S, M> {
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Does what the path says.
+    /// Acts according to the path.
     struct ByPath;
 
     impl Middleware for ByPath {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_is_cloned_only_where_it_is_called_later() {
+    async fn a_service_is_cloned_only_if_it_is_called_later() {
         for (path, status, clones) in [("/pass", 200, 0), ("/after", 200, 0), ("/refuse", 403, 0), ("/later", 200, 1)] {
             let count = Arc::new(AtomicUsize::new(0));
             let service = Wrapped::new(Counted(count.clone()), ByPath);

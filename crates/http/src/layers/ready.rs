@@ -20,7 +20,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_was_asked_is_taken_and_its_clone_stays() {
+    fn the_ready_service_is_taken_and_its_clone_stays() {
         let mut place = Asked(true);
         assert!(take_ready(&mut place).0);
         assert!(!place.0);

@@ -9,7 +9,7 @@ use super::color::Color;
 pub struct Branding {
     /// The product's name, on one line.
     pub name: Option<String>,
-    /// Its picture, beside the name.
+    /// Its picture, shown beside the name.
     pub logo: Option<Logo>,
     /// The color of buttons and links.
     pub color: Option<Color>,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logo_elsewhere_is_one_that_a_policy_can_name() {
+    fn a_remote_logo_must_be_valid_in_a_policy() {
         for (text, fine) in [
             ("https://cdn.example.com/a/logo.svg", true),
             ("http://cdn.example.com/logo.svg", false),

@@ -1,4 +1,4 @@
-//! The color of the product, and colors beside it that people can read.
+//! The color of the product, and readable colors derived from it.
 
 use std::fmt;
 use std::str::FromStr;

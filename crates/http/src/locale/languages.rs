@@ -32,7 +32,7 @@ const SHIPPED: [(&str, &str); 2] =
 static ENGLISH: LazyLock<Catalogue> =
     LazyLock::new(|| Catalogue::parse(SHIPPED[0].1).expect("the English catalogue can be read: a test reads it"));
 
-/// Most languages of an `Accept-Language` that are looked at.
+/// Limit of languages that are read from an `Accept-Language`.
 const MAX_RANGES: usize = 32;
 
 impl Languages {
@@ -82,7 +82,7 @@ impl Languages {
         &self.0[index.min(self.0.len() - 1)]
     }
 
-    /// The place of the language with exactly this tag.
+    /// The index of the language with exactly this tag.
     pub fn position(&self, tag: &str) -> Option<usize> {
         self.0.iter().position(|language| language.tag.eq_ignore_ascii_case(tag))
     }

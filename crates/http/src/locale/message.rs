@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn an_invalid_text_is_refused() {
         for text in ["{a", "a}", "{A}", "{}", "**a", "`a", "[a]", "[a](/x)", "[a]({b)", "{a b}"] {
             assert!(Message::parse(text).is_err(), "{text}");
         }

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_a_code_of_its_own() {
+    fn every_status_has_its_own_code() {
         let statuses = [400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 500, 503];
         let codes: std::collections::HashSet<String> = statuses
             .iter()

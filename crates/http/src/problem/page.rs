@@ -45,7 +45,7 @@ impl Problem {
             }
             main.push_str("</ul>\n");
         }
-        // No page is a dead end.
+        // Every page has a link onward.
         let links = if self.0.links.is_empty() { &[ProblemLink::START][..] } else { &self.0.links };
         push_links(&mut main, links);
         (self.0.status, self.0.headers, html::page(&title, &main)).into_response()

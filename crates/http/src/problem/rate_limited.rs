@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_gets_a_page_that_says_how_long_to_wait_and_leads_on() {
+    async fn a_browser_gets_a_page_with_the_wait_and_links() {
         let refusal = || RateLimited { retry_after: Duration::from_secs(1_741) }.into_response();
         let wants = |accept| HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
         for accept in ["*/*", "application/json", "text/plain"] {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_told_in_words() {
+    fn the_wait_is_shown_in_words() {
         let cases = [
             (0, "1 second"),
             (1, "1 second"),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_make_no_rate_are_refused() {
+    fn invalid_rates_are_refused() {
         for (per_second, burst) in
             [(0.0, 1), (-1.0, 1), (f64::NAN, 1), (f64::INFINITY, 1), (1e7, 1), (1.0, 0), (1.0, 2_000_000)]
         {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_times_so_many_is_cut_where_rates_end() {
+    fn a_multiplied_rate_is_cut_at_the_maximum() {
         let cases =
             [(2.0, 3, 10, 50_000, 30), (1e6, 1, 10, 1, 10), (1.0, 500_000, 10, 100_000, MOST), (4.0, 2, 0, 250_000, 2)];
         for (per_second, burst, factor, interval, most) in cases {
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stretch_of_time_admits_more_than_burst_and_rate(per_second in 1_u32..50, burst in 1_u32..20, pace in prop::collection::vec(0_i64..200_000, 1..60)) {
+        fn no_period_admits_more_than_burst_and_rate(per_second in 1_u32..50, burst in 1_u32..20, pace in prop::collection::vec(0_i64..200_000, 1..60)) {
             let rate = Rate::new(f64::from(per_second), burst).unwrap();
             let (mut full_at, mut now, mut admitted) = (0, 5_000_000, Vec::new());
             for step in pace {

@@ -92,7 +92,7 @@ mod tests {
             (blocked(69), 68, refused(1), blocked(69)),
             (blocked(69), 69, Verdict::Admitted, counting(&[69])),
             (blocked(69), 500, Verdict::Admitted, counting(&[500])),
-            // The policy became stricter meanwhile.
+            // The policy became stricter in between.
             (counting(&[0, 1, 2, 3, 4]), 5, refused(60), blocked(65)),
             (counting(&[-9, -8, 2, 3, 4]), 12, Verdict::Admitted, counting(&[3, 4, 12])),
             // The clock was set back: by a little, and by more than a window.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_no_trouble() {
+    fn extreme_times_are_handled() {
         let policy = Policy::new(1, Duration::MAX, Duration::MAX);
         for times in [[i64::MIN, i64::MIN], [i64::MIN, i64::MAX], [i64::MAX, i64::MIN], [i64::MAX, i64::MAX]] {
             let (_, history) = decide(&policy, History::Fresh, times[0]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_attempts_are_allowed_little_is_kept() {
+    fn the_stored_size_is_limited_for_any_number_of_attempts() {
         let policy = policy(1_000_000, 900, 900);
         let mut history = History::Fresh;
         for number in 0..1_000_000 {
@@ -160,7 +160,7 @@ mod tests {
         /// a refusal only occurs if the budget is used up or, above the exact limit, nearly used up; a block refuses all
         /// and ends at its time.
         #[test]
-        fn the_promises_hold_at_any_pace(
+        fn the_limits_are_kept_at_any_pace(
             max in prop_oneof![1_u32..8, 60_u32..70, 120_u32..300],
             window in 1_u64..30,
             block in 1_u64..40,

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_neither_nothing_nor_endless() {
+    fn durations_are_neither_zero_nor_unlimited() {
         let policy = Policy::new(1, Duration::from_nanos(1), Duration::MAX);
         assert_eq!((policy.window_micros(), policy.block()), (1, LONGEST));
     }

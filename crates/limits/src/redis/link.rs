@@ -120,7 +120,7 @@ impl Link {
         }
     }
 
-    /// Makes the next caller connect again, unless another one has done so meanwhile.
+    /// Makes the next caller connect again, unless another one has done so already.
     fn discard(&self, connection: &Connection) {
         self.state.send_if_modified(|state| {
             let current = matches!(state, State::Up(up) if Arc::ptr_eq(&up.number, &connection.number));

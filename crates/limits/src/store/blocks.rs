@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_entries_is_limited() {
         let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
         let blocks = Blocks::new(ambient);
         for n in 0..Blocks::MOST * 2 {

@@ -1,4 +1,4 @@
-//! Where histories live: in this process, or in a backend that all replicas share.
+//! The stores of histories: in this process, or in a backend that all replicas share.
 
 #[cfg(any(feature = "sql", feature = "redis"))]
 mod blocks;

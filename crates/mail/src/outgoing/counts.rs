@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_counted_from_the_door_to_the_end() {
+    fn letters_are_counted_from_arrival_to_result() {
         let mut state = State::default();
         assert!(state.admit(2) && state.admit(2) && !state.admit(2));
         state.settle(true, Outcome::Again);

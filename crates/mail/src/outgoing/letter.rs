@@ -1,4 +1,4 @@
-//! A letter on its way, and one attempt at sending it.
+//! A letter in the queue, and one attempt to send it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

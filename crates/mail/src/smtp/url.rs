@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_a_sentence_that_shows_no_password() {
+    fn errors_are_sentences_without_the_password() {
         let cases = [
             ("", "is not a URL"),
             ("mail.example.com", "is not a URL"),

@@ -38,7 +38,7 @@ pub enum MailQueueInitError {
     /// The table is missing, and the operator must create it.
     #[error("the table of the mail queue is missing or of an older shape; run `gatewright migrate`")]
     Missing,
-    /// The table could not be made ready.
+    /// The table could not be prepared.
     #[error("the table of the mail queue could not be made ready: {0}")]
     Database(#[from] MigrateError),
 }
@@ -129,7 +129,7 @@ pub enum Retry {
     Due(QueuedMail),
     /// A server is sending it at this moment.
     Sending,
-    /// Its link has expired, so that it would be of no use.
+    /// Its link has expired, so it would be useless.
     Expired,
     /// The letter does not exist: it was sent, discarded, or never there.
     Missing,

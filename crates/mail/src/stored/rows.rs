@@ -231,7 +231,7 @@ impl MailQueue {
         let Some(found) = found else { return Ok(Retry::Missing) };
         Ok(match shown(&found, now)?.status {
             MailStatus::Sending => Retry::Sending,
-            // Pending or failed, and not taken: its link has expired a moment ago.
+            // Pending or failed, and not claimed: its link has just expired.
             MailStatus::Pending | MailStatus::Failed | MailStatus::Expired => Retry::Expired,
         })
     }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_opens_in_its_own_row_alone_also_with_a_former_key() {
+    fn a_letter_opens_only_in_its_own_row_also_with_an_earlier_key() {
         let place = Place { id: "1", kind: Kind::NewDevice.name(), recipient: "ann@example.com" };
         let device = Device { time: "now".to_owned(), name: "Firefox".to_owned(), address: "::1".to_owned() };
         let letter = Letter::new(Kind::NewDevice, place.recipient, Secret::new("canary"), std::time::Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Which files there are, and where they come from.
+//! The template files, and their sources.
 
 use std::fs;
 use std::path::Path;

@@ -55,7 +55,7 @@ fn key() -> Key {
 }
 
 #[test]
-fn an_issued_token_says_who_and_until_when() {
+fn an_issued_token_contains_user_and_expiry() {
     let (jwts, clock) = jwts(SECRET, &[]);
     let claims = jwts.verify(&jwts.issue(&user(), jwts.ambient.now())).unwrap();
     assert_eq!(
@@ -144,7 +144,7 @@ fn forgeries_are_refused() {
 }
 
 #[test]
-fn every_altered_byte_is_noticed() {
+fn every_altered_byte_is_detected() {
     let (jwts, _) = jwts(SECRET, &[]);
     let token = jwts.issue(&user(), jwts.ambient.now());
     for position in 0..token.len() {
@@ -203,7 +203,7 @@ fn secrets_are_checked_before_anything_starts() {
 }
 
 #[test]
-fn in_dev_mode_without_a_secret_tokens_die_with_the_process() {
+fn in_dev_mode_without_a_secret_tokens_are_invalid_after_a_restart() {
     let start = || Jwts::new(&config("", &[]), true, Ambient::system()).unwrap();
     let (first, second) = (start(), start());
     let token = first.issue(&user(), first.ambient.now());
@@ -212,7 +212,7 @@ fn in_dev_mode_without_a_secret_tokens_die_with_the_process() {
 }
 
 #[test]
-fn a_token_issued_within_the_millisecond_of_a_refusal_outlives_it() {
+fn a_token_issued_in_the_millisecond_of_a_refusal_stays_valid() {
     let (jwts, _) = jwts(SECRET, &[]);
     let now = jwts.ambient.now();
     let mut user = user();

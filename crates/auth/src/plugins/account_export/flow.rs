@@ -72,7 +72,7 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core, running }
     }
 
-    /// Begins an export. Without `given`, which a GET cannot bring, the session must be young.
+    /// Begins an export. Without `given`, which a GET cannot contain, the session must be young.
     pub(crate) async fn begin(
         &self,
         session: &Session,

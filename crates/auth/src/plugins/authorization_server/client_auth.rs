@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_halves_of_basic_are_form_encoded() {
+    fn user_and_password_of_basic_are_form_encoded() {
         let header = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
         let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
         assert_eq!(basic(&header("a:b")), pair("a", "b"));

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_kept_as_long_as_it_says_and_at_most_an_hour() {
+    fn a_document_is_cached_as_long_as_it_says_and_at_most_an_hour() {
         for (header, seconds) in [
             (None, 300),
             (Some("public"), 300),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_speaks_for_its_own_url_alone() {
+    fn a_document_is_only_valid_for_its_own_url() {
         let url: Url = "https://app.example.com/client.json".parse().unwrap();
         let good = r#"{"client_id":"https://app.example.com/client.json","client_name":"App","redirect_uris":["https://app.example.com/cb"]}"#;
         let read = |text: &str| read(&url, text.as_bytes(), Timestamp::UNIX_EPOCH);

@@ -144,7 +144,7 @@ impl Plugin for AuthorizationServerPlugin {
         let options = Arc::new(self.0);
         let documents = Documents::new(foundation, options.client_documents, config.dev_mode)
             .map_err(|error| wrong(error.to_string()))?;
-        // In dev mode without a secret, forms that are open die with the process.
+        // In dev mode without a secret, open forms become invalid when the process ends.
         let seal = Seal(SigningKey::derive(&config.jwt.secret, LABEL, &foundation.ambient));
         let connections =
             Connections { foundation: foundation.clone(), access: Arc::default(), access_ttl: options.access_ttl };
@@ -205,7 +205,7 @@ struct Connections {
     foundation: Foundation,
     /// The path of access tokens, set when the server is mounted. Before that there are no access tokens.
     access: Arc<OnceLock<Arc<dyn DelegatedTokens>>>,
-    /// How long access tokens live.
+    /// The lifetime of access tokens.
     access_ttl: SignedDuration,
 }
 

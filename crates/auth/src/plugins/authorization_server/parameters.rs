@@ -12,7 +12,7 @@ impl Parameters {
     pub(super) fn parse(text: &[u8]) -> Result<Self, OAuthError> {
         let mut found: Vec<(String, Secret)> = Vec::new();
         for (name, value) in form_urlencoded::parse(text) {
-            // RFC 8707 allows several resources. A token of this server is good at one.
+            // RFC 8707 allows several resources. A token of this server is valid at one.
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(OAuthError::invalid_request("a parameter is given more than once"));
             }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_an_unknown_redirect_uri_is_answered_to_the_user_alone() {
+    fn a_request_with_an_unknown_redirect_uri_shows_its_error_only_to_the_user() {
         for uri in ["https://evil.example/cb", "https://app.example.com/cb/x", "javascript:alert(1)", "cb"] {
             let refused = check(&format!("{}&redirect_uri={uri}", good()));
             assert!(matches!(refused, Err(Refusal::Page(_))), "{uri}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_comes_twice_is_refused() {
+    fn a_duplicate_parameter_is_refused() {
         assert!(Parameters::parse(b"scope=a&scope=b").is_err());
         assert!(Parameters::parse(b"resource=a&resource=b").is_err());
     }

@@ -197,7 +197,7 @@ impl Grants {
         self.db.write(begin).await
     }
 
-    /// Spends a code of `client`. A grant that lives on is remembered until `until`.
+    /// Uses up a code of `client`. A grant that continues is kept until `until`.
     pub(super) async fn redeem(
         &self,
         code: &Hash,
@@ -229,7 +229,7 @@ impl Grants {
         self.db.write(redeem).await
     }
 
-    /// Keeps the next refresh token of a grant. `false`: the grant has ended meanwhile.
+    /// Stores the next refresh token of a grant. `false`: the grant has ended in between.
     pub(super) async fn add_refresh(
         &self,
         grant: &str,
@@ -319,7 +319,7 @@ impl Grants {
         self.db.query(sql, params![user, client]).await?.iter().map(|row| row.get("id")).collect()
     }
 
-    /// The grants of a user that are live or ended at `since` or later.
+    /// The grants of a user that are live, or ended at `since` or later.
     pub(super) async fn since(&self, user: &UserId, since: Timestamp) -> Result<Vec<String>, Error> {
         let sql = "SELECT id FROM oauth2_grants WHERE user_id = ?1 AND (ended_at IS NULL OR ended_at >= ?2)";
         self.db.query(sql, params![user, since]).await?.iter().map(|row| row.get("id")).collect()
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn consents_and_grants_of_before_keep_what_they_had_and_have_no_tenant() {
+    async fn migrated_consents_and_grants_keep_their_data_and_have_no_tenant() {
         for engine in engines().await {
             let db = engine.db.clone();
             gatewright_db::migrate(&db, "authorization_server", &MIGRATIONS[..1]).await.unwrap();

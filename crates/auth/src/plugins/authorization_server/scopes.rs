@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_reaches_tenants_if_it_meets_one_that_does() {
+    fn a_scope_covers_tenants_if_it_overlaps_one_that_does() {
         let scope = |text: &str| text.parse::<Scope>().unwrap();
         let supported = SupportedScopes::new()
             .with(scope("posts:read"), "read posts")
@@ -202,7 +202,7 @@ mod tests {
     proptest! {
         /// For all requests: the result permits nothing beyond the limit.
         #[test]
-        fn narrowing_never_widens(
+        fn narrowed_scopes_are_within_the_limit(
             asked in proptest::collection::vec("(a|b|\\*):(read|write|\\*|r\\*d)", 0..5),
             limit in proptest::collection::vec("(a|b|\\*):(read|write|\\*|r\\*d)", 0..5),
         ) {

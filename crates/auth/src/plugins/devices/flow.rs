@@ -41,7 +41,7 @@ impl Flow {
         Ok(Listed { devices: devices.list(user).await?, current: current(&self.core, user, headers).await })
     }
 
-    /// Forgets one device of the caller; `false` if it is not theirs. Its sessions live on.
+    /// Forgets one device of the caller; `false` if it is not theirs. Its sessions stay valid.
     pub(crate) async fn forget(&self, caller: &Session, id: Uuid, client: &Client) -> Result<bool, DevicesError> {
         let Some(devices) = &self.core.devices else { return Ok(false) };
         let forgotten = devices.forget(&caller.user().id, id).await?;

@@ -28,7 +28,7 @@ pub(crate) enum ChangeError {
     /// It is the account's current address.
     #[error("is the address of this account already")]
     SameAddress,
-    /// There is no such token, or it is spent, expired, or from before a logout everywhere or a new password.
+    /// The token is unknown, used or expired, or from before a logout everywhere or a new password.
     #[error("invalid or expired token")]
     InvalidToken,
     /// Another account has the address that an undoing would give back, and has proven it.
@@ -62,12 +62,13 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core, links, emails, changes }
     }
 
-    /// Whether mails go anywhere.
+    /// Whether a mailer is configured.
     pub(crate) fn can_be_sent(&self) -> bool {
         self.links.can_be_sent()
     }
 
-    /// Mails a link to the new address. One that somebody has gets none, and the caller is not told.
+    /// Mails a link to the new address. If another account has the address, no mail is sent, and the caller is not
+    /// told.
     pub(crate) async fn request(
         &self,
         drawn: &Drawn,
@@ -103,7 +104,7 @@ impl Flow {
         self.find(token).await.map(|(token, _)| token.email)
     }
 
-    /// Makes the address of a token effective, and tells the one of before.
+    /// Applies the address of a token, and notifies the old address.
     pub(super) async fn confirm(&self, token: &Secret, client: &Client) -> Result<(), ChangeError> {
         let (token, user) = self.find(token).await?;
         let now = self.core.ambient.now();
@@ -119,13 +120,14 @@ impl Flow {
         }
         let undo = SingleUseToken::generate(&self.core.ambient);
         let change = Change::new(undo.key(), &user, had_second_factor, now);
-        // Before the change: there is no moment in which it cannot be undone.
+        // Before the change, so that it can be undone from the first moment.
         self.changes.put(&change).await?;
         if let Err(error) = self.emails.change_email(&user.id, &user.email, &token.email).await {
             self.changes.remove(&change).await?;
             return Err(error.into());
         }
-        // Gone if an earlier change was undone meanwhile, with all that came after it: then this one is not to be.
+        // It is gone if an earlier change was undone at the same time, with all later ones: then this one must not take
+        // effect.
         if self.changes.find(undo.key(), now).await?.is_none() {
             return match self.emails.change_email(&user.id, &token.email, &user.email).await {
                 Ok(()) | Err(UserStoreError::NotFound) => Err(ChangeError::InvalidToken),
@@ -141,12 +143,12 @@ impl Flow {
         Ok(())
     }
 
-    /// The address that an undoing gives back. Nothing is spent.
+    /// The address that an undo restores. The token is not used up.
     pub(super) async fn look_back(&self, token: &Secret) -> Result<EmailAddress, ChangeError> {
         self.find_change(token).await.map(|change| change.old)
     }
 
-    /// Gives the account the address of before back, and removes what a thief may know or have added.
+    /// Restores the account's old address, and removes everything that a thief may know or have added.
     pub(super) async fn undo(&self, token: &Secret, client: &Client) -> Result<(), ChangeError> {
         let change = self.find_change(token).await?;
         let earlier = self.changes.before(&change, self.core.ambient.now()).await?;
@@ -154,7 +156,7 @@ impl Flow {
             return Err(ChangeError::InvalidToken);
         }
         if let Err(error) = self.give_back(&change, &earlier).await {
-            // Whatever was done may be done again.
+            // All completed steps can be repeated.
             self.changes.release(&change).await?;
             return Err(error);
         }
@@ -167,7 +169,7 @@ impl Flow {
         let (core, id) = (&self.core, &change.user);
         let present = core.users.store.find_by_id(id).await?.email;
         self.restore(change).await?;
-        // Whoever undoes an earlier change meanwhile gets their address, whichever of the two is faster.
+        // If an earlier change is undone at the same time, its address wins, whichever of the two is faster.
         let left = self.changes.before(change, core.ambient.now()).await?;
         let stands = |one: &&Change| left.iter().any(|other| other.key == one.key && !other.is_claimed);
         let undone = earlier.iter().find(|one| !stands(one));
@@ -193,9 +195,9 @@ impl Flow {
         for email in [&present, &change.old] {
             core.single_use.remove(id, email, None).await?;
         }
-        // Later ones would give the account back to whoever had it after this change.
+        // Later ones would give the account back to its holder after this change.
         self.changes.forget_from(change).await?;
-        // A confirmation that was under way either finds its change gone, or has made it before this.
+        // A concurrent confirmation either finds its change gone, or has applied it before this.
         let kept = undone.unwrap_or(change);
         if core.users.store.find_by_id(id).await?.email != kept.old {
             self.restore(kept).await?;
@@ -230,7 +232,7 @@ impl Flow {
             Err(UserStoreError::NotFound) => return Err(ChangeError::InvalidToken),
             Err(error) => return Err(error.into()),
         };
-        // A request by whoever was signed out since is theirs no more.
+        // A request from before a logout no longer counts.
         if user.disabled || !user.accepts_session_from(token.issued_at) {
             return Err(ChangeError::InvalidToken);
         }

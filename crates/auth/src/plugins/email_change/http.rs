@@ -66,7 +66,7 @@ struct Ask<'a> {
     csrf: Option<&'a str>,
 }
 
-/// For a session alone, and a fresh proof.
+/// Only for a session with a fresh proof.
 async fn request(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
@@ -138,7 +138,7 @@ async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Su
             return mailed::code_refused(&flow.core, &visitor, kind, Purpose::EmailChange, None, error);
         }
     };
-    // Whoever hangs up meanwhile keeps nobody's notice from being sent.
+    // The notice is sent even if the caller disconnects.
     let (confirming, client) = (flow.clone(), visitor.client.clone());
     let answer = match to_its_end(async move { confirming.confirm(&token, &client).await }).await {
         Ok(()) if kind.is_form() => {

@@ -23,7 +23,7 @@ pub(crate) struct EmailSection {
 #[derive(Serialize)]
 struct Context<'a> {
     fresh: Asked,
-    /// Where the code of a mail that this browser asked for is posted to.
+    /// Where the code of a mail that this browser requested is posted to.
     confirm: Option<String>,
     action: String,
     csrf: Option<&'a str>,

@@ -23,7 +23,7 @@ pub(super) struct Flow {
 /// Why nothing was verified.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum VerifyError {
-    /// There is no such token, or it has another purpose, is expired, or is for a former address of the account.
+    /// The token is unknown, has another purpose, is expired, or is for a former address of the account.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]
@@ -34,14 +34,14 @@ pub(super) enum VerifyError {
     Prove(#[from] ProveError),
 }
 
-/// What came of opening a link.
+/// The result of opening a link.
 pub(super) enum Opened {
     /// The address is verified.
     Verified(Verified),
     /// Nothing has changed. A POST confirms.
     Unconfirmed {
         email: EmailAddress,
-        /// Whether the POST drops what the account has.
+        /// Whether the POST removes the account's credentials.
         claims: bool,
     },
 }
@@ -50,7 +50,7 @@ pub(super) enum Opened {
 pub(super) struct Verified {
     /// Whether the account was claimed: it has no password, session or token any more.
     pub(super) claimed: bool,
-    /// Where whoever asked for the link wanted to go.
+    /// The `next` of the request for the link.
     pub(super) next: Option<Next>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Opener<'a> {
     pub(super) headers: &'a HeaderMap,
 }
 
-/// A token whose time is not over, and the user it is for.
+/// A token that is not expired, and its user.
 struct Found {
     token: IssuedToken,
     user: User,
@@ -84,7 +84,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Opens a link. It verifies the address for a browser with a session of the account. For anybody else (a mail
+    /// Opens a link. It verifies the address if the browser has a session of the account. For all others (a mail
     /// scanner, another browser) it changes nothing.
     pub(super) async fn open(
         &self,

@@ -38,7 +38,7 @@ struct Link {
     bound: Bound,
 }
 
-/// For a session alone: a JWT or an API token is 401. A user with a second factor must have proven it in the session.
+/// Only for a session: a JWT or an API token gets 401. A user with a second factor must have proven it in the session.
 async fn send(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,

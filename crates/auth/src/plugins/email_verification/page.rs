@@ -17,9 +17,9 @@ struct Context<'a> {
     email: &'a str,
     action: &'a str,
     token: &'a str,
-    /// Whether the form drops what the account has.
+    /// Whether the form removes the account's credentials.
     claims: bool,
-    /// Where to sign in, for those who want to keep it.
+    /// Where to sign in, for owners who want to keep them.
     sign_in: Option<&'a str>,
     /// Whether the form asks for the code of the mail.
     code: bool,
@@ -27,7 +27,7 @@ struct Context<'a> {
     csrf: Option<&'a str>,
 }
 
-/// What the page asks to confirm.
+/// The question on the page.
 pub(super) struct Ask<'a> {
     pub(super) email: &'a EmailAddress,
     pub(super) token: &'a Secret,

@@ -10,10 +10,10 @@ use crate::users::{BoxError, UserStoreError};
 /// Why an invitation was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AcceptError {
-    /// There is no such invitation, or it was accepted or withdrawn, or has expired.
+    /// The invitation is unknown, accepted, withdrawn or expired.
     #[error("the invitation is invalid or expired")]
     Unknown,
-    /// Somebody is accepting it, or was when a server stopped. The claim ends after at most this long.
+    /// The invitation is being accepted, or was when a server stopped. The claim ends after at most this long.
     #[error("the invitation is being accepted; try again in a minute")]
     Claimed(Duration),
     /// It is for another address than that of the account.
@@ -33,10 +33,10 @@ pub(crate) enum AcceptError {
     Tenant(#[source] BoxError),
 }
 
-/// Why an invitation was not kept or not withdrawn.
+/// Why an invitation was not stored or not withdrawn.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
-    /// Somebody is accepting it, or the one that it would replace. The claim ends after at most this long.
+    /// The invitation, or the one that it would replace, is being accepted. The claim ends after at most this long.
     #[error("the invitation is being accepted; try again in a minute")]
     Claimed(Duration),
     /// The tenant's limit of open invitations is reached.
@@ -46,7 +46,7 @@ pub(crate) enum KeepError {
     Store(#[from] gatewright_db::Error),
 }
 
-/// 409: somebody is accepting it.
+/// 409: the invitation is being accepted.
 pub(crate) fn claimed(left: Duration) -> Problem {
     let detail = "the invitation is being accepted; try again in a minute";
     Problem::conflict(detail).with_code("invitation_claimed").retry_after(left)

@@ -25,13 +25,13 @@ impl Flow {
         Some(Self { invitations: core.invitations.clone()?, core: core.clone() })
     }
 
-    /// The invitation with this token. Nothing is taken.
+    /// The invitation with this token. It is not accepted.
     pub(crate) async fn find(&self, token: &Secret) -> Result<Option<Invitation>, AcceptError> {
         let Some(found) = self.invitations.find(token, self.core.ambient.now()).await? else { return Ok(None) };
         Ok(self.is_permitted(&found).await?.then_some(found))
     }
 
-    /// Whether there is one for this address that counts.
+    /// Whether there is a valid one for this address.
     pub(crate) async fn is_invited(&self, email: &EmailAddress) -> Result<bool, AcceptError> {
         for invitation in self.invitations.to(email, self.core.ambient.now()).await? {
             if self.is_permitted(&invitation).await? {
@@ -41,7 +41,7 @@ impl Flow {
         Ok(false)
     }
 
-    /// What people call the tenant of an invitation.
+    /// The name of an invitation's tenant.
     pub(crate) async fn tenant_name(&self, tenant: &TenantId) -> Result<String, AcceptError> {
         let name = match &self.core.tenants {
             Some(store) => store.name(tenant).await.map_err(|error| AcceptError::Tenant(error.into()))?,
@@ -50,7 +50,8 @@ impl Flow {
         Ok(name.unwrap_or_else(|| tenant.as_str().to_owned()))
     }
 
-    /// Whether the invited address has an account. Told to whoever holds the token, and so the mailbox.
+    /// Whether the invited address has an account. Only the holder of the token, and so of the mailbox, gets this
+    /// answer.
     pub(crate) async fn has_account(&self, email: &EmailAddress) -> Result<bool, AcceptError> {
         match self.core.users.store.find_by_email(email).await {
             Ok(_) => Ok(true),
@@ -83,12 +84,12 @@ impl Flow {
         Ok(invitation)
     }
 
-    /// Whether its sender is an account in good standing and, where a member of a tenant sent it, could send it now. Most that
-    /// could not are gone; one that was being sent while its sender was removed or demoted is not, nor are those of an owner
-    /// who is an admin by now.
+    /// Whether its sender's account is still enabled and, for a member of a tenant, could send it now. Most invalid ones are
+    /// already removed. The check is for those that were being sent while the sender was removed or demoted, and for those of
+    /// an owner who has become an admin.
     pub(super) async fn is_permitted(&self, invitation: &Invitation) -> Result<bool, AcceptError> {
         if let Some(sender) = &invitation.invited_by {
-            // What a disabled account has issued is good no longer.
+            // Invitations of a disabled account are invalid.
             match self.core.users.store.find_by_id(sender).await {
                 Ok(sender) if !sender.disabled => {}
                 Ok(_) | Err(UserStoreError::NotFound) => return Ok(false),

@@ -62,7 +62,7 @@ async fn show_of_tenant(
     show(flow, caller, visitor, Query(Link { invite: link.token })).await
 }
 
-/// For a session of the invited address alone.
+/// Only for a session of the invited address.
 async fn accept(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
@@ -71,7 +71,7 @@ async fn accept(
 ) -> Response {
     let Submission { value: Body { invite }, kind, next } = submission;
     let accepting = flow.clone();
-    // To its end: a caller who hangs up half-way would leave a claim behind, and nothing gained.
+    // Completed even if the caller disconnects: otherwise a claim could be left without a result.
     let accepted = to_its_end(async move { accepting.accept(&invite, &session, &visitor.client).await });
     match accepted.await {
         Ok(invitation) if kind.is_form() => {

@@ -23,7 +23,7 @@ pub struct NewInvitation {
     pub roles: Option<Roles>,
     /// The tenant whose member it becomes, and its roles there.
     pub tenant: Option<(TenantId, Vec<String>)>,
-    /// Who invites; `None` for an operator.
+    /// The sender; `None` for an operator.
     pub invited_by: Option<UserId>,
 }
 
@@ -37,7 +37,7 @@ pub struct IssuedInvitation {
     pub link: Secret,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// Whether a mail with it was handed to the mailer. Without a mailer nothing is sent.
+    /// Whether a mail with it was passed to the mailer. Without a mailer nothing is sent.
     pub mailed: bool,
 }
 
@@ -57,22 +57,22 @@ impl NewInvitation {
         Self { tenant: Some((tenant, roles)), ..self }
     }
 
-    /// Who invites.
+    /// The sender.
     pub fn invited_by(self, user: UserId) -> Self {
         Self { invited_by: Some(user), ..self }
     }
 }
 
-/// What a member of a tenant is bound by.
+/// The limits of a member's invitation.
 pub(crate) struct ByMember<'a> {
     /// The most open invitations of the tenant.
     pub(crate) most: u32,
     pub(crate) client: &'a Client,
-    /// Of the mails to a mailbox, whoever invites.
+    /// The limit of mails to a mailbox, for all senders.
     pub(crate) mails: &'a MailBudget,
 }
 
-/// Keeps an invitation and mails its link, which is returned with whether a mail is sent.
+/// Stores an invitation and mails its link. Returns the link, and whether a mail is sent.
 pub(crate) async fn issue(
     core: &Core,
     invitations: &Invitations,
@@ -124,7 +124,7 @@ impl Accounts {
     /// Invites an address: stores the invitation and mails its link. It replaces an earlier one for the same address
     /// and tenant. If the address has an account, the account gets the roles and the membership when its owner has
     /// signed in and accepted. If registration is closed, the address must have an account. Fails with
-    /// [`AccountError::InvitationClaimed`] while somebody accepts the earlier invitation.
+    /// [`AccountError::InvitationClaimed`] while the earlier invitation is being accepted.
     pub async fn invite(&self, new: NewInvitation) -> Result<IssuedInvitation, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
@@ -150,7 +150,7 @@ impl Accounts {
     }
 
     /// Withdraws an open invitation; `false` if there is none or, with a tenant, it is not to that tenant. Fails with
-    /// [`AccountError::InvitationClaimed`] while somebody accepts it.
+    /// [`AccountError::InvitationClaimed`] while it is being accepted.
     pub async fn withdraw_invitation(
         &self,
         id: &InvitationId,

@@ -6,11 +6,11 @@
 //! membership of the invitation. An existing account gets them only when its owner has signed in and accepted
 //! (`http.rs`): the token alone changes nothing.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! An invitation is bound to its address, works once and for seven days. Of concurrent requests one accepts it. Roles
-//! and membership are given if and only if it is spent (`taking.rs`). A later one for the same address and tenant
-//! replaces it. An invitation of a tenant's member gives nothing that this member may not give at the time of
+//! An invitation is bound to its address, and works once within seven days. Of concurrent requests, one accepts it.
+//! Roles and membership are given if and only if it is used up (`taking.rs`). A later one for the same address and
+//! tenant replaces it. An invitation of a tenant's member gives only what this member may give at the time of
 //! acceptance.
 
 mod error;
@@ -56,7 +56,7 @@ impl Plugin for InvitationsPlugin {
     }
 }
 
-/// The invitations, for whichever plugin invites.
+/// The invitations, for all plugins that invite.
 pub(crate) fn prepare(foundation: &Foundation) -> Result<Invitations, AuthInitError> {
     let wrong = |problem: &str| AuthInitError::Setting { setting: "invitations", problem: problem.to_owned() };
     let db = foundation.db.clone().ok_or_else(|| wrong("they need a database"))?;

@@ -14,12 +14,12 @@ use crate::web::Visitor;
 
 /// Where a link has led to.
 pub(crate) enum Opened {
-    /// A page, which is all there is to see.
+    /// A page that is the complete answer.
     Page(Response),
     /// The address has no account, and the caller is anonymous or wants to register it: a form.
     Registration {
         invitation: Invitation,
-        /// What people call the tenant whose member the account becomes.
+        /// The name of the tenant whose member the account becomes.
         tenant: Option<String>,
     },
 }
@@ -39,9 +39,9 @@ struct Invited<'a> {
     csrf: Option<&'a str>,
 }
 
-/// Looks at an invitation. Nothing is taken.
+/// Shows an invitation without accepting it.
 ///
-/// With `as_other`, whoever is signed in wants to register the invited address beside their own.
+/// With `as_other`, a signed-in user wants to register the invited address as another account.
 pub(crate) async fn open(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret, as_other: bool) -> Opened {
     look(flow, caller, visitor, token, as_other).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
 }

@@ -27,7 +27,7 @@ pub struct Invitation {
     /// Its identifier.
     pub id: InvitationId,
     pub(super) key: TokenKey,
-    /// Who is invited.
+    /// The invited address.
     pub email: EmailAddress,
     /// The roles of the account. `None`: the default roles, or its current ones.
     pub roles: Option<Roles>,
@@ -35,7 +35,7 @@ pub struct Invitation {
     pub tenant: Option<TenantId>,
     /// Its roles there.
     pub tenant_roles: Vec<String>,
-    /// Who invited; `None`: an operator.
+    /// The sender; `None`: an operator.
     pub invited_by: Option<UserId>,
     /// Whether a member of the tenant sent it. It is valid only while the sender's roles there permit it.
     pub by_member: bool,
@@ -51,7 +51,8 @@ pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at \
                        FROM account_invitations";
 
-/// What the columns `claimed_until` and `claimed_by` say of an invitation that nobody is accepting; `now` is a parameter.
+/// The condition on the columns `claimed_until` and `claimed_by` that an invitation is not being accepted; `now` is a
+/// parameter.
 macro_rules! is_unclaimed {
     ($now:literal) => {
         concat!("(claimed_until IS NULL OR claimed_until <= ", $now, ")")
@@ -95,14 +96,15 @@ impl Invitations {
         &self.db
     }
 
-    /// Keeps a new one in place of that for the same address and tenant, unless somebody is accepting that one or the tenant has
-    /// `most` others already.
+    /// Stores a new one, which replaces that for the same address and tenant. Fails if that one is being accepted or if the
+    /// tenant has `most` others already.
     pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<(), KeepError> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
                 let (email, tenant, now) = (invitation.email.as_str(), tenant_text(&invitation), invitation.created_at);
-                // Of several at once, each sees the one before: those for one address leave one open, and a tenant's are counted.
+                // Concurrent calls run one after the other: so one open invitation is left for an address, and the count of a
+                // tenant is correct.
                 let name =
                     if tenant.is_empty() { format!("invitation {email}") } else { format!("invitations {tenant}") };
                 dialect::hold_name(tx, &name).await?;
@@ -130,9 +132,9 @@ impl Invitations {
             .await
     }
 
-    /// Claims it for [`CLAIM`], in which nobody else accepts, replaces or withdraws it: of concurrent callers one gets the claim. Who
-    /// accepts it [spends](Self::spend) it at the end, or [releases](Self::release) it. If neither comes, it works once more after
-    /// that time.
+    /// Claims it for [`CLAIM`]: in this time no other caller can accept, replace or withdraw it. Of concurrent callers, one gets the
+    /// claim. At the end it [spends](Self::spend) the invitation or [releases](Self::release) it. Without either, the invitation can
+    /// be accepted again after that time.
     pub(super) async fn claim(
         &self,
         invitation: &Invitation,
@@ -150,15 +152,15 @@ impl Invitations {
         Err(self.why_not(invitation, now).await?)
     }
 
-    /// Ends a claim: what it was claimed for has failed. The claim of somebody else, who has it by now, stays.
+    /// Ends a claim after a failure. If another caller has the claim by now, it stays.
     pub(super) async fn release(&self, invitation: &Invitation, claim: &Claim) -> Result<(), Error> {
         let sql = "UPDATE account_invitations SET claimed_until = NULL, claimed_by = NULL \
                    WHERE id = ?1 AND claimed_by = ?2";
         self.db.execute(sql, params![&invitation.id, &*claim.0]).await.map(|_| ())
     }
 
-    /// Has `give` do what the invitation gives and removes it, in one transaction. With a claim, that claim has to be there
-    /// still; without one, nobody may have claimed it.
+    /// Runs `give`, which applies the invitation, and removes it, in one transaction. With a claim, that claim must still
+    /// be valid; without one, the invitation must be unclaimed.
     pub(super) async fn spend<T, F>(
         &self,
         invitation: &Invitation,
@@ -186,7 +188,7 @@ impl Invitations {
                     tx.execute(sql, params![&id, now]).await?
                 }
             };
-            // An error, so that nothing is given.
+            // An error, so that nothing is applied.
             if removed == 0 { Err(Unspent::NotThere) } else { Ok(given) }
         });
         match spent.await {
@@ -230,7 +232,7 @@ impl Invitations {
         self.db.query(sql, params).await?.iter().map(read).collect()
     }
 
-    /// Those that an account has sent and, with an address, those to it. At most 500.
+    /// Those that an account has sent and, with an address, also those to it. At most 500.
     pub(crate) async fn of_account(
         &self,
         user: &UserId,
@@ -244,7 +246,7 @@ impl Invitations {
         rows.iter().map(read).collect()
     }
 
-    /// Takes one back; `false` if there is none, or if it is not to `tenant`.
+    /// Withdraws one; `false` if there is none, or if it is not to `tenant`.
     pub(crate) async fn remove(
         &self,
         id: &InvitationId,
@@ -269,7 +271,7 @@ impl Invitations {
         }
     }
 
-    /// Removes expired ones, whose claims have ended too.
+    /// Removes expired ones, if their claims have ended too.
     pub(crate) async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64, Error> {
         self.db.execute(&self.sweep, params![before_claims(now), limit]).await
     }
@@ -277,7 +279,7 @@ impl Invitations {
 
 /// Why a transaction that spends an invitation was rolled back.
 enum Unspent {
-    /// Somebody else has it, or it is gone.
+    /// Another caller has claimed it, or it is gone.
     NotThere,
     Refused(AcceptError),
 }
@@ -301,14 +303,14 @@ fn claim_left(row: &Row, now: Timestamp) -> Result<Duration, Error> {
     Ok(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
 }
 
-/// Removes those to an address and those that an account sent, whether anybody can be invited now or not.
+/// Removes those to an address and those that an account sent, whether or not the plugin is enabled.
 pub(crate) async fn forget(db: &Db, user: &UserId, email: &EmailAddress) -> Result<(), Error> {
     db.execute("DELETE FROM account_invitations WHERE email = ?1", params![email.as_str()]).await?;
     db.execute("DELETE FROM account_invitations WHERE invited_by = ?1", params![user]).await?;
     Ok(())
 }
 
-/// What an invitation to a tenant was kept by while these had a table of their own.
+/// The component of invitations to a tenant when these had their own table.
 fn of_tenants(token: &SingleUseToken) -> Vec<u8> {
     Sha256::new().chain_update("tenant invitation").chain_update(token.key().as_bytes()).finalize().to_vec()
 }
@@ -336,7 +338,7 @@ async fn insert(tx: &Tx, invitation: &Invitation) -> Result<(), Error> {
     tx.execute(sql, values).await.map(|_| ())
 }
 
-/// The empty text where there is no tenant, so that two of them are equal.
+/// The empty text if there is no tenant, so that two of these are equal.
 fn tenant_text(invitation: &Invitation) -> &str {
     invitation.tenant.as_ref().map_or("", TenantId::as_str)
 }

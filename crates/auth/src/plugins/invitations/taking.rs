@@ -1,10 +1,10 @@
-//! Accepts invitations: gives an account the roles and the membership, and spends the invitation, both or neither.
+//! Accepts invitations: gives an account the roles and the membership, and uses up the invitation, both or neither.
 //!
 //! If accounts and memberships are in the database of invitations, this is one transaction. If one of them is in a
-//! host's own store, a claim holds the invitation while that store is called, and the rest is one transaction: nobody
-//! else can accept, replace or withdraw the invitation meanwhile. If a server stops in between, the invitation is not
-//! spent, and each step can be repeated. Only if a host's store takes longer than the claim may it give something for
-//! an invitation that somebody else has accepted meanwhile; the log then has an error.
+//! program's own store, a claim holds the invitation while that store is called, and the rest is one transaction: in
+//! this time no other caller can accept, replace or withdraw the invitation. If a server stops in between, the
+//! invitation is not used up, and each step can be repeated. Only if a program's store takes longer than the claim may
+//! it apply an invitation that another caller has accepted; the log then has an error.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct Within {
 }
 
 impl Flow {
-    /// Makes the account of the invited address, whose mailbox is proven by the token.
+    /// Creates the account of the invited address, whose mailbox is proven by the token.
     pub(crate) async fn register(
         &self,
         invitation: &Invitation,
@@ -130,7 +130,7 @@ impl Flow {
         self.invitations.spend(invitation, claim, self.core.ambient.now(), give).await
     }
 
-    /// Whether it may be taken at this moment.
+    /// Whether it may be accepted at this moment.
     async fn check(&self, invitation: &Invitation) -> Result<(), AcceptError> {
         if !self.is_permitted(invitation).await? {
             return Err(AcceptError::Unknown);

@@ -23,10 +23,10 @@ pub(super) struct Flow {
     pub(super) links: Links,
 }
 
-/// Why nobody was signed in.
+/// Why the sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RedeemError {
-    /// There is no such token, or it has another purpose, or it is spent or expired.
+    /// The token is unknown, has another purpose, or is used or expired.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]
@@ -43,10 +43,10 @@ pub(super) enum RedeemError {
     Policy(#[from] RegistrationError),
 }
 
-/// What became of a redeemed link.
+/// The result of redeeming a link.
 pub(super) struct Redeemed {
     pub(super) signed_in: SignedIn,
-    /// Where whoever asked for the link wanted to go.
+    /// The `next` of the request for the link.
     pub(super) next: Option<Next>,
 }
 
@@ -55,8 +55,8 @@ impl Flow {
         Self { core, links }
     }
 
-    /// Mails a link. Whether there is an account is not even looked at. An address that its owner can get back gets the link
-    /// to that instead.
+    /// Mails a link, without checking whether there is an account. If the owner of the address can get it back, the link for
+    /// that is mailed instead.
     pub(super) async fn send(
         &self,
         drawn: &Drawn,
@@ -90,7 +90,7 @@ impl Flow {
     ) -> Result<Redeemed, RedeemError> {
         let token = self.links.find_live(token).await?.ok_or(RedeemError::InvalidToken)?;
         let at = self.core.ambient.now();
-        // Asked before the token is spent: a store that does not answer costs nobody their link.
+        // Checked before the token is used up, so that an unavailable store does not use up a link.
         let known = self.find(&token.email).await?;
         if !self.links.spend(&token).await? {
             return Err(RedeemError::InvalidToken);
@@ -99,7 +99,8 @@ impl Flow {
             Some(user) => self.prove(user, at, &client).await?,
             None => match self.create(&token.email, &client).await {
                 Ok(user) => Proof::new(user, at),
-                // Somebody else was faster, with a password perhaps: that account is this mailbox's all the same.
+                // Another request created the account first, perhaps with a password: the account still belongs to this
+                // mailbox.
                 Err(RedeemError::Users(UserStoreError::EmailTaken)) => {
                     let user = self.find(&token.email).await?.ok_or(RedeemError::InvalidToken)?;
                     self.prove(user, at, &client).await?

@@ -53,7 +53,7 @@ impl Page {
         Self(Look::Hook(hook))
     }
 
-    /// Compiles a template and tries it, with all values and with those alone that are always there.
+    /// Compiles a template and tries it, with all values and with only those that are always present.
     pub(super) fn template(source: &str) -> Result<Self, String> {
         let template = OwnTemplate::compile(source)?;
         for (email, csrf) in [(Some("probe-email@example.com"), Some("probe-csrf")), (None, None)] {

@@ -17,7 +17,7 @@ use super::state::LIFETIME;
 /// The random bytes, as text.
 pub(super) struct Binding(Secret);
 
-/// The cookie that holds them.
+/// The cookie with the random bytes.
 const COOKIE: &str = "__Host-svc_oauth_binding";
 
 impl Binding {
@@ -26,7 +26,7 @@ impl Binding {
         Self(Secret::new(URL_SAFE_NO_PAD.encode(ambient.bytes::<32>())))
     }
 
-    /// What the state holds: base64url of the SHA-256.
+    /// The digest in the state: base64url of the SHA-256.
     pub(super) fn digest(&self) -> String {
         digest(self.0.expose())
     }
@@ -36,7 +36,7 @@ impl Binding {
         cookies::read_all(headers, COOKIE).any(|value| digest(&value) == expected)
     }
 
-    /// Lives as long as the state.
+    /// Valid as long as the state.
     pub(super) fn set_cookie(&self) -> HeaderValue {
         cookies::set(COOKIE, self.0.expose(), LIFETIME.unsigned_abs(), true)
     }

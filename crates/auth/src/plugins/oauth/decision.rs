@@ -6,7 +6,7 @@ use crate::email::EmailAddress;
 use crate::session::{AnySession, Session};
 use crate::users::User;
 
-/// What the flow was started for.
+/// The purpose of the flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
     /// To sign in.
@@ -15,12 +15,12 @@ pub(super) enum Intent {
     Link(UserId),
 }
 
-/// What is known when the provider has answered.
+/// The facts after the provider has answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'f> {
-    /// Whose the identity is, if it is linked.
+    /// The account that the identity is linked to, if it is.
     pub(super) linked_to: Option<&'f User>,
-    /// What the provider says of an address.
+    /// The provider's statement about an address.
     pub(super) email: Email<'f>,
     /// The account with that address, if there is one.
     pub(super) account: Option<&'f User>,
@@ -31,7 +31,7 @@ pub(super) struct Facts<'f> {
 /// The address of an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Email<'f> {
-    /// The provider sent none, or an invalid one.
+    /// The provider sent no address, or an invalid one.
     Absent,
     /// The provider does not report it as verified.
     Unverified(&'f EmailAddress),
@@ -39,8 +39,8 @@ pub(super) enum Email<'f> {
     Verified(&'f EmailAddress),
 }
 
-/// What is to be done, with whom: each decision carries the one whom it is about, so that no other can be taken. Whatever
-/// changes links carries a [`Session`], which somebody who owes a second factor does not have.
+/// The decision, with the account that it is about, so that no other can be used. A decision that changes links contains
+/// a [`Session`], which a user with a pending second factor does not have.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Decision<'f> {
     /// Sign this user in.
@@ -71,7 +71,7 @@ pub(super) enum Refusal {
     NoSession,
     /// The second factor of the session is pending.
     SecondFactorOwed,
-    /// The session belongs to another user than the one who started the flow.
+    /// The session belongs to a user other than the one who started the flow.
     OtherUser,
     /// The identity is linked to another account.
     BoundToAnother,
@@ -182,20 +182,20 @@ mod tests {
         let (absent, unverified, verified) = (Email::Absent, Email::Unverified(&address), Email::Verified(&address));
         let owner = || SignIn("owner".to_owned());
         let rows = [
-            // A link wins, whatever the address.
+            // A link has priority over the address.
             (Some("owner"), verified, Some(holder(true)), owner()),
             (Some("owner"), verified, Some(holder(false)), owner()),
             (Some("owner"), verified, None, owner()),
             (Some("owner"), unverified, Some(holder(true)), owner()),
             (Some("owner"), unverified, None, owner()),
             (Some("owner"), absent, None, owner()),
-            // A verified address with an account: by password none, without one its own.
+            // A verified address with an account: linked if the account has no password, refused otherwise.
             (None, verified, Some(holder(true)), Refuse(Refusal::PasswordAccount)),
             (None, verified, Some(holder(false)), Bind("holder".to_owned())),
             // An unverified address binds to nothing.
             (None, unverified, Some(holder(true)), Refuse(Refusal::Unverified)),
             (None, unverified, Some(holder(false)), Refuse(Refusal::Unverified)),
-            // Nobody has it: a new account.
+            // No account has it: a new account.
             (None, verified, None, Create { proven: true }),
             (None, unverified, None, Create { proven: false }),
             // No address, no account.
@@ -203,7 +203,7 @@ mod tests {
         ];
         for (linked_to, email, account, expected) in rows {
             let linked_to = linked_to.map(user);
-            // Who the browser was signed in as before does not matter to a sign-in.
+            // For a sign-in, the browser's earlier session does not matter.
             for caller in [None, Some(testing::pending(user("someone"))), Some(testing::full(user("someone")))] {
                 let facts =
                     Facts { linked_to: linked_to.as_ref(), email, account: account.as_ref(), caller: caller.as_ref() };
@@ -231,7 +231,7 @@ mod tests {
         let intent = Intent::Link(UserId::parse("me").unwrap());
         for (caller, linked_to, expected) in rows {
             let linked_to = linked_to.map(user);
-            // Addresses do not matter: linking a password account with the same address is what this flow is for.
+            // Addresses do not matter: this flow is for linking a password account with the same address.
             for email in [Email::Absent, Email::Unverified(&address), Email::Verified(&address)] {
                 for account in [None, Some(holder(true)), Some(holder(false))] {
                     let (linked_to, account, caller) = (linked_to.as_ref(), account.as_ref(), caller.as_ref());

@@ -27,7 +27,7 @@ pub(super) enum BeginError {
 /// Why a browser that came back from a provider got nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallbackError {
-    /// There is no state, or it differs from the browser's cookie, or it is forged, expired or another provider's.
+    /// There is no state, or it differs from the browser's cookie, or is forged, expired or another provider's.
     #[error("oauth flow was not started in this browser")]
     NotStartedHere,
     /// The provider sent the browser back with an error; its code, 1 to 64 plain characters.
@@ -84,7 +84,7 @@ impl CallbackError {
         }
     }
 
-    /// What the caller is told. `label` is what the provider is called.
+    /// The message for the caller. `label` is the provider's name.
     pub(super) fn into_problem(self, label: &str) -> Problem {
         match self {
             Self::NotStartedHere => {
@@ -110,7 +110,7 @@ impl CallbackError {
 }
 
 impl BeginError {
-    /// What the caller is told. `label` is what the provider is called.
+    /// The message for the caller. `label` is the provider's name.
     pub(super) fn into_problem(self, label: &str) -> Problem {
         match self {
             Self::UnknownProvider => Problem::not_found("there is no such provider"),
@@ -132,7 +132,7 @@ impl From<CreateError> for CallbackError {
 fn provider_failed(error: &ProviderError, label: &str) -> Problem {
     match error {
         ProviderError::Refused { code } => {
-            // A secret that the provider does not know shows here, and nowhere else.
+            // An error in the client secret is only visible here.
             tracing::warn!(%error, provider = label, "a provider refused");
             provider_refused(label, code)
         }
@@ -152,7 +152,7 @@ fn provider_refused(label: &str, error: &str) -> Problem {
     Problem::bad_request(format!("{label} answered with the error {error}")).with_code("provider_error")
 }
 
-/// 502: the provider's fault, or that of whoever stands between.
+/// 502: an error of the provider, or of the connection to it.
 fn unusable(error: &dyn std::error::Error, label: &str) -> Problem {
     tracing::warn!(%error, provider = label, "a provider's answer was refused");
     let detail = format!("{label} gave an answer that cannot be trusted");

@@ -25,18 +25,18 @@ use crate::registration;
 use crate::session::{AnySession, Client, Proof, Session};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 
-/// Sending browsers to providers, and what becomes of who comes back.
+/// Redirects browsers to providers, and handles their callbacks.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     pub(super) providers: Providers,
     pub(super) states: States,
 }
 
-/// A flow under way.
+/// A flow in progress.
 pub(super) struct Begun {
     pub(super) url: Url,
     pub(super) state: Secret,
-    /// What binds the state to the browser, where cookies are secure.
+    /// The binding of the state to the browser, if cookies are secure.
     pub(super) binding: Option<Binding>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Begun {
 pub(super) struct Visit {
     pub(super) client: Client,
     pub(super) session: Option<AnySession>,
-    /// The session that a sign-in takes the place of.
+    /// The session that a sign-in replaces.
     pub(super) browser: Browser,
 }
 
@@ -55,15 +55,15 @@ pub(super) enum Finished {
     Linked,
 }
 
-/// How often a decision is made anew because the facts moved while it was carried out.
+/// How often a decision is made again because the facts changed while it was carried out.
 const ATTEMPTS: usize = 4;
-/// How long a provider may take for all that it is asked for one sign-in. A server's own deadline for requests comes
-/// later, so that the answer is still one of this flow, which clears the state.
+/// How long a provider may take for all calls of one sign-in. This is shorter than a server's own deadline for
+/// requests, so that the answer is still one of this flow, which clears the state.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SLOW: ProviderError = ProviderError::Unavailable("it did not say who it is within 20 seconds");
 
 impl Flow {
-    /// Where to send the browser, and what it must bring back.
+    /// The provider's URL, and the cookies for the callback.
     pub(super) async fn begin(
         &self,
         provider: &str,
@@ -79,7 +79,7 @@ impl Flow {
         Ok(Begun { url, state, binding })
     }
 
-    /// Exchanges the code, looks at the facts, decides, and does it.
+    /// Exchanges the code, gathers the facts, decides, and carries out the decision.
     pub(super) async fn finish(
         &self,
         registered: &Registered,
@@ -101,7 +101,7 @@ impl Flow {
         Err(CallbackError::Unsettled)
     }
 
-    /// Gathers the facts, decides, and carries out the decision; `None` if the facts changed meanwhile.
+    /// Gathers the facts, decides, and carries out the decision; `None` if the facts changed in between.
     async fn settle(
         &self,
         links: &dyn OAuthLinks,
@@ -109,7 +109,7 @@ impl Flow {
         profile: &Profile,
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
-        // Before all that is looked up: whatever ends sessions from here on ends the one that comes of it.
+        // This time is from before all lookups: if sessions are ended after it, the new session is refused too.
         let at = self.core.ambient.now();
         // The account first: one that came with its link between two looks is seen with it.
         let holder = match (intent, &profile.email) {
@@ -243,8 +243,8 @@ impl Flow {
     /// Best effort: if storing fails, the sign-in still succeeds, and a later use of the tokens fails with an error.
     ///
     /// Unlinking removes the link first and its tokens afterwards. So if the link still exists after the tokens are
-    /// stored, unlinking will remove them. If the link is gone, the tokens came too late and are removed: this account
-    /// would use somebody else's tokens at the provider.
+    /// stored, unlinking will remove them. If the link is gone, the tokens were stored too late and are removed: this
+    /// account would use another user's tokens at the provider.
     async fn keep_tokens(&self, links: &dyn OAuthLinks, user: &UserId, provider: &str, identified: &Identified) {
         let Some(tokens) = &self.core.oauth_tokens else { return };
         if let Err(error) = tokens.save(user, provider, identified).await {
@@ -282,9 +282,9 @@ impl Flow {
     }
 }
 
-/// What a decision led to.
+/// The result of a decision.
 enum Done {
-    /// Somebody is proven, and linked.
+    /// A user is proven, and linked.
     Proven(Proof),
     /// The identity is linked to this caller.
     Linked(UserId),

@@ -22,19 +22,19 @@ use crate::providers::ProviderError;
 use crate::session::{AnySession, Session};
 use crate::web::{Visitor, own_site_only, redirect_next, see_other};
 
-/// The cookie that holds the state.
+/// The cookie with the state.
 const COOKIE: &str = "svc_oauth_state";
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
     let by_address = core.limiter("oauth", &core.config.limits.oauth);
-    // The limit stands within the clearing: a callback that is one too many ends the flow as well.
+    // The limiter is inside the layer that clears the state, so that a refused callback also ends the flow.
     let callback = get(callback)
         .head(no_head)
         .layer(from_fn_with_state(by_address.dev_mode(core.config.dev_mode), count_failures))
         .layer(from_fn_with_state(flow.clone(), forget_state));
-    // A link changes an account in the end, and a page anywhere can make a browser send a GET: one that has signed its
-    // visitor in at the provider as somebody else would have that identity linked.
+    // A link changes an account in the end, and any page can make a browser send a GET. If a page has signed its
+    // visitor in at the provider as another user, that identity would be linked.
     let link = own_site_only(&core, get(link).head(no_head));
     Router::new()
         .route("/oauth/{provider}", get(start).head(no_head))
@@ -124,8 +124,8 @@ async fn callback(
     }
 }
 
-/// The state that the browser brought, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
-/// a sibling domain has planted beside it does not hide it.
+/// The state in the browser's request, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
+/// a sibling domain has planted does not hide it.
 fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
     let state = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
     let state = flow.states.open(state, provider)?;
@@ -136,7 +136,7 @@ fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<
     bound.then_some(state)
 }
 
-/// What the provider put into the query.
+/// The query of the provider's callback.
 #[derive(Default)]
 struct Returned {
     state: Option<Secret>,
@@ -180,7 +180,7 @@ async fn no_head() -> Problem {
     Problem::method_not_allowed(&[Method::GET])
 }
 
-/// Has the browser forget the state, whatever the answer is.
+/// Removes the state's cookie with every answer.
 async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
     let secure = flow.core.cookie.is_secure();
     let cleared = [Some(cookies::remove(COOKIE, secure)), secure.then(Binding::remove_cookie)];

@@ -9,7 +9,7 @@
 //! `GET oauth/{provider}/link` is the same flow for a signed-in user: the state contains their id, and the session at
 //! the callback must still be theirs.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! An identity is linked to one account. The facts may change while a decision is carried out. So each change is one
 //! conditional write of the store, and if the facts have changed, the decision is made again. An unverified address is
@@ -93,7 +93,7 @@ impl OAuthPlugin {
         foundation: &Foundation,
     ) -> Result<Option<OAuthTokens>, AuthInitError> {
         let Some((secret, previous)) = self.token_keys.take() else {
-            // Nothing is kept that is not sealed.
+            // Only encrypted tokens are stored.
             return if self.store.is_some() { Err(AuthInitError::MissingTokenEncryptionKey) } else { Ok(None) };
         };
         let keys = TokenKeys::new(&secret, &previous, foundation.config.dev_mode)?;
@@ -110,7 +110,7 @@ impl OAuthPlugin {
     }
 }
 
-/// The steps that make the table of tokens.
+/// The steps that create the table of tokens.
 const MIGRATIONS: &[Step] = &[Step { version: 1, name: "oauth tokens", sql: OAUTH_TOKENS_SCHEMA }];
 
 impl Plugin for OAuthPlugin {

@@ -7,11 +7,11 @@ use crate::email::EmailAddress;
 use crate::providers::ProviderIdentity;
 use crate::users::ProviderLink;
 
-/// An identity whose every text was looked at.
+/// An identity with checked texts.
 #[derive(Debug, Clone)]
 pub(super) struct Profile {
     pub(super) link: ProviderLink,
-    /// The address an account would be found or made by.
+    /// The address for finding or creating an account.
     pub(super) email: Option<EmailAddress>,
     /// Whether the provider vouches for it.
     pub(super) vouched: bool,
@@ -25,7 +25,7 @@ const MAX_AVATAR: usize = 2048;
 const MAX_ID: usize = 255;
 
 impl Profile {
-    /// `None` if the identity has no identifier that a link could be kept under.
+    /// `None` if the identity has no identifier for a link.
     pub(super) fn of(provider: &str, identity: ProviderIdentity) -> Option<Self> {
         let ProviderIdentity { provider_id, email, email_verified, name, avatar_url } = identity;
         if provider_id.is_empty() || provider_id.chars().count() > MAX_ID || provider_id.contains(char::is_control) {
@@ -42,7 +42,7 @@ impl Profile {
         Some(Self { vouched: email_verified && email.is_some(), link, email })
     }
 
-    /// What the decision needs to know of the address.
+    /// The facts about the address.
     pub(super) fn email_fact(&self) -> decision::Email<'_> {
         match (&self.email, self.vouched) {
             (None, _) => decision::Email::Absent,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_folded_or_is_none() {
+    fn an_address_is_canonical_or_absent() {
         use decision::Email::{Absent, Unverified, Verified};
         let cases = [
             (Some(" Ann@Example.COM "), true, Some("ann@example.com")),
@@ -88,7 +88,7 @@ mod tests {
             (Some("not an address"), true, None),
             (Some(""), true, None),
             (None, true, None),
-            // U+212A, the Kelvin sign, is a `k` in lower case: somebody else's mailbox.
+            // U+212A, the Kelvin sign, is a `k` in lower case: this would be another user's mailbox.
             (Some("mi\u{212a}e@example.com"), true, None),
         ];
         for (email, verified, folded) in cases {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_that_is_none_makes_no_identity() {
+    fn an_invalid_identifier_gives_no_identity() {
         for (provider_id, sound) in [
             (String::new(), false),
             ("a\nb".to_owned(), false),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_pictures_carry_no_surprises() {
+    fn names_and_pictures_are_sanitised() {
         let of = |name: &str, avatar: &str| {
             let identity = ProviderIdentity {
                 name: Some(name.to_owned()),

@@ -10,7 +10,7 @@ use crate::providers::{Provider, is_provider_name};
 #[derive(Clone)]
 pub(crate) struct Providers(Arc<[Registered]>);
 
-/// A provider, and where it sends browsers back to.
+/// A provider, and its callback address.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) provider: Arc<dyn Provider>,
@@ -18,7 +18,7 @@ pub(crate) struct Registered {
 }
 
 impl Providers {
-    /// Checks names and settles the addresses to come back to.
+    /// Checks names and determines the callback addresses.
     pub(super) fn new(providers: Vec<Arc<dyn Provider>>, config: &AuthConfig) -> Result<Self, AuthInitError> {
         let mut registered: Vec<Registered> = Vec::new();
         for provider in providers {

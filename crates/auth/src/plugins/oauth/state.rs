@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::config::AuthConfig;
 use crate::init_error::AuthInitError;
 
-/// Part of the signed format: a state signed under another label is nobody's.
+/// Part of the signed format: a state that is signed under another label is invalid.
 const LABEL: &str = "gatewright/oauth-state/v1";
 
-/// How long somebody may take at the provider.
+/// How long a user may take at the provider.
 pub(super) const LIFETIME: SignedDuration = SignedDuration::from_mins(10);
 
-/// The longest state, in bytes: with its name and attributes a cookie of it stays below the 4096 that browsers take. A
-/// place to go on to that does not fit is left out.
+/// The longest state, in bytes: with its name and attributes, its cookie stays below the limit of browsers, 4096 bytes.
+/// A `next` that does not fit is left out.
 const MAX_BYTES: usize = 3500;
 
 /// Signs states and opens them.
@@ -31,16 +31,16 @@ pub(super) struct States {
     ambient: Ambient,
 }
 
-/// What a flow was started for.
+/// The purpose of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     /// The provider's word.
     pub(super) provider: String,
-    /// Whose account the identity is to be linked to; absent in a sign-in.
+    /// The account that the identity is to be linked to; absent in a sign-in.
     pub(super) link_to: Option<UserId>,
-    /// Where the browser goes on to.
+    /// The redirect target after the flow.
     pub(super) next: Option<Next>,
-    /// The digest of what binds it to the browser.
+    /// The digest that binds it to the browser.
     pub(super) bound_to: Option<String>,
 }
 
@@ -63,8 +63,8 @@ struct Signed {
 }
 
 impl States {
-    /// Checks the secret and derives the key. In dev mode, and where there is no provider, an empty secret is replaced by
-    /// a random one.
+    /// Checks the secret and derives the key. In dev mode, and without providers, an empty secret is replaced by a random
+    /// one.
     pub(super) fn new(
         secret: &Secret,
         needed: bool,
@@ -82,13 +82,13 @@ impl States {
         Ok(Self { key, redirects: RedirectUrls::default(), ambient: ambient.clone() })
     }
 
-    /// Keeps places of other origins that are allowed here. One that is allowed no more when the browser comes back is
-    /// left out.
+    /// Keeps `next` if it is an allowed URL of another origin. If it is no longer allowed at the callback, it is
+    /// ignored.
     pub(super) fn redirects(self, redirects: RedirectUrls) -> Self {
         Self { redirects, ..self }
     }
 
-    /// The text of a new state. Whoever has it and the cookie can finish the flow.
+    /// The text of a new state. A client that has it and the cookie can finish the flow.
     pub(super) fn sign(&self, state: &State) -> Secret {
         let expires = self.ambient.now().saturating_add(LIFETIME).map_or(i64::MAX, Timestamp::as_second);
         let mut signed = Signed {
@@ -107,7 +107,7 @@ impl States {
         self.seal(&signed)
     }
 
-    /// What `text` was signed for, if it was, for this provider, and its time is not over.
+    /// The contents of `text`, if it is validly signed, for this provider, and not expired.
     pub(super) fn open(&self, text: &Secret, provider: &str) -> Option<State> {
         let payload = (text.len() <= MAX_BYTES).then(|| self.key.open(text.expose()))??;
         let signed: Signed = serde_json::from_slice(&payload).ok()?;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_comes_back_as_it_went() {
+    fn a_state_can_be_read_back() {
         let (states, _) = states_with(SECRET);
         for state in [link_state(), State { link_to: None, next: None, bound_to: None, ..link_state() }] {
             assert_eq!(states.open(&states.sign(&state), "google"), Some(state));
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn two_states_for_the_same_are_two() {
+    fn two_states_for_the_same_flow_differ() {
         let (states, _) = states_with(SECRET);
         assert_ne!(states.sign(&link_state()), states.sign(&link_state()));
     }
 
     #[test]
-    fn one_providers_state_is_none_at_another() {
+    fn a_state_is_invalid_at_another_provider() {
         let (states, _) = states_with(SECRET);
         let text = states.sign(&link_state());
         for other in ["github", "google2", "Google", ""] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lives_ten_minutes() {
+    fn a_state_expires_after_ten_minutes() {
         let (states, clock) = states_with(SECRET);
         let text = states.sign(&link_state());
         clock.advance(SignedDuration::from_secs(599));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_or_a_strangers_signature_makes_it_nobodys() {
+    fn a_changed_bit_or_another_signature_makes_it_invalid() {
         let (states, _) = states_with(SECRET);
         let text = states.sign(&link_state());
         for index in 0..text.len() {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_too_long_for_a_cookie_is_left_out() {
+    fn a_next_that_is_too_long_for_a_cookie_is_left_out() {
         let (states, _) = states_with(SECRET);
         let long = Next::parse(&format!("/{}", "\u{e9}".repeat(1000)));
         assert!(long.is_some());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_dev_mode_the_secret_is_long_and_there() {
+    fn outside_dev_mode_a_long_secret_is_required() {
         let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
         let dev = AuthConfig { dev_mode: true, ..AuthConfig::default() };
         let cases = [

@@ -18,10 +18,10 @@ use crate::config::AuthConfig;
 
 /// Part of the signed format.
 const LABEL: &str = "gatewright/passkeys/v1";
-/// How long somebody may take.
+/// How long a user may take.
 pub(super) const LIFETIME: Duration = Duration::from_mins(5);
 
-/// What a challenge is for.
+/// The purpose of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
     /// Adding a passkey to the account of this session.
@@ -32,9 +32,9 @@ pub(super) enum Purpose<'a> {
     SecondFactor(&'a UserId),
 }
 
-/// A challenge that a browser holds.
+/// A challenge in a browser's cookie.
 pub(super) struct Challenge {
-    /// What the authenticator signs.
+    /// The bytes that the authenticator signs.
     pub(super) bytes: [u8; 32],
     /// Until when.
     pub(super) expires_at: Timestamp,
@@ -57,7 +57,7 @@ impl Purpose<'_> {
         }
     }
 
-    /// What a tag for this purpose is made of.
+    /// The input of a tag for this purpose.
     fn parts<'a>(&'a self, word: &'a [u8], bytes: &'a [u8]) -> [&'a [u8]; 4] {
         let (purpose, whose): (&[u8], &str) = match self {
             Self::Register(session) => (b"register", session.as_str()),
@@ -69,7 +69,7 @@ impl Purpose<'_> {
 }
 
 impl Challenge {
-    /// What is remembered of a spent one.
+    /// The key under which a used one is stored.
     pub(super) fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.bytes).into()
     }
@@ -77,7 +77,7 @@ impl Challenge {
 
 impl Challenges {
     pub(super) fn new(config: &AuthConfig, ambient: &Ambient) -> Self {
-        // Without a secret, which is for dev mode, challenges die with the process.
+        // Without a secret, as in dev mode, challenges are only valid until the process ends.
         let key = SigningKey::derive(&config.jwt.secret, LABEL, ambient);
         Self { key, ambient: ambient.clone(), secure: config.secure_cookies() }
     }
@@ -96,8 +96,8 @@ impl Challenges {
         (challenge, cookies::set(purpose.cookie(self.secure), text.expose(), LIFETIME, self.secure))
     }
 
-    /// The challenges for `purpose` that this browser holds and whose time is not over. More than one cookie of a name can
-    /// come: a sibling domain may have set one. None of them is believed without its tag.
+    /// The unexpired challenges for `purpose` in this browser's cookies. There may be several cookies with the name,
+    /// because a sibling domain may have set one. A cookie without a valid tag is ignored.
     pub(super) fn held(&self, headers: &HeaderMap, purpose: Purpose<'_>) -> Vec<Challenge> {
         let cookies = cookies::read_all(headers, purpose.cookie(self.secure));
         cookies.take(4).filter_map(|text| self.open(&text, purpose)).collect()
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_cookie_name_is_told_apart_by_purpose_and_a_changed_one_is_nothing() {
+    fn cookies_of_one_name_differ_by_purpose_and_a_changed_one_is_invalid() {
         let (challenges, _) = challenges();
         let user = UserId::parse("ann").unwrap();
         let (_, cookie) = challenges.issue(Purpose::Login);

@@ -40,7 +40,7 @@ pub(crate) struct Flow {
     account: Secret,
 }
 
-/// What plugins of one service share of it.
+/// State that the plugins of one service share.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) store: Arc<dyn PasskeyStore>,
@@ -98,12 +98,12 @@ impl Flow {
         Self { fresh: Fresh::new(core.clone()), core, store, party, challenges, account }
     }
 
-    /// Whether browsers can make passkeys for this service.
+    /// Whether browsers can create passkeys for this service.
     pub(crate) fn is_available(&self) -> bool {
         self.party.is_some()
     }
 
-    /// Begins to add a passkey, for who proves freshly who they are.
+    /// Begins to add a passkey, for a caller with a fresh proof.
     pub(super) async fn begin(
         &self,
         session: &Session,
@@ -163,8 +163,8 @@ impl Flow {
             Added::Taken => return Err(PasskeyError::Taken),
             Added::TooMany => return Err(PasskeyError::TooMany),
         }
-        // Whoever claims the account meanwhile ends the sessions first and drops the passkeys last. A session from before
-        // must not slip one in behind that.
+        // A concurrent claim of the account ends the sessions first and removes the passkeys last. So a passkey of an
+        // earlier session must not be added after that.
         let user = self.core.users.store.find_by_id(&passkey.user).await;
         if !user.is_ok_and(|user| user.accepts_session_from(session.started_at())) {
             self.store.remove(&passkey.user, &passkey.id).await?;
@@ -182,7 +182,8 @@ impl Flow {
             Some(AnySession::Pending(pending)) => self.store.list(&pending.user().id).await?,
             Some(AnySession::Full(_)) | None => Vec::new(),
         };
-        // Without a passkey the user picks another account's, or none: the password alone tells nothing of others.
+        // Without a passkey, the options are those of a sign-in with any passkey, so that a person with only the
+        // password learns nothing about passkeys.
         let purpose = match session {
             Some(AnySession::Pending(pending)) if !allowed.is_empty() => Purpose::SecondFactor(&pending.user().id),
             Some(_) | None => Purpose::Login,
@@ -332,7 +333,7 @@ impl Flow {
         self.core.audit.record(event).await;
     }
 
-    /// Mails a notice to the account's owner, because somebody else may have added the passkey.
+    /// Mails a notice to the account's owner, because another person may have added the passkey.
     fn notify(&self, session: &Session) {
         if self.core.mailer.is_none() {
             return;
@@ -342,20 +343,21 @@ impl Flow {
     }
 }
 
-/// An assertion that signs nobody in.
+/// An assertion that signs no user in.
 enum InvalidAssertion {
     Wrong { passkey: Option<Passkey>, reason: &'static str },
     Store(PasskeyStoreError),
 }
 
-/// The challenge that a browser answers, of those that it holds.
+/// The challenge that a browser answers, one of those in its cookies.
 fn answered(held: Vec<Challenge>, client_data: &str) -> Option<Challenge> {
     let data = passki::ClientData::from_base64(client_data).ok()?;
     let bytes = Passki::base64_decode(&data.challenge).ok()?;
     held.into_iter().find(|challenge| challenge.bytes[..] == bytes[..])
 }
 
-/// The passkeys as others see them: what goes when an account is claimed or deleted, and a way in of the owner's own.
+/// The passkeys in the form that other parts use: credentials that are removed when an account is claimed or deleted,
+/// and a way to sign in.
 pub(super) struct OfUsers(pub(super) Arc<dyn PasskeyStore>);
 
 #[async_trait]

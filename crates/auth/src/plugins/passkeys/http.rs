@@ -21,7 +21,7 @@ use crate::problem;
 use crate::session::{AnySession, Session};
 use crate::web::{Case, NoFields, Visitor, guarded};
 
-/// What a passkey is called that nobody has named.
+/// The default name of a passkey.
 const UNNAMED: &str = "Passkey";
 
 #[derive(Clone)]
@@ -56,7 +56,7 @@ struct Name {
     name: String,
 }
 
-/// What of the body of a registration is not the credential.
+/// The fields of a registration's body besides the credential.
 #[derive(serde::Deserialize)]
 struct Named {
     name: Option<String>,

@@ -5,7 +5,7 @@
 //! key. A sign-in requests options, posts an assertion, which is checked, spends the challenge, and ends at the mint,
 //! which accepts the authenticator's verification of the user as the second factor.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! A challenge (`challenge.rs`) works once, in one browser, for one purpose, within five minutes. A stolen session
 //! cannot add a passkey. The last way to sign in cannot be removed: a password, a provider, or a passkey. A removal
@@ -50,7 +50,7 @@ pub struct PasskeysPlugin {
 }
 
 impl PasskeysPlugin {
-    /// A plugin whose service browsers show as `name`.
+    /// A plugin whose service has the name `name` in browsers.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), rp_id: None, origins: Vec::new(), store: None }
     }

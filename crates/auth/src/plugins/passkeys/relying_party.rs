@@ -23,7 +23,7 @@ pub(super) struct RelyingParty {
     passki: Passki,
 }
 
-/// What an authenticator made.
+/// A passkey created by an authenticator.
 pub(super) struct Made {
     pub(super) credential_id: Vec<u8>,
     pub(super) public_key: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Made {
     pub(super) backed_up: bool,
 }
 
-/// An assertion that holds.
+/// A valid assertion.
 pub(super) struct Asserted {
     pub(super) counter: u32,
     pub(super) backed_up: bool,
@@ -43,15 +43,15 @@ pub(super) struct Asserted {
 pub(super) struct Place<'a> {
     pub(super) public_url: &'a Url,
     pub(super) dev_mode: bool,
-    /// A parent domain in place of the host.
+    /// A parent domain instead of the host.
     pub(super) rp_id: Option<&'a str>,
     /// Further origins.
     pub(super) origins: &'a [String],
 }
 
 impl RelyingParty {
-    /// `None` at an address without a name: browsers make no passkeys for those. In dev mode a loopback address is also
-    /// `localhost`.
+    /// `None` at an address without a name: browsers create no passkeys for those. In dev mode a loopback address is
+    /// also `localhost`.
     pub(super) fn new(place: &Place<'_>, name: &str) -> Result<Option<Self>, AuthInitError> {
         let wrong = |setting, problem: String| AuthInitError::Setting { setting, problem };
         let loopback = match place.public_url.host() {
@@ -111,8 +111,8 @@ impl RelyingParty {
         Ok(options)
     }
 
-    /// Checks what a browser answers to creation options: origin, challenge, relying party, presence and verification of the
-    /// user, an algorithm that was offered.
+    /// Checks a browser's answer to creation options: origin, challenge, relying party, presence and verification of the
+    /// user, and whether the algorithm was offered.
     pub(super) fn created(
         &self,
         user: &User,
@@ -140,7 +140,7 @@ impl RelyingParty {
         })
     }
 
-    /// `PublicKeyCredentialRequestOptionsJSON`: for `allowed` or, without any, for whichever passkey the user picks.
+    /// `PublicKeyCredentialRequestOptionsJSON`: for `allowed` or, without any, for any passkey that the user chooses.
     pub(super) fn request_options(&self, allowed: &[Passkey], challenge: &Challenge) -> Result<Value, PasskiError> {
         let allowed: Vec<_> = allowed.iter().map(stored).collect();
         let mut options = AuthenticationOptions::default();
@@ -165,7 +165,7 @@ impl RelyingParty {
         let (_, mut state) = self.passki.start_passkey_authentication(std::slice::from_ref(&stored), options)?;
         state.challenge = challenge.bytes.to_vec();
         let result = self.passki.finish_passkey_authentication(credential, &state, &stored)?;
-        // An authenticator that was given a list of credentials need not say whose they are.
+        // An authenticator that got a list of credentials may omit their user.
         if result.user_handle.as_ref().is_some_and(|handle| *handle != self.handle(&passkey.user)) {
             return Err(PasskiError::CredentialNotAllowed);
         }

@@ -12,7 +12,7 @@ pub struct SqlPasskeyStore {
     db: Db,
 }
 
-/// The steps that make the tables. There is no foreign key: users may live in a host's own store.
+/// The steps that create the tables. There is no foreign key: users may be in a program's own store.
 pub(super) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "passkeys",

@@ -28,7 +28,7 @@ pub trait PasskeyStore: Send + Sync + 'static {
     /// Removes a passkey of this user and returns it, if there was one.
     async fn remove(&self, user: &UserId, id: &str) -> Result<Option<Passkey>, PasskeyStoreError>;
 
-    /// Removes a user's passkeys: those made at or after `since` or, without it, all. Returns how many there were.
+    /// Removes a user's passkeys: those created at or after `since` or, without it, all. Returns how many there were.
     async fn remove_all(&self, user: &UserId, since: Option<Timestamp>) -> Result<u64, PasskeyStoreError>;
 
     /// Spends a challenge. Its hash is stored until `expires_at`. Of concurrent calls exactly one returns `true`. May
@@ -47,7 +47,7 @@ pub trait PasskeyStore: Send + Sync + 'static {
     }
 }
 
-/// A passkey as it is stored: a public key, and nothing secret.
+/// A stored passkey: a public key, and nothing secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passkey {
     /// The identifier in the management API.

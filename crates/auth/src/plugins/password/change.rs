@@ -57,7 +57,7 @@ pub(crate) enum ChangeError {
 impl ChangePassword {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self {
-            // Apart from that of sign-ins: who holds an open browser must not lock its owner out elsewhere.
+            // Separate from the limit of sign-ins: a person with an open browser must not lock its owner out elsewhere.
             by_account: core.limiter("password_change", &core.config.limits.login_account),
             accounts: Accounts::new(core.clone()),
             core,
@@ -69,12 +69,12 @@ impl ChangePassword {
         self.core.users.password_setter.is_some()
     }
 
-    /// What new passwords are hashed with, which bounds their length.
+    /// The algorithm of new passwords, which limits their length.
     pub(crate) fn algorithm(&self) -> &PasswordAlgorithm {
         &self.core.config.password
     }
 
-    /// Replaces the password and gives the session that goes on.
+    /// Replaces the password and returns the new session that replaces the current one.
     pub(crate) async fn change(
         &self,
         session: &Session,
@@ -96,21 +96,21 @@ impl ChangePassword {
             return Err(self.wrong(user, client).await);
         }
         let hash = self.core.passwords.hash(requester, &new).await?;
-        // Only in place of the hash that was just compared: a reset that came meanwhile must not be undone by whoever
-        // it was meant to shut out.
+        // Replaces only the hash that was just compared: otherwise a concurrent reset could be undone by the very
+        // person whom it was meant to lock out.
         setter.rehash(&user.id, &old, &hash).await?;
         if self.core.users.store.find_by_email(&user.email).await?.password_hash.as_ref() != Some(&hash) {
             return Err(self.wrong(user, client).await);
         }
         let ended = self.accounts.password_was_replaced(&user.id, Some(session.id())).await?;
-        // Whoever knew the password of before may have signed in from the others.
+        // A person with the old password may have signed in from the others.
         if let Some(known) = &self.core.devices {
             let current = devices::current(&self.core, &user.id, headers).await;
             known.forget_all(&user.id, current).await.map_err(|error| AccountError::Credentials(error.into()))?;
         }
         let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
         self.core.audit.record(event.remote(client.address()).with("method", "current_password")).await;
-        // The session that goes on follows the refusal of just now, and no later one: a reset that comes meanwhile ends it.
+        // The new session is valid after the refusal of just now, but not after a later one: a concurrent reset ends it.
         let user = self.core.users.store.find_by_id(&user.id).await?;
         let proof = Proof::new(User { sessions_valid_after: Some(ended), ..user }, ended);
         let (session, secret) = self.core.mint.renew(session, &proof, client.clone()).await?;

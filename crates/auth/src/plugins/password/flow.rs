@@ -29,7 +29,7 @@ pub(super) struct Flow {
     login_by_device: DeviceBudget,
 }
 
-/// What a person types to sign in.
+/// The input for a sign-in.
 pub(super) struct Credentials<'a> {
     pub(super) email: &'a str,
     pub(super) password: &'a Secret,
@@ -38,11 +38,11 @@ pub(super) struct Credentials<'a> {
 /// A new account.
 pub(super) struct Registered {
     pub(super) proof: Proof,
-    /// The cookie for the code of the mail without which nobody signs in.
+    /// The cookie for the code of a mail that must be confirmed before the sign-in.
     pub(super) code: Option<HeaderValue>,
 }
 
-/// Why somebody was not registered.
+/// Why a registration failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RegisterError {
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub(super) enum RegisterError {
     Invitation(#[from] AcceptError),
 }
 
-/// Why somebody was not signed in.
+/// Why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoginError {
     /// Too many attempts.
@@ -65,7 +65,7 @@ pub(super) enum LoginError {
     Refused(#[from] Refused),
 }
 
-/// Why somebody within their limits was not signed in.
+/// Why a sign-in within the limits failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("invalid credentials")]
@@ -95,7 +95,7 @@ impl Flow {
     }
 
     /// Creates an account with the default roles, or those of its invitation. The password is hashed before the address is
-    /// looked at, so that a taken one takes as long as a free one.
+    /// checked, so that a taken address takes as long as a free one.
     pub(super) async fn register(
         &self,
         accepted: Accepted,
@@ -143,7 +143,8 @@ impl Flow {
         let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
         let (flow, invitation, client) = (flow.clone(), invitation.clone(), client.clone());
         let new = NewUser { email, password_hash, roles };
-        // To its end: a caller who hangs up half-way could leave an account without what the invitation gives.
+        // Completed even if the caller disconnects: otherwise an account could be left without the roles and membership
+        // of the invitation.
         Ok(to_its_end(async move { flow.register(&invitation, new, &client).await }).await?)
     }
 
@@ -158,8 +159,8 @@ impl Flow {
         Some(links.cookie(&drawn))
     }
 
-    /// Signs somebody in by password. Unknown address, wrong password and an account without one are told apart neither
-    /// by the answer nor by the time it takes.
+    /// Signs a user in by password. Unknown address, wrong password and an account without a password cannot be
+    /// distinguished by the answer or by its time.
     pub(super) async fn login(
         &self,
         given: &Credentials<'_>,
@@ -170,8 +171,8 @@ impl Flow {
         let email = EmailAddress::parse(given.email).ok();
         let at = self.core.ambient.now();
         let found = self.find(email.as_ref()).await;
-        // Counted before the password is looked at, right or wrong: an attacker who hits learns it no sooner. A store of
-        // limits that is down refuses before a store of users that is down fails.
+        // Counted before the password is checked, right or wrong: an attacker who guesses right does not find out
+        // sooner. An unavailable store of limits refuses before an unavailable store of users fails.
         let counted = match &email {
             Some(email) => {
                 let user = found.as_ref().ok().and_then(|found| found.as_ref().map(|found| &found.user.id));
@@ -230,12 +231,12 @@ impl Flow {
         }
     }
 
-    /// Takes somebody proven to the mint.
+    /// Passes a proven user to the mint.
     pub(super) async fn admit(&self, proof: Proof, client: Client, browser: &Browser) -> Result<SignedIn, Refused> {
         Ok(sign_in::admit(&self.core, proof, client, browser, "password").await?)
     }
 
-    /// Whether a fresh account owes a second factor already, as a host that demands one of everybody may say.
+    /// Whether a new account already needs a second factor, as a program may require of all accounts.
     pub(super) async fn owes_second_factor(&self, user: &User) -> Result<bool, MintError> {
         self.core.mint.has_second_factor(&user.id).await.map_err(MintError::TwoFactorEnforcement)
     }
@@ -253,7 +254,7 @@ impl Flow {
     async fn audit_failure(&self, email: Option<&EmailAddress>, user: Option<&User>, client: &Client) {
         let mut event = self.core.audit.event(AuditKind::LoginFailed).remote(client.address());
         event = event.with("reason", "invalid credentials");
-        // What is no address may be a password that slipped into the wrong field.
+        // A text that is not an address may be a password that was typed into the wrong field.
         if let Some(email) = email {
             event = event.with("email", email.as_str());
         }

@@ -113,7 +113,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
     }
 }
 
-/// Ends the session of the cookie, if there is one, and forgets the cookie in any case.
+/// Ends the session of the cookie, if there is one, and removes the cookie in any case.
 async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<()>) -> Response {
     if let Some(secret) = flow.core.cookie.read(&visitor.headers)
         && let Err(error) = flow.logout(&secret, &visitor.client).await
@@ -128,7 +128,7 @@ async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
     without_session(answer, &flow.core)
 }
 
-/// Sets a new password for who knows the present one. For a session alone, which goes on as a new one.
+/// Sets a new password for a user who knows the current one. Only for a session, which is replaced by a new one.
 async fn change_password(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
@@ -151,7 +151,7 @@ async fn change_password(
     with_session(answer, &flow.core, &id, &secret)
 }
 
-/// The caller by session or JWT, as they are now.
+/// The caller by session or JWT, with their current data.
 async fn me(
     State(flow): State<Arc<Flow>>,
     Caller(identity): Caller,
@@ -185,7 +185,7 @@ fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, sent: &Sent<'_>, ca
     with_cookie(answer, flow.core.password_marker.note(proof.user()))
 }
 
-/// What a form that is shown again keeps.
+/// The values that a form keeps when it is shown again.
 struct Sent<'a> {
     kind: Kind,
     email: &'a str,
@@ -193,7 +193,7 @@ struct Sent<'a> {
     next: Option<&'a Next>,
 }
 
-/// A failure in the caller's language: JSON for scripts, the form once more for people.
+/// A failure in the caller's format: JSON for scripts, the form again for browsers.
 async fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, problem: Problem) -> Response {
     if !sent.kind.is_form() {
         return problem.into_response();
@@ -206,7 +206,7 @@ async fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, pro
     screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
 }
 
-/// What people call the tenant of an open invitation. A form without it works as well.
+/// The name of an open invitation's tenant. The form also works without it.
 async fn invited_to(flow: &Flow, invite: &Secret) -> Option<String> {
     let invitations = invitations::Flow::new(&flow.core)?;
     let tenant = invitations.find(invite).await.ok()??.tenant?;

@@ -28,7 +28,7 @@ pub(super) struct Accepted {
     pub(super) invite: Option<Secret>,
 }
 
-/// What is wrong with one field, by its name in `snake_case`.
+/// The error of one field, by its name in `snake_case`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     field: String,
@@ -46,7 +46,7 @@ enum Given<T> {
 }
 
 impl Registration {
-    /// What was typed as the address, for a form that is shown again.
+    /// The typed address, for a form that is shown again.
     pub(super) fn typed_email(&self) -> &str {
         match &self.email {
             Given::Value(email) => email,

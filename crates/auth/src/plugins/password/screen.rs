@@ -41,7 +41,7 @@ struct PageQuery {
     next: Option<String>,
     /// The token of an invitation.
     invite: Option<Secret>,
-    /// `other`: as somebody else than who is signed in.
+    /// `other`: sign in as another account.
     r#as: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct Context<'a> {
     action: String,
     email: &'a str,
     invite: Option<&'a str>,
-    /// What people call the tenant that the invitation is to.
+    /// The name of the invitation's tenant.
     tenant: Option<&'a str>,
     /// Whether people may register by themselves.
     open: bool,
@@ -69,7 +69,7 @@ struct Context<'a> {
     conditional: bool,
     password_rule: PasswordRule,
     problem: Option<&'a str>,
-    /// Who is signed in and shall sign in as somebody else.
+    /// The account that is signed in, if the user shall sign in as another one.
     signed_in: Option<&'a str>,
     csrf: Option<&'a str>,
 }
@@ -110,7 +110,8 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, query: &Pag
     let second_factor = core.screens.get().and_then(|screens| screens.second_factor);
     let as_other = query.is_as_other();
     match (&caller.0, second_factor) {
-        // Anything but a session does not go on: where one was asked for, it would come back here, and so on for ever.
+        // Only a session is redirected onward: a page that requires a session would send all others back here, in an
+        // endless loop.
         (Identity::Known(principal), _) if matches!(principal.credential, Credential::Session { .. }) && !as_other => {
             redirect_next(core, next.as_ref(), "/")
         }
@@ -137,17 +138,17 @@ impl SignInLink {
     }
 }
 
-/// What is known of who shall fill in the form.
+/// The known values of the form.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Typed<'a> {
     pub(crate) email: &'a str,
     pub(crate) invite: Option<&'a Secret>,
-    /// What people call the tenant that the invitation is to.
+    /// The name of the invitation's tenant.
     pub(crate) tenant: Option<&'a str>,
     pub(crate) signed_in: Option<&'a str>,
 }
 
-/// A form's failure: the form once more where the screens are mounted, a small page where they are not.
+/// A form's failure: the form again if the screens are mounted, otherwise a small page.
 pub(crate) fn failed(
     core: &Core,
     form: Form,
@@ -159,7 +160,7 @@ pub(crate) fn failed(
     if core.screens.get().is_none() || problem.status().is_server_error() {
         return problem.into_page();
     }
-    // What was typed comes back to who typed it, cut to what an address can be.
+    // The typed text is shown again only to the user who typed it, cut to the length of an address.
     let email: String = typed.email.chars().take(254).collect();
     let typed = Typed { email: &email, ..typed };
     with_problem(&problem, render(core, form, visitor, typed, next, Some(&problem)))

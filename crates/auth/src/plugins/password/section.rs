@@ -16,7 +16,7 @@ use crate::screens::fragment;
 use crate::screens::mailed::FORGOT_PATH;
 use crate::web::{Visitor, guarded, with_session};
 
-/// Changing the password, for who knows the present one.
+/// The form to change the password, for a user who knows the current one.
 pub(crate) struct PasswordSection {
     flow: Arc<ChangePassword>,
 }

@@ -25,8 +25,7 @@ pub(super) struct Flow {
 /// Why no password was set.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResetError {
-    /// There is no such token, or it has another purpose, is spent or expired, or is for a former address of the
-    /// account.
+    /// The token is unknown, has another purpose, is used or expired, or is for a former address of the account.
     #[error("invalid or expired token")]
     InvalidToken,
     #[error(transparent)]
@@ -49,7 +48,7 @@ impl Flow {
     }
 
     /// Mails a link if there is such an account, all of it in the background: neither the answer nor its time depends on
-    /// what is found, and a failure is for the log.
+    /// the result, and a failure is only logged.
     pub(super) fn request(&self, drawn: Drawn, email: EmailAddress, next: Option<Next>, client: &Client) {
         let (core, links, remote) = (self.core.clone(), self.links.clone(), client.address());
         self.core.background.run_for(remote, "a password reset", async move {
@@ -79,8 +78,8 @@ impl Flow {
         });
     }
 
-    /// Sets the password of the token's account, and returns where whoever asked for the link wanted to go. A password
-    /// that breaks a rule costs no token.
+    /// Sets the password of the token's account, and returns the `next` of the request for the link. A password that
+    /// violates a rule does not use up the token.
     pub(super) async fn reset(
         &self,
         token: &Secret,
@@ -95,7 +94,7 @@ impl Flow {
         if !self.links.spend(&token).await? {
             return Err(ResetError::InvalidToken);
         }
-        // First the claim, if it is one, and then the password, which must be the only way in that is left.
+        // First the claim, if it is one, and then the password, which must be the only remaining way to sign in.
         let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::PasswordReset).await?;
         let user = &proven.user;
         self.accounts.replace_hash(&user.id, &hash).await?;

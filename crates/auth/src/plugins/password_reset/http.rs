@@ -46,7 +46,7 @@ async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Sub
         Json(json!({ "sent": true })).into_response()
     };
     let drawn = flow.links.draw(submission.kind.is_form());
-    // What is no address gets a cookie too, which no code goes with.
+    // An invalid address gets a cookie too, for which no code exists.
     let cookie = flow.links.cookie(&drawn);
     if let Ok(email) = EmailAddress::parse(&submission.value.email) {
         flow.request(drawn, email, submission.next, &visitor.client);

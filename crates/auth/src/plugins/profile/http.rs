@@ -11,7 +11,7 @@ use crate::profiles::{ChangeError, Profiles, own_user};
 use crate::session::Session;
 use crate::web::{Visitor, guarded};
 
-/// Beside `GET /me`, which shows the profile.
+/// The change of a profile. `GET /me` shows the profile.
 pub(super) fn routes(core: &Arc<Core>, profiles: Profiles) -> Router {
     let change = guarded(core, None, patch(change));
     Router::new().route("/me", change).with_state(RouteState { core: core.clone(), profiles })
@@ -23,7 +23,7 @@ struct RouteState {
     profiles: Profiles,
 }
 
-/// For a session alone.
+/// Only for a session.
 async fn change(
     State(state): State<RouteState>,
     visitor: Visitor,

@@ -16,7 +16,7 @@ use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState
 use crate::screens::fragment;
 use crate::web::{Visitor, guarded};
 
-/// What the account says of itself.
+/// The profile of the account.
 pub(crate) struct ProfileSection {
     profiles: Profiles,
 }
@@ -38,7 +38,7 @@ struct Input<'a> {
     /// The most characters of a text.
     max: Option<usize>,
     choices: &'a [String],
-    /// What is stored, as the input shows it.
+    /// The stored value in the form of the input.
     value: String,
     checked: bool,
 }
@@ -131,7 +131,7 @@ fn shown<'a>(input: &'a ProfileInput, stored: Option<&Value>) -> Input<'a> {
     Input { name: name_of(input), label: &input.label, required: input.required, kind, max, choices, value, checked }
 }
 
-/// What the form changes: fields that it leaves as they are stored are not in it.
+/// The changes of the form: fields that keep their stored value are left out.
 fn changes(
     inputs: &[ProfileInput],
     stored: &Map<String, Value>,
@@ -146,7 +146,7 @@ fn changes(
             (InputKind::Flag, given) => Value::Bool(given.is_some()),
             (_, None) => continue,
             (_, Some(text)) if text.trim().is_empty() => Value::Null,
-            // The declared type refuses what is no number.
+            // The declared type refuses text that is not a number.
             (InputKind::Number, Some(text)) => {
                 text.trim().parse::<Number>().map_or_else(|_| text.as_str().into(), Value::Number)
             }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_changes_what_differs_from_what_is_stored() {
+    fn a_form_changes_only_fields_that_differ() {
         let input = |key: &str, kind| ProfileInput { key: key.to_owned(), label: String::new(), required: false, kind };
         let inputs = [
             input("displayName", InputKind::Line { max: Some(20) }),

@@ -42,7 +42,7 @@ impl Flow {
         Ok(ended)
     }
 
-    /// Ends every session of the caller but this one.
+    /// Ends every session of the caller except this one.
     pub(crate) async fn end_others(&self, caller: &Session, client: &Client) -> Result<(), SessionStoreError> {
         let ended = self.core.sessions.remove_all(&caller.user().id, Some(caller.id())).await?;
         let event = self.core.audit.event(AuditKind::SessionRevoked).user(&caller.user().id);

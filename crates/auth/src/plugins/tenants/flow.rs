@@ -19,7 +19,7 @@ use crate::single_use::MailBudget;
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
 
-/// The most tenants that an account belongs to when it makes another one.
+/// The maximum number of an account's tenants when it creates another one.
 const MOST_TENANTS: u32 = 100;
 /// The most invitations of a tenant that are not accepted and not expired.
 const MOST_INVITATIONS: u32 = 200;
@@ -41,7 +41,7 @@ pub(super) struct Flow {
     mails: MailBudget,
 }
 
-/// A member with what people know the account by.
+/// A member with the account's name.
 pub(super) struct Listed {
     pub(super) member: TenantMember,
     pub(super) email: Option<EmailAddress>,
@@ -62,7 +62,7 @@ pub(super) enum TenantError {
     Denied(#[from] Denied),
     #[error("creating tenants is off")]
     SelfServiceOff,
-    /// There is no such tenant, or the caller is not a member of it.
+    /// The tenant does not exist, or the caller is not a member of it.
     #[error("no such tenant")]
     NoTenant,
     #[error("no such member")]
@@ -88,7 +88,7 @@ pub(super) enum TenantError {
     Store(#[from] TenantStoreError),
     #[error(transparent)]
     Users(#[from] UserStoreError),
-    /// Somebody is accepting the invitation, for this long at most.
+    /// The invitation is being accepted, for this long at most.
     #[error("the invitation is being accepted; try again in a minute")]
     InvitationClaimed(Duration),
     #[error("the invitations cannot be used: {0}")]
@@ -125,7 +125,7 @@ impl Flow {
         Ok(self.store.tenants_of(&caller.user().id).await?)
     }
 
-    /// Makes a tenant, whose owner the caller is.
+    /// Creates a tenant, whose owner is the caller.
     pub(super) async fn create(
         &self,
         caller: &Session,
@@ -175,8 +175,8 @@ impl Flow {
         Ok(Page { members, has_more, invitations })
     }
 
-    /// Invites somebody by mail. Whether there is an account makes no difference. If others have used up what may be sent to
-    /// the mailbox, the invitation is made without a mail, and the caller is not told.
+    /// Invites an address by mail. Whether there is an account makes no difference. If others have used up the mailbox's
+    /// limit of mails, the invitation is created without a mail, and the caller is not told.
     pub(super) async fn invite(
         &self,
         caller: &Session,
@@ -218,7 +218,7 @@ impl Flow {
         Ok(roles)
     }
 
-    /// Removes a member, or has the caller leave.
+    /// Removes a member, or lets the caller leave.
     pub(super) async fn remove(
         &self,
         caller: &Session,

@@ -18,7 +18,7 @@ use crate::problem;
 use crate::session::Session;
 use crate::web::{Case, Visitor};
 
-/// The members of one page unless the request says another number.
+/// The default number of members on one page.
 const DEFAULT_LIMIT: u32 = 50;
 /// The most members of one page.
 const MAX_LIMIT: u32 = 200;

@@ -3,7 +3,7 @@
 //! To invite somebody, `http.rs` takes an address and roles from the session of an owner or admin, and `flow.rs` checks
 //! whether their roles permit it. The rest is the same for every invitation (`plugins/invitations`).
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! For a caller who is not a member, a tenant looks like one that does not exist. The mail contains no text of the
 //! inviter, so that invitations cannot carry messages to strangers. The store checks permissions in the transaction of

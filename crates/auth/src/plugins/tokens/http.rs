@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::tokens::{InvalidTokenDraft, IssueError, Issued, StoredToken, TokenDraft, TokenError, Tokens};
 use crate::web::{Case, Visitor};
 
-/// `GET` and `POST /tokens`, `DELETE /tokens/{id}`: for sessions alone.
+/// `GET` and `POST /tokens`, `DELETE /tokens/{id}`: only for sessions.
 pub(super) fn routes(core: Arc<Core>) -> Router {
     let Some(tokens) = core.tokens.clone() else { return Router::new() };
     Router::new()
@@ -29,8 +29,8 @@ struct App {
     tokens: Tokens,
 }
 
-/// What is asked for. The owner is the caller: `owner_kind` and `owner_id` are ignored. Any other field is 422, so that a
-/// misspelled `ttl_seconds` makes no token that never expires.
+/// The requested token. The owner is the caller: `owner_kind` and `owner_id` are ignored. Any other field is 422, so that
+/// a misspelled `ttl_seconds` does not create a token that never expires.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -125,7 +125,7 @@ impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::TooMany => Self::conflict(error.to_string()).with_code("too_many_tokens"),
-            // A session's user is there, unless they went meanwhile.
+            // A session's user exists, unless the account was deleted in between.
             TokenError::OwnerMissing => problem::no_session(),
             TokenError::Tokens(error) => problem::store_failed(&error),
             TokenError::Users(error) => error.into(),

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 /// How many backup codes a user has.
 const COUNT: usize = 10;
 
-/// Crockford's base32: no two letters that look alike, and nothing to tell apart by case.
+/// Crockford's base32: no two letters look similar, and case does not matter.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Letters and digits of a backup code, five bits each.
@@ -44,7 +44,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// Reads what was typed, with spaces, dashes and either case; `None` if it can be no code at all.
+    /// Parses typed text, with spaces, dashes and either case; `None` if it cannot be a code.
     pub(super) fn parse(typed: &Secret, user: &UserId) -> Option<Self> {
         // Far more than any code with all its blanks.
         if typed.len() > 100 {
@@ -70,7 +70,7 @@ impl Code {
     }
 }
 
-/// A fresh set of backup codes for `user`: as they are shown once, and as they are kept.
+/// A new set of backup codes for `user`: the texts, which are shown once, and the stored form.
 pub(super) fn generate(user: &UserId, ambient: &Ambient) -> (Vec<Secret>, Vec<CodeHash>) {
     (0..COUNT)
         .map(|_| {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_read_however_it_is_typed() {
+    fn a_code_is_accepted_in_every_notation() {
         let expected = hash("01ab-cdef-ghjk-mnp1", &user());
         assert!(expected.is_some());
         for typed in
@@ -133,19 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_one_user_is_none_of_another() {
+    fn a_code_of_one_user_is_invalid_for_another() {
         assert_ne!(hash("01abcdefghjkmnp1", &user()), hash("01abcdefghjkmnp1", &UserId::parse("bob").unwrap()));
     }
 
     #[test]
-    fn six_digits_are_the_apps() {
+    fn six_digits_are_a_code_of_the_app() {
         for typed in ["012345", "012 345", " 012-345 "] {
             assert!(matches!(Code::parse(&Secret::new(typed), &user()), Some(Code::Totp(code)) if *code == "012345"));
         }
     }
 
     #[test]
-    fn everything_else_is_no_code() {
+    fn other_texts_are_not_codes() {
         let long = "0".repeat(1 << 20);
         for typed in [
             "",

@@ -20,14 +20,14 @@ pub(crate) struct Flow {
     pub(crate) by_address: Limiter,
     by_account: Limiter,
     by_device: DeviceBudget,
-    /// Codes that disable a factor have budgets of their own, so that they use up none of those for signing in.
+    /// Codes that disable a factor have their own limits, so that they do not use up those for signing in.
     pub(crate) disable_by_address: Limiter,
     disable_by_account: Limiter,
     store: Arc<dyn TwoFactorStore>,
     issuer: Issuer,
 }
 
-/// What is shown to who begins to enroll. All three hold the secret.
+/// The data for a new enrollment. All three contain the secret.
 pub(crate) struct Enrollment {
     /// The base32 text, for apps without a camera.
     pub(crate) secret: TotpSecret,
@@ -43,7 +43,7 @@ pub(super) struct Passed {
     pub(super) secret: SessionSecret,
     /// The cookie that makes the browser a known device.
     pub(super) device: Option<HeaderValue>,
-    /// The JWT that sign-in withheld, where answers bear JWTs.
+    /// The JWT that sign-in withheld, if answers contain JWTs.
     pub(super) token: Option<Secret>,
 }
 
@@ -102,7 +102,7 @@ impl Flow {
         self.show(user, secret)
     }
 
-    /// The enrollment that was begun, for a form whose code was wrong.
+    /// The enrollment in progress, for a form whose code was wrong.
     pub(super) async fn begun(&self, session: &Session) -> Result<Enrollment, TwoFactorError> {
         let begun = self.store.find(&session.user().id).await?.filter(|factor| !factor.enabled);
         self.show(session.user(), begun.ok_or(TwoFactorError::NotBegun)?.secret)
@@ -135,7 +135,7 @@ impl Flow {
         let Some(step) = step else { return Err(self.refuse(user, client, "enrollment").await) };
         let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
         if !self.store.enable(&user.id, &factor.secret, step, &kept).await? {
-            // Somebody else's verify came first, and spent the code, or a new enrollment took its place.
+            // A concurrent verify came first, and used up the code, or a new enrollment replaced it.
             return Err(self.refuse(user, client, "enrollment").await);
         }
         if let Err(error) = self.settle(session).await {
@@ -185,7 +185,8 @@ impl Flow {
         Ok(Passed { session, secret, device, token })
     }
 
-    /// Removes the factor for who proves it once more, by a code of the app or, the phone being lost, a backup code.
+    /// Removes the factor for a user who proves it once more, by a code of the app or, if the phone is lost, a backup
+    /// code.
     pub(crate) async fn disable(
         &self,
         session: &Session,
@@ -204,7 +205,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Draws a fresh set of backup codes; the old ones are dead.
+    /// Draws a new set of backup codes; the old ones become invalid.
     pub(super) async fn fresh_backup_codes(
         &self,
         session: &Session,
@@ -248,7 +249,7 @@ impl Flow {
     }
 }
 
-/// Spends a code and says of which kind it was; `None` if it is wrong or spent.
+/// Uses up a code and returns its kind; `None` if it is wrong or used.
 pub(super) async fn spend(
     store: &dyn TwoFactorStore,
     ambient: &Ambient,

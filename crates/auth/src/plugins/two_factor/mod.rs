@@ -9,7 +9,7 @@
 //! attempt, spends the code in the store, and only then calls the mint again, which replaces the pending session by a
 //! full one with a new id.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! A code works once. For concurrent callers on any number of replicas, the store decides with one conditional write
 //! which one succeeds ([`TwoFactorStore::spend_step`], [`TwoFactorStore::spend_backup_code`]): a time step is spent
@@ -58,7 +58,7 @@ pub struct TwoFactorPlugin {
 }
 
 impl TwoFactorPlugin {
-    /// A plugin whose accounts authenticator apps show under `issuer`: 1 to 64 characters without a colon.
+    /// A plugin whose accounts have the issuer `issuer` in authenticator apps: 1 to 64 characters without a colon.
     pub fn new(issuer: impl Into<String>) -> Self {
         Self { issuer: issuer.into(), store: None }
     }
@@ -120,7 +120,7 @@ impl std::fmt::Debug for TwoFactorPlugin {
     }
 }
 
-/// What the mint asks.
+/// The interface for the mint.
 struct StoredFactor {
     store: Arc<dyn TwoFactorStore>,
     ambient: Ambient,

@@ -11,7 +11,7 @@ pub struct SqlTwoFactorStore {
     db: Db,
 }
 
-/// The steps that make the tables. There is no foreign key: users may live in a host's own store.
+/// The steps that create the tables. There is no foreign key: users may be in a program's own store.
 pub(super) const MIGRATIONS: &[Step] = &[Step {
     version: 1,
     name: "two factor",
@@ -87,7 +87,8 @@ impl TwoFactorStore for SqlTwoFactorStore {
     async fn replace_backup_codes(&self, user: &UserId, codes: &[CodeHash]) -> Result<bool, TwoFactorStoreError> {
         let (user, codes) = (user.clone(), codes.to_vec());
         let replace = async move |tx: &Tx| -> Result<bool, Error> {
-            // The write that changes nothing holds the row, so that of two fresh sets one replaces the other.
+            // A write that changes nothing locks the row, so that concurrent new sets replace each other and are not
+            // mixed.
             let sql = "UPDATE two_factor SET last_step = last_step WHERE user_id = ?1 AND enabled = ?2";
             let enabled = tx.execute(sql, params![&user, true]).await? > 0;
             if enabled {

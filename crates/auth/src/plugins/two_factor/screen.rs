@@ -58,7 +58,8 @@ struct Codes<'a> {
     onward: &'a str,
 }
 
-/// The form for who owes a code. Who is signed in goes on; who is not begins with the first factor.
+/// The form for a user with a pending second factor. A signed-in user is redirected onward; an anonymous one begins
+/// with the first factor.
 async fn show(
     State(core): State<Arc<Core>>,
     Caller(identity): Caller,
@@ -73,7 +74,7 @@ async fn show(
     }
 }
 
-/// A wrong code: the form once more where the screens are mounted, a small page where they are not.
+/// A wrong code: the form again if the screens are mounted, otherwise a small page.
 pub(crate) fn failed(core: &Core, problem: Problem, visitor: &Visitor, next: Option<&Next>) -> Response {
     if core.screens.get().is_none() {
         return problem.into_page();

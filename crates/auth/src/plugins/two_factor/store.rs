@@ -18,8 +18,8 @@ pub trait TwoFactorStore: Send + Sync + 'static {
     /// and changes nothing if a factor is enabled.
     async fn begin(&self, user: &UserId, secret: &TotpSecret, at: Timestamp) -> Result<bool, TwoFactorStoreError>;
 
-    /// Enables the factor that was begun with `secret`, marks `step` as spent, and replaces all backup codes by
-    /// `codes`. Returns `false` and changes nothing if there is no such factor.
+    /// Enables the factor that was begun with `secret`, marks `step` as used, and replaces all backup codes by `codes`.
+    /// Returns `false` and changes nothing if there is no such factor.
     async fn enable(
         &self,
         user: &UserId,

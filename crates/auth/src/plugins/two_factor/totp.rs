@@ -13,7 +13,7 @@ pub struct TotpSecret(Secret);
 #[derive(Debug, Clone)]
 pub(super) struct Issuer(String);
 
-/// A stored secret that is none: somebody else wrote into the store.
+/// An invalid stored secret: another program wrote into the store.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored TOTP secret cannot be used: {0}")]
 pub(crate) struct CorruptSecret(String);
@@ -34,15 +34,14 @@ impl TotpSecret {
         self.0.expose()
     }
 
-    /// The step whose code this is, if it is that of `at` or of its neighbours. Whether it is spent is for the store to
-    /// say.
+    /// The step of this code, if it is that of `at` or of its neighbours. The store decides whether it is used.
     pub(super) fn step_of(&self, code: &str, at: Timestamp) -> Result<Option<i64>, CorruptSecret> {
         let seconds = u64::try_from(at.as_second()).unwrap_or(0);
         let step = self.builder()?.build().map_err(|error| CorruptSecret(error.to_string()))?.check(code, seconds);
         Ok(step.and_then(|step| i64::try_from(step).ok()))
     }
 
-    /// The `otpauth://` address that an app reads from the picture. It holds the secret.
+    /// The `otpauth://` address in the picture for the app. It contains the secret.
     pub(super) fn url(&self, issuer: &Issuer, account: &str) -> Result<Secret, CorruptSecret> {
         let named = self.builder()?.with_issuer(Some(issuer.0.as_str())).with_account_name(label(account));
         let url = named.build().and_then(|totp: Totp| totp.to_url());
@@ -57,7 +56,7 @@ impl TotpSecret {
 }
 
 impl Issuer {
-    /// Checks `text`; the error says what is wrong.
+    /// Checks `text`; the error describes the problem.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text.chars().count() > 64 {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_has_no_step() {
+    fn an_invalid_code_has_no_step() {
         for code in ["", "05047", "0504711", "05047a", "+50471", "٠٥٠٤٧١", " 050471", "-050471"] {
             assert_eq!(step_of(code, 1_111_111_111), None, "{code}");
         }
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_secret_that_is_none_is_an_error_and_not_a_wrong_code() {
+    fn an_invalid_stored_secret_is_an_error_and_not_a_wrong_code() {
         for text in ["", "not base32!", "GEZDGNBV"] {
             assert!(TotpSecret::from_base32(text).step_of("000000", Timestamp::UNIX_EPOCH).is_err(), "{text}");
         }
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_secret_has_160_bits_and_shows_none() {
+    fn a_new_secret_has_160_bits_and_debug_shows_none() {
         let ambient = Ambient::system();
         let (one, two) = (TotpSecret::generate(&ambient), TotpSecret::generate(&ambient));
         assert_eq!(one.expose().len(), 32);

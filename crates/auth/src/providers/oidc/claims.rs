@@ -32,7 +32,7 @@ impl Default for ClaimNames {
 }
 
 impl ClaimNames {
-    /// Who a checked `id_token` is about.
+    /// The user of a checked `id_token`.
     pub(super) fn identity(&self, claims: &Fields) -> Result<ProviderIdentity, InvalidIdToken> {
         let email = fields::text(claims, &self.email);
         Ok(ProviderIdentity {
@@ -57,9 +57,8 @@ impl ClaimNames {
 
     /// Fills in what the `id_token` left out from the userinfo answer, which must be about the same subject (OpenID
     /// Connect Core, section 5.3.2).
-    ///
-    /// An address from there is verified only if it says so there: what the `id_token` says of an address it does not
-    /// name says nothing about this one. If the `id_token` says that it is not, it is not.
+    /// An address from there is verified only if userinfo says so: the `id_token`'s statement about an address that it
+    /// does not contain does not apply to this one. If the `id_token` says that it is not verified, it is not.
     pub(super) fn merge(
         &self,
         identity: ProviderIdentity,
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_verification_is_none() {
+    fn a_missing_verification_counts_as_unverified() {
         for (claims, verified) in [
             (json!({ "sub": "1", "email": "a@x", "email_verified": true }), true),
             (json!({ "sub": "1", "email": "a@x", "email_verified": "true" }), true),
@@ -143,9 +142,9 @@ mod tests {
         }
     }
 
-    /// `email_verified` of an address that may be its owner's own choice, next to one that somebody else gave.
+    /// `email_verified` of an address that its owner may have chosen, next to an assigned one.
     #[test]
-    fn the_standards_word_is_about_the_standards_address() {
+    fn email_verified_applies_only_to_the_standard_email_claim() {
         let mapped = ClaimNames { email: "upn".into(), ..ClaimNames::default() };
         let own = ClaimNames { email_verified: "xms_edov".into(), ..mapped.clone() };
         let rows = [
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_verified_by_those_who_name_it() {
+    fn an_address_is_verified_only_by_the_answer_that_contains_it() {
         for (claimed, said, verified) in [
             (json!(null), json!(true), true),
             (json!(true), json!(true), true),
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn userinfo_about_somebody_else_ends_the_sign_in() {
+    fn userinfo_of_another_subject_ends_the_sign_in() {
         for userinfo in [json!({ "sub": "2", "email": "eve@x" }), json!({ "email": "eve@x" }), json!({ "sub": 1 })] {
             assert!(
                 matches!(merged(&json!({ "sub": "1" }), &userinfo), Err(ProviderError::Malformed(_))),

@@ -14,7 +14,7 @@ pub(super) struct Discovered {
     pub(super) auth: ClientAuth,
 }
 
-/// The document as it is published.
+/// The published document.
 #[derive(Deserialize)]
 pub(super) struct Published {
     issuer: String,
@@ -25,7 +25,7 @@ pub(super) struct Published {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// Where the document of `issuer` is (section 4). `None` where the issuer is no issuer.
+/// The address of the document of `issuer` (section 4). `None` if the issuer is invalid.
 pub(super) fn document(issuer: &str) -> Option<Endpoint> {
     let endpoint = Endpoint::parse(issuer).ok()?;
     if endpoint.url().query().is_some() {
@@ -41,13 +41,13 @@ pub fn is_issuer(text: &str) -> bool {
 }
 
 impl Published {
-    /// Checks the document against the configured `issuer`, byte for byte: one that differs, if only in a slash, is
-    /// another issuer, whose tokens would be somebody else's.
+    /// Checks the document against the configured `issuer`, byte for byte: if it differs, even only in a slash, it is
+    /// another issuer, and its tokens must not be accepted.
     pub(super) fn check(self, issuer: &str) -> Result<Discovered, ProviderError> {
         if self.issuer != issuer {
             return Err(ProviderError::Misconfigured("its discovery document names another issuer"));
         }
-        // An issuer elsewhere has no business on this computer, nor with plain http.
+        // An issuer elsewhere must not use addresses of this computer or plain http.
         let document = document(issuer);
         let secure = document.as_ref().is_some_and(Endpoint::is_https);
         let here = document.as_ref().is_some_and(Endpoint::is_here);
@@ -66,7 +66,7 @@ impl Published {
     }
 }
 
-/// Without a list, the header is what the standard says.
+/// Without a list, the standard's default applies: the header.
 fn client_auth(supported: Option<&[String]>) -> Result<ClientAuth, ProviderError> {
     let Some(supported) = supported else { return Ok(ClientAuth::Basic) };
     let has = |method: &str| supported.iter().any(|one| one == method);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_elsewhere_does_not_lead_inside_or_into_the_open() {
+    fn a_remote_issuer_cannot_use_local_addresses_or_plain_http() {
         for name in ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"] {
             for address in [
                 "http://idp.example.com/x",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_goes_where_the_issuer_takes_it() {
+    fn the_secret_is_sent_by_the_method_that_the_issuer_supports() {
         for (methods, expected) in [
             (json!(null), Some(ClientAuth::Basic)),
             (json!(["client_secret_post", "client_secret_basic"]), Some(ClientAuth::Basic)),

@@ -7,10 +7,10 @@ use tokio::sync::Mutex;
 
 use crate::providers::ProviderError;
 
-/// Something of an issuer's that is fetched when first needed, and kept.
+/// A document of an issuer that is fetched when first needed, and cached.
 ///
-/// Whoever asks while it is being fetched waits for that one answer. A failed fetch is tried again, but not by everyone
-/// who has waited, and not before [`PAUSE`]: an issuer that is down is not hammered.
+/// Callers that need it while it is being fetched wait for that one answer. A failed fetch is tried again, but not by
+/// every waiting caller, and not before [`PAUSE`], so that an unavailable issuer does not get many requests.
 pub(super) struct Fetched<T> {
     state: Mutex<State<T>>,
     ambient: Ambient,
@@ -24,7 +24,7 @@ struct State<T> {
 
 /// After a failure, how long it is the answer.
 const PAUSE: SignedDuration = SignedDuration::from_secs(5);
-/// How often, at most, what is kept is fetched anew before its time because it lacks something.
+/// The minimum time between two early fetches because something is missing in the cached document.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(60);
 
 impl<T> Fetched<T> {
@@ -32,7 +32,8 @@ impl<T> Fetched<T> {
         Self { state: Mutex::new(State { kept: None, failed: None, renewed: None }), ambient }
     }
 
-    /// What is kept, if it is younger than `ttl`; else what `fetch` brings. Without a `ttl` it is kept for good.
+    /// The cached document, if it is younger than `ttl`; otherwise the result of `fetch`. Without a `ttl` it is cached
+    /// forever.
     pub(super) async fn get(
         &self,
         ttl: Option<SignedDuration>,
@@ -46,8 +47,8 @@ impl<T> Fetched<T> {
         }
     }
 
-    /// What is newer than `seen`, in which something was missing: what somebody else has fetched meanwhile or, if that
-    /// has not been done for a minute, what `fetch` brings. None if it was done lately.
+    /// A document newer than `seen`, in which something was missing: one that another caller has fetched or, if the
+    /// last such fetch was more than a minute ago, the result of `fetch`. Otherwise `None`.
     pub(super) async fn renewed(
         &self,
         seen: &Arc<T>,
@@ -63,7 +64,7 @@ impl<T> Fetched<T> {
             return Ok(None);
         }
         let fetched = state.fetch(&self.ambient, fetch).await;
-        // Only now: whoever hangs up before there is an answer takes nobody's turn.
+        // Only now: a caller that disconnects before the answer does not count as a fetch.
         state.renewed = Some(self.ambient.now());
         fetched.map(Some)
     }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_come_together_fetch_once() {
+    async fn concurrent_callers_fetch_once() {
         let source = Source::new();
         let asks = (0..20).map(|_| {
             let source = source.clone();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_tried_again_but_not_by_everyone_who_waited() {
+    async fn a_failed_fetch_is_retried_but_not_by_every_waiting_caller() {
         let source = Source::new();
         let asks = (0..20).map(|_| {
             let source = source.clone();
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_renewal_that_was_broken_off_is_none() {
+    async fn an_aborted_renewal_does_not_count() {
         let source = Source::new();
         let first = source.fetched.get(TTL, source.count()).await.unwrap();
         let mut broken_off = Box::pin(source.fetched.renewed(&first, source.count()));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_lacks_something_is_renewed_once_a_minute_at_most() {
+    async fn an_incomplete_document_is_renewed_at_most_once_a_minute() {
         let source = Source::new();
         let first = source.fetched.get(TTL, source.count()).await.unwrap();
         let second = source.fetched.renewed(&first, source.count()).await.unwrap().unwrap();

@@ -11,7 +11,7 @@ use super::InvalidIdToken;
 use super::keys::Algorithm;
 use crate::providers::fields::{self, Fields};
 
-/// An `id_token` that has been looked at and not yet believed.
+/// A parsed `id_token` that is not verified yet.
 pub(super) struct Unverified<'a> {
     signed: &'a str,
     payload: &'a str,
@@ -20,7 +20,7 @@ pub(super) struct Unverified<'a> {
     pub(super) key_id: Option<String>,
 }
 
-/// What the claims must say.
+/// The expected values of the claims.
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
@@ -29,9 +29,9 @@ pub(super) struct Expected<'a> {
 
 /// The longest token looked at, in bytes. Large ones, with groups, have some thousands.
 const MAX_BYTES: usize = 16 * 1024;
-/// How far the issuer's clock may be off, in seconds.
+/// The tolerance for the issuer's clock, in seconds.
 const SKEW: f64 = 60.0;
-/// How far the clock of an issuer may be ahead, in seconds, where it says since when a token is good.
+/// The tolerance for `nbf` if the issuer's clock is ahead, in seconds.
 const DRIFT: f64 = 5.0;
 
 impl<'a> Unverified<'a> {
@@ -69,7 +69,7 @@ impl<'a> Unverified<'a> {
 }
 
 impl Expected<'_> {
-    /// Checks what the claims say of the token itself.
+    /// Checks the claims about the token itself.
     pub(super) fn check(&self, claims: &Fields) -> Result<(), InvalidIdToken> {
         if claims.get("iss").and_then(Value::as_str) != Some(self.issuer) {
             return Err(InvalidIdToken::Issuer);
@@ -123,9 +123,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is sent is answered, and nothing that is not signed gets to its claims.
+        /// Every input gets an answer, and the claims of an unsigned token are never read.
         #[test]
-        fn no_text_is_too_strange(token in ".*", header in ".*", payload in ".*", signature in ".*") {
+        fn random_texts_are_refused(token in ".*", header in ".*", payload in ".*", signature in ".*") {
             let parts = [header, payload, signature].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
             for token in [token, parts] {
                 let token = Secret::new(token);
@@ -135,7 +135,7 @@ mod tests {
 
         /// Claims of any shape are refused, unless they are the ones that must be.
         #[test]
-        fn no_claims_are_too_strange(
+        fn claims_of_any_shape_are_refused_unless_they_are_the_expected_ones(
             name in prop_oneof!["iss", "aud", "azp", "sub", "exp", "iat", "nbf"],
             value in prop_oneof![
                 Just(Value::Null),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::InvalidIdToken;
 use crate::providers::ProviderError;
 
-/// The algorithms that an `id_token` may be signed with, and no others.
+/// The only algorithms that an `id_token` may be signed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     /// RSA with PKCS #1 v1.5 padding and SHA-256.
@@ -26,7 +26,7 @@ pub(super) struct KeySet(Vec<Key>);
 #[derive(Debug)]
 struct Key {
     id: Option<String>,
-    /// What it is good for, if that is anything here.
+    /// Its use, if it is supported here.
     algorithm: Option<Algorithm>,
     parsed: Result<ParsedPublicKey, InvalidIdToken>,
 }
@@ -46,7 +46,7 @@ impl Algorithm {
 }
 
 impl KeySet {
-    /// Reads a key set. A key that is unsound stays in it as such, so that a token signed with it is told why.
+    /// Parses a key set. An invalid key stays in it as such, so that a token signed with it gets the reason.
     pub(super) fn read(set: &PublishedKeys) -> Result<Self, ProviderError> {
         let mut keys: Vec<Key> = Vec::new();
         for published in &set.keys {
@@ -64,8 +64,8 @@ impl KeySet {
         if keys.is_empty() { Err(ProviderError::Malformed("its key set is empty")) } else { Ok(Self(keys)) }
     }
 
-    /// The key that a header means. Without an id there must be one alone that fits; an unsound key is none of them, unless
-    /// there is no other.
+    /// The key for a header. Without an id, exactly one key must fit; an invalid key does not count, unless there is no
+    /// other.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&ParsedPublicKey, InvalidIdToken> {
         let mut named = self.0.iter().filter(|key| id.is_none() || key.id.as_deref() == id).peekable();
         if named.peek().is_none() {
@@ -83,7 +83,7 @@ impl KeySet {
     }
 }
 
-/// A key set as it is published.
+/// A published key set.
 #[derive(Deserialize)]
 pub(super) struct PublishedKeys {
     keys: Vec<Map<String, Value>>,
@@ -98,7 +98,7 @@ impl Key {
             _ => None,
         };
         let algorithm = algorithm.filter(|algorithm| {
-            // Each of these may be absent; what is there must allow it.
+            // Each of these may be absent; if present, it must allow the use.
             let its_algorithm =
                 published.get("alg").is_none_or(|alg| alg.as_str().and_then(Algorithm::parse) == Some(*algorithm));
             let signs = published.get("use").is_none_or(|use_| use_ == "sig");
@@ -130,7 +130,7 @@ fn rsa(n: Option<&str>, e: Option<&str>) -> Result<ParsedPublicKey, InvalidIdTok
     if bits < MIN_RSA_BITS {
         return Err(InvalidIdToken::WeakKey);
     }
-    // With an exponent of one, everybody can sign.
+    // With an exponent of one, anyone can sign.
     let sound_exponent = matches!(e[..], [.., last] if last % 2 == 1) && e != [1];
     if !sound_exponent {
         return Err(InvalidIdToken::MalformedKey);
@@ -154,7 +154,7 @@ fn p256(x: Option<&str>, y: Option<&str>) -> Result<ParsedPublicKey, InvalidIdTo
     ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).map_err(|_| InvalidIdToken::MalformedKey)
 }
 
-/// A number in big-endian bytes. Leading zeros are not allowed, and yet met.
+/// A number in big-endian bytes. Leading zeros are not allowed, but occur.
 fn number(text: Option<&str>) -> Result<Vec<u8>, InvalidIdToken> {
     let bytes = bytes(text)?;
     Ok(bytes.into_iter().skip_while(|byte| *byte == 0).collect())
@@ -164,7 +164,7 @@ fn bytes(text: Option<&str>) -> Result<Vec<u8>, InvalidIdToken> {
     text.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or(InvalidIdToken::MalformedKey)
 }
 
-/// A key's id, for the log: somebody else's text.
+/// A key's id, for the log: untrusted text.
 fn printable(id: &str) -> String {
     id.chars().take(100).flat_map(char::escape_default).collect()
 }

@@ -4,7 +4,7 @@
 //! One of them, the `id_token`, identifies the person. `id_token.rs` checks it against the issuer's keys (`keys.rs`),
 //! and `claims.rs` reads it. `fetched.rs` caches fetched documents.
 //!
-//! # Against whom the checks stand
+//! # Threats that the checks prevent
 //!
 //! The token comes directly from the issuer over TLS, but is checked as if it did not: against an algorithm of the
 //! sender's choice (`none`, or a MAC with the public key), the signature of another key, a token for another client or

@@ -8,10 +8,10 @@ use futures_util::future::{BoxFuture, Shared};
 use gatewright_base::UserId;
 use parking_lot::Mutex;
 
-/// Work that is under way, one piece at a time for each user and provider. Cheap to clone; all clones are one.
+/// Concurrent work, one piece at a time for each user and provider. Cheap to clone; all clones are one.
 ///
-/// It runs in a task of its own: a provider that has taken a refresh token has given a new one, which must be stored
-/// even if all who wanted it have hung up.
+/// It runs in a separate task: a provider that has accepted a refresh token has issued a new one, which must be stored
+/// even if all callers have disconnected.
 pub(super) struct Flights<T>(Arc<Mutex<HashMap<Key, Flight<T>>>>);
 
 type Key = (UserId, String);
@@ -21,12 +21,12 @@ struct Flight<T> {
     landed: Shared<BoxFuture<'static, Option<T>>>,
 }
 
-/// What is wanted.
+/// The requested token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Demand {
-    /// A token that is valid: a new one only if there is none.
+    /// A valid token: a new one only if there is none.
     Valid,
-    /// A new one, whatever there is.
+    /// A new one in any case.
     New,
 }
 
@@ -35,8 +35,8 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         Self(Arc::default())
     }
 
-    /// What comes of `work`, or of the same work for somebody else that is under way and meets the demand. None if it
-    /// panicked.
+    /// The result of `work`, or of the same work that is already running for another caller and meets the demand.
+    /// `None` if it panicked.
     pub(super) async fn join<W>(&self, key: Key, demand: Demand, work: impl Fn() -> W + Send) -> Option<T>
     where
         W: Future<Output = T> + Send + 'static,
@@ -60,7 +60,7 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         let under_way = UnderWay { flights: self.0.clone(), key };
         let task = tokio::spawn(async move {
             let result = work.await;
-            // Before anybody learns of the result, so that whoever comes afterwards starts anew.
+            // Before the result is published, so that later callers start again.
             drop(under_way);
             result
         });
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_come_together_share_one_piece_of_work() {
+    async fn concurrent_callers_share_the_work() {
         let (flights, counter) = (Flights::new(), Counter::default());
         assert_eq!(all(&flights, &counter, &[Demand::New; 20]).await, [Some(1); 20]);
         assert_eq!(all(&flights, &counter, &[Demand::Valid; 20]).await, [Some(2); 20]);
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_wants_a_new_token_is_not_served_with_a_valid_one() {
+    async fn a_caller_who_requests_a_new_token_does_not_get_a_cached_one() {
         let (flights, counter) = (Flights::new(), Counter::default());
         let results = all(&flights, &counter, &[Demand::Valid, Demand::New, Demand::Valid, Demand::New]).await;
         assert_eq!(results, [Some(1), Some(2), Some(1), Some(2)]);
     }
 
     #[tokio::test]
-    async fn work_goes_on_when_those_who_wanted_it_are_gone() {
+    async fn work_continues_after_its_callers_are_dropped() {
         let (flights, counter) = (Flights::new(), Counter::default());
         let mut join = Box::pin(flights.join(key(), Demand::New, || counter.clone().work()));
         assert!(futures_util::poll!(&mut join).is_pending());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_leaves_the_way_free() {
+    async fn later_work_runs_after_a_panic() {
         let flights = Flights::<u32>::new();
         assert_eq!(flights.join(key(), Demand::New, || async { panic!("a bug in a host's store") }).await, None);
         assert_eq!(flights.join(key(), Demand::New, || async { 7 }).await, Some(7));

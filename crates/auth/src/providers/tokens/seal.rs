@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_in_its_own_place_alone() {
+    fn a_token_opens_only_in_its_own_place() {
         let (keys, ann, bob) = (keys("a", &[]), user("ann"), user("bob"));
         let place = Place { user: &ann, provider: "google", column: Column::Access };
         let sealed = keys.seal(&Secret::new("canary-token"), place);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_token_is_never_sealed_alike() {
+    fn sealing_the_same_token_twice_differs() {
         let (keys, ann) = (keys("a", &[]), user("ann"));
         let place = Place { user: &ann, provider: "google", column: Column::Access };
         let token = Secret::new("t");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn previous_keys_open_and_do_not_seal() {
+    fn previous_keys_only_open() {
         let ann = user("ann");
         let place = Place { user: &ann, provider: "google", column: Column::Refresh };
         let old = keys("a", &[]).seal(&Secret::new("t"), place);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_demanded() {
+    fn a_key_is_required() {
         for (secret, dev_mode) in [("", false), ("", true), ("short", false)] {
             assert!(TokenKeys::new(&Secret::new(secret), &[], dev_mode).is_err(), "{secret:?} {dev_mode}");
         }

@@ -26,7 +26,7 @@ pub const OAUTH_TOKENS_SCHEMA: &str = "CREATE TABLE oauth_tokens (
   )";
 
 impl SqlOAuthTokenStore {
-    /// A store over `db`, whose table must be there.
+    /// A store over `db`, whose table must exist.
     pub fn new(db: Db) -> Self {
         Self { db }
     }

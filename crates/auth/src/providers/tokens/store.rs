@@ -34,7 +34,7 @@ pub trait OAuthTokenStore: Send + Sync + 'static {
 /// The encrypted tokens of a user at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthTokenRecord {
-    /// Whose they are. With `provider` the key.
+    /// The user. Together with `provider` the key.
     pub user_id: UserId,
     /// The provider's name.
     pub provider: String,
@@ -46,7 +46,7 @@ pub struct OAuthTokenRecord {
     pub refresh_token: Option<Sealed>,
     /// When the access token expires, if it does.
     pub expires_at: Option<Timestamp>,
-    /// What was granted, as the provider spells it.
+    /// The granted scopes, as the provider spells them.
     pub scope: Option<String>,
     /// When the record was written.
     pub updated_at: Timestamp,

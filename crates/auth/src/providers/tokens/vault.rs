@@ -36,7 +36,7 @@ struct Inner {
     flights: Flights<Result<Secret, OAuthTokenError>>,
 }
 
-/// Why there is no token. Its text holds none.
+/// Why there is no token. The message contains no token.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthTokenError {
@@ -46,7 +46,7 @@ pub enum OAuthTokenError {
     /// A refresh is needed, and the provider sent no refresh token.
     #[error("no refresh token is stored: the user must sign in with the provider again")]
     NoRefreshToken,
-    /// No such provider is configured.
+    /// The provider is not configured.
     #[error("there is no provider of this name")]
     UnknownProvider,
     /// The stored record cannot be decrypted.
@@ -99,7 +99,7 @@ impl OAuthTokens {
             return Ok(opened.access);
         }
         match self.fly(user, provider, Demand::Valid).await {
-            // Nothing better is to be had, and its last minute is not over.
+            // No newer token is available, and its last minute is not over.
             Err(
                 OAuthTokenError::NoRefreshToken
                 | OAuthTokenError::Provider(ProviderError::Unavailable(_) | ProviderError::Failed(_)),
@@ -123,7 +123,7 @@ impl OAuthTokens {
         Ok(())
     }
 
-    /// Forgets a user's tokens at a provider if they are those of this identity there.
+    /// Removes a user's tokens at a provider if they belong to this identity there.
     pub(crate) async fn remove_of(
         &self,
         user: &UserId,
@@ -232,7 +232,7 @@ impl Inner {
         let (expires_at, scope) = (record.expires_at, record.scope.clone());
         let tokens = ProviderTokens { access: access.clone(), refresh: refresh.clone(), expires_at, scope };
         let sealed = self.sealed(user, provider, &record.provider_id, &tokens);
-        // Whoever has written the record meanwhile has sealed it with the present key.
+        // A concurrent writer of the record has encrypted it with the current key.
         let resealed = self.store.replace(&record, &sealed).await?;
         Ok(Opened { record: if resealed { sealed } else { record }, access, refresh })
     }

@@ -7,7 +7,7 @@ use crate::devices::device_name;
 use crate::screens::fragment;
 use crate::session::Client;
 
-/// A list of browsers, each with a button that ends what it is, and one that ends all of them but the one at hand.
+/// A list of browsers, each with a button to end its entry, and a button to end all except the current one.
 #[derive(Serialize)]
 pub(crate) struct Browsers {
     /// The keys of its texts.
@@ -20,12 +20,12 @@ pub(crate) struct Browsers {
 /// The keys of a list's texts.
 #[derive(Serialize)]
 pub(crate) struct Words {
-    /// What the list is, above it.
+    /// The heading of the list.
     pub(crate) about: Option<&'static str>,
     /// Of `{begun}` and `{last}`.
     pub(crate) since: &'static str,
     pub(crate) end: &'static str,
-    /// The same in full, of `{name}` and `{last}`, for those who do not see the row.
+    /// The same with `{name}` and `{last}`, for users of screen readers.
     pub(crate) end_one: &'static str,
     pub(crate) end_others: &'static str,
 }
@@ -50,7 +50,7 @@ struct Context<'a> {
 }
 
 impl Browser {
-    /// One that was first seen at `begun`. Its button posts to `end`, unless it is the one at hand.
+    /// An entry that was first seen at `begun`. Its button posts to `end`, unless it is the current one.
     pub(crate) fn new(client: &Client, begun: Timestamp, last: Timestamp, current: bool, end: String) -> Self {
         Self {
             device: device_name(client.user_agent()),

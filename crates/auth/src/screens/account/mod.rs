@@ -40,7 +40,7 @@ pub(crate) use section_state::{Owner, SectionState};
 /// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
 pub(crate) const PATH: &str = "/account";
 
-/// Where a section stands on the page, from top to bottom.
+/// The position of a section on the page, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Profile,
@@ -88,7 +88,7 @@ pub(crate) trait Section: Send + Sync + 'static {
     }
 }
 
-/// Who looks at the page.
+/// The viewer of the page.
 pub(crate) struct Visit<'a> {
     /// The session that looks.
     pub(crate) session: &'a Session,
@@ -96,7 +96,7 @@ pub(crate) struct Visit<'a> {
     pub(crate) csrf: Option<&'a str>,
     /// The headers of the request that looks.
     pub(crate) headers: &'a HeaderMap,
-    /// Whether this session may do what needs the second factor of those who have one.
+    /// Whether this session may do actions that need the second factor, if the user has one.
     pub(crate) stepped_up: bool,
 }
 
@@ -209,9 +209,9 @@ impl Account {
         let visit = Visit { session, headers: &visitor.headers, csrf: csrf.as_deref(), stepped_up };
         let mut parts = Vec::new();
         for section in &self.sections {
-            // Only what a section says itself is ever shown: the name comes from the address.
+            // Only the section's own text is ever shown: the name comes from the URL.
             let said = section.notices().iter().find(|(name, _)| done == Some(*name));
-            // A notice is shown also if the section has nothing left to show.
+            // A notice is shown even if the section has nothing else to show.
             let markup = match section.show(&visit).await? {
                 Some(markup) => markup,
                 None if said.is_some() => String::new(),

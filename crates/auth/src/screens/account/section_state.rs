@@ -9,13 +9,13 @@ use super::{Account, PATH, Section};
 use crate::session::Session;
 use crate::web::{Visitor, see_other};
 
-/// What the handlers of a section's forms work with: their state.
+/// The state of the handlers of a section's forms.
 pub(crate) struct SectionState<S> {
     pub(crate) section: Arc<S>,
     pub(crate) account: Arc<Account>,
 }
 
-/// Whose account it is. As an argument of a section's handler it turns everybody else away, to where a session is got.
+/// The account's session. As an argument of a section's handler it redirects all other callers to the sign-in.
 pub(crate) struct Owner(pub(crate) Session);
 
 impl<S: Section> SectionState<S> {
@@ -23,12 +23,12 @@ impl<S: Section> SectionState<S> {
         Self { section, account: account.clone() }
     }
 
-    /// After a change: back to the page, which says the section's notice of this name.
+    /// After a change: back to the page, which shows the section's notice with this name.
     pub(crate) fn done(&self, notice: &str) -> Response {
         see_other(&format!("{PATH}?done={notice}#{}", self.section.anchor()))
     }
 
-    /// After a failure: the page once more, with the message in the section.
+    /// After a failure: the page again, with the message in the section.
     pub(crate) async fn failed(&self, visitor: &Visitor, owner: &Owner, problem: impl Into<Problem>) -> Response {
         self.account.failed(&*self.section, visitor, &owner.0, problem.into()).await
     }

@@ -17,7 +17,7 @@ impl MemoryUserStore {
     }
 }
 
-// Whoever needs both locks takes that of the users first.
+// If both locks are needed, that of the users is taken first.
 #[async_trait]
 impl OAuthLinks for MemoryUserStore {
     async fn find_linked(&self, provider: &str, provider_id: &str) -> Result<Option<User>, UserStoreError> {

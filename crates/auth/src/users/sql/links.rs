@@ -49,7 +49,7 @@ impl OAuthLinks for SqlUserStore {
     async fn drop_links(&self, user: &UserId) -> Result<u64, UserStoreError> {
         let user = user.clone();
         let drop = async move |tx: &Tx| -> Result<u64, Error> {
-            // A link that is being made holds the row, so that it is there to be dropped or comes too late.
+            // A concurrent new link locks the row, so it is either dropped here or comes too late.
             lock_user(tx, &user).await?;
             tx.execute("DELETE FROM users_oauth_links WHERE user_id = ?1", params![&user]).await
         };
@@ -116,7 +116,7 @@ impl AccountUnlinker for SqlUserStore {
             LastLink::Stays(usable) => Some(usable.to_owned()),
         };
         let unlink = async move |tx: &Tx| -> Result<Unlinked, Error> {
-            // Whoever holds the row counts alone.
+            // The row is locked, so that concurrent calls count one after the other.
             lock_user(tx, &user).await?;
             let links = tx.query("SELECT provider FROM users_oauth_links WHERE user_id = ?1", params![&user]).await?;
             let providers = links.iter().map(|row| row.get::<String>("provider")).collect::<Result<Vec<_>, _>>()?;
@@ -135,7 +135,7 @@ impl AccountUnlinker for SqlUserStore {
     }
 }
 
-/// Holds the user's row until the transaction ends.
+/// Locks the user's row until the transaction ends.
 async fn lock_user(tx: &Tx, user: &UserId) -> Result<Option<Row>, Error> {
     let lock = dialect::for_update(tx.engine());
     tx.query_opt(format!("SELECT sessions_valid_after FROM users WHERE id = ?1{lock}"), params![user]).await

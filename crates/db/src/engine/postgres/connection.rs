@@ -16,7 +16,7 @@ use crate::engine::totals::Totals;
 use crate::sql::to_postgres;
 use crate::{Error, Sql, Value};
 
-/// How long a server may take to make a connection, or to cancel a statement.
+/// How long a server may take to open a connection, or to cancel a statement.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limit of prepared statements per connection. When it is reached, all are dropped, so that callers who send new
@@ -110,7 +110,7 @@ impl Connection {
         self.pooled.is_some()
     }
 
-    /// The counts that this connection keeps.
+    /// The counts that this connection caches.
     pub(super) fn totals(&self) -> &Mutex<Totals<String>> {
         &self.totals
     }

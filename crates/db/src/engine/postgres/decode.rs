@@ -32,7 +32,7 @@ pub(super) fn fold<A>(
     Ok(state)
 }
 
-/// Hands each row on as it comes.
+/// Passes each row on as it arrives.
 pub(super) async fn fold_stream<A>(
     rows: RowStream,
     sql: &Sql,

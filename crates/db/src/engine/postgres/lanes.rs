@@ -17,7 +17,7 @@ pub(super) struct Lanes {
     next: AtomicUsize,
 }
 
-/// One shared connection, made when first needed and again after it broke.
+/// One shared connection, opened when first needed and again after a failure.
 pub(crate) struct Lane {
     connector: Connector,
     current: RwLock<Option<Arc<Connection>>>,

@@ -66,7 +66,7 @@ impl Postgres {
         let connector = Connector::new(url, options, types.clone())?;
         let lists_options = Options { statement_timeout: options.list_timeout, ..options.clone() };
         let lists_connector = Connector::new(url, &lists_options, types.clone())?;
-        // At least one of each kind, and one for transactions that no share takes.
+        // At least one of each kind, and one for transactions that no share may use.
         let connections = options.max_connections.get().max(6);
         let (identity, records) = ((connections / 8).clamp(1, 4), (connections * 3 / 16).clamp(1, 8));
         let (statements, lists) = ((connections * 3 / 16).clamp(1, 8), (connections / 4).clamp(1, 8));

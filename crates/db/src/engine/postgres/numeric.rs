@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_decimal_is_refused() {
+    fn invalid_decimals_are_refused() {
         for text in ["", "-", ".", "1e5", "NaN", "1.2.3", "1,5", " 1"] {
             assert!(encode(text, &mut BytesMut::new()).is_err(), "{text}");
         }

@@ -18,7 +18,7 @@ pub(super) struct ConnectionTurn {
 }
 
 impl ConnectionShares {
-    /// One share takes `most` connections, all of them take `together`.
+    /// One share has at most `most` connections, all shares together at most `together`.
     pub(super) fn new(most: usize, together: usize) -> Self {
         Self { each: Shares::new(most), together: Arc::new(Semaphore::new(together.max(1))) }
     }

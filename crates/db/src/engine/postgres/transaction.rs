@@ -146,7 +146,7 @@ impl Open {
         Self { work: Work::Reading(lane), conflicted: AtomicBool::new(false) }
     }
 
-    /// Reads on a connection of their own, whose running statement is stopped when this is dropped.
+    /// Reads on a separate connection, whose running statement is stopped when this is dropped.
     pub(super) fn listing(connection: Object<Connector>) -> Self {
         let connection = Box::new(Taken(Some(connection)));
         let work = Work::Listing { connection, snapshot: AtomicU8::new(snapshot::NONE) };

@@ -49,11 +49,11 @@ pub(crate) fn copy_unnamed(url: &str) -> Result<(File, u64), BackupError> {
     Ok((opened?, size))
 }
 
-/// A copy of a backup beside the database that it is to replace.
+/// A copy of a backup beside the database that it will replace.
 pub(crate) struct Staged {
     copy: Unfinished,
     target: PathBuf,
-    /// No server starts on the target meanwhile.
+    /// No server can start on the target in that time.
     _claim: Claim,
 }
 

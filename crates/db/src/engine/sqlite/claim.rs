@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// Held for as long as it lives.
+/// The claim, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
     _locked: File,
@@ -48,7 +48,7 @@ impl Claim {
     }
 }
 
-/// Beside the real file: two servers that reach it by different links must meet.
+/// Beside the real file: two servers that use different links to it must find the same lock.
 fn lock_file(database: &Path) -> PathBuf {
     let real = database.canonicalize().unwrap_or_else(|_| database.to_owned());
     let mut name = OsString::from(real);

@@ -100,7 +100,7 @@ impl Location {
         Self(file.to_owned())
     }
 
-    /// For reading all of it, however long that takes.
+    /// Opens a connection for reading the whole database, without a time limit.
     pub(super) fn open_copier(&self, flags: OpenFlags) -> Result<Connection, OpenError> {
         self.open(flags, &Options::default(), |_| Ok(()))
     }
@@ -270,7 +270,7 @@ impl OnThread {
         })
     }
 
-    /// The number that the row inserted last was given.
+    /// The id of the row that was inserted last.
     pub(crate) fn last_number(self) -> Result<i64, Error> {
         self.with(|connection| Ok(connection.last_insert_rowid()))
     }

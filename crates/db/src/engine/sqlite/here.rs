@@ -24,7 +24,7 @@ use crate::Error;
 /// How long a snapshot may serve reads. A commit of this process ends it at once; only commits of other processes, such as a
 /// command, are seen this much later.
 const KEPT: Duration = Duration::from_micros(500);
-/// How often snapshots that are older are looked for, while there are any.
+/// How often old snapshots are searched for, while there are any.
 const SWEEP: Duration = Duration::from_millis(5);
 
 /// The number of commits of this process, to any database.
@@ -40,7 +40,7 @@ pub(super) struct Here(Arc<Inner>);
 
 struct Inner {
     places: Box<[Mutex<Place>]>,
-    /// No snapshot is to be kept at present.
+    /// No snapshots are kept at present.
     is_paused: AtomicBool,
     /// The sweeping thread has something to look for.
     is_awaited: AtomicBool,

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_s_own_take_every_other_turn_however_many_shares_wait() {
+    fn the_programs_own_jobs_get_every_second_turn() {
         let (queue, ended) = (Queue::default(), Arc::default());
         for (share, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (0, "own 1"), (0, "own 2"), (0, "own 3")] {
             queue.push(Share(share), Box::new(Named(name, Arc::clone(&ended)))).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_has_too_much_waiting_is_refused_and_others_are_not() {
+    fn a_share_with_a_full_queue_is_refused_and_others_are_not() {
         let (queue, ended) = (Queue::default(), Arc::default());
         let job = || Box::new(Named("", Arc::clone(&ended)));
         for _ in 0..MOST {

@@ -128,7 +128,7 @@ impl Queue {
         }
     }
 
-    /// A thread has served a share; `rest` it has not come to.
+    /// A thread has served a share; `rest` are the reads that it did not run.
     fn done(&self, share: Share, mut rest: VecDeque<Read>) {
         let mut state = self.state.lock();
         let Some(waiting) = state.shares.get_mut(&share) else { return };

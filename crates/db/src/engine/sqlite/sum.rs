@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_exact_whatever_the_size() {
+    fn sums_of_any_size_are_exact() {
         for (numbers, expected) in [
             (&["1", "2", "3"][..], "6"),
             (&["0.1", "0.2"], "0.3"),

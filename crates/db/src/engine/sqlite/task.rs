@@ -58,7 +58,7 @@ pub(super) fn refuse_beside_a_read() -> Result<(), Error> {
     if is_reader() { Err(Error::Nested) } else { Ok(()) }
 }
 
-/// A caller's closure with the way back to the caller.
+/// A caller's closure with the channel to the caller.
 pub(super) struct TxJob<F, T, E> {
     work: F,
     sender: Option<oneshot::Sender<Result<T, E>>>,
@@ -91,7 +91,7 @@ where
         self.sender.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Runs the closure to its end. Whether its work is to be kept.
+    /// Runs the closure to its end. Returns whether its work is kept.
     fn poll_to_end(&mut self, on_thread: OnThread) -> bool {
         let tx = Tx::new(Inner::Sqlite(on_thread));
         let mut output = None;

@@ -52,7 +52,7 @@ fn every_type_and_attribute_can_be_declared() {
 }
 
 #[test]
-fn an_owner_column_that_nobody_declared_is_made_and_hidden() {
+fn an_undeclared_owner_column_is_added_and_hidden() {
     let checked = Declarations::check(&[Entity::new("notes").owner("user_id")]).unwrap();
     let model = &checked.models[0];
     assert_eq!(model.owner_column(), Some("user_id"));
@@ -60,7 +60,7 @@ fn an_owner_column_that_nobody_declared_is_made_and_hidden() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_have_their_positions() {
     let cases = vec![
         (Entity::new("Posts"), "entity \"Posts\": \"Posts\" is no name"),
         (Entity::new("users"), "belongs to the service"),
@@ -135,7 +135,7 @@ fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
 }
 
 #[test]
-fn what_lists_would_give_away_or_cannot_do_is_refused() {
+fn invalid_search_and_cursor_fields_are_refused() {
     let cases = [
         (with(Field::timestamp("deleted_at")).soft_delete(), "it cannot be declared"),
         (with(Field::string("title")).search_fields(["titel"]), "did you mean \"title\"?"),

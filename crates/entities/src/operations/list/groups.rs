@@ -314,7 +314,7 @@ fn rounded(digits: &str, places: usize) -> String {
     if text == "0" { "0".to_owned() } else { format!("{sign}{text}") }
 }
 
-/// Groups on their way into an answer.
+/// The groups of an answer in progress.
 #[derive(Debug, Clone, Default)]
 struct Groups {
     json: Vec<u8>,

@@ -59,7 +59,7 @@ impl std::fmt::Debug for Known {
 /// The related records of one relation by their ids, as JSON.
 pub(in crate::operations) type Found = HashMap<String, Vec<u8>>;
 
-/// Looks the relations up, and whether the caller may read where they lead.
+/// Looks up the relations, and checks whether the caller may read their targets.
 pub(in crate::operations) async fn included(
     table: Table<'_>,
     call: &Call,

@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 10_000;
 const DEFAULT_LIMIT: u32 = 25;
 /// The most relations in one `include`.
 const MOST_INCLUDED: usize = 8;
-/// The most characters that `q` takes.
+/// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters that are no conditions on fields.
 const KNOWN: [&str; 17] = [
@@ -168,7 +168,7 @@ impl Paging {
     }
 }
 
-/// How records are to be counted, by `total` where no field is called so.
+/// The requested count of records, by `total` if no field has this name.
 fn count(plan: &Plan, asked: &ListQuery) -> Result<Option<Count>, String> {
     let given = asked.conditions.iter().find(|(name, _)| name == TOTAL && plan.takes_total());
     match given.map(|(_, value)| value.as_str()) {

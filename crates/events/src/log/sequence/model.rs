@@ -234,7 +234,7 @@ fn start(records: [u8; WRITERS]) -> World {
 }
 
 #[test]
-fn nothing_is_skipped_repeated_or_out_of_order_whoever_commits_late() {
+fn nothing_is_skipped_repeated_or_out_of_order_after_late_commits() {
     let mut orders = 0_u32;
     for records in [[1, 2, 3], [1, 1, 2], [1, 1, 1]] {
         explore(&start(records), &mut |world| {

@@ -122,7 +122,7 @@ async fn statements_and_transitions_agree_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_relay_that_has_died_loses_what_it_held_and_one_that_lives_does_not() {
+async fn a_dead_relay_loses_its_deliveries_and_a_live_one_keeps_them() {
     for engine in engines().await {
         let (ambient, _clock) = Ambient::manual("2026-01-01T00:00:00Z".parse().unwrap(), 5);
         let outbox = Outbox::open(engine.db.clone(), ambient, OutboxOptions::default()).await.unwrap();

@@ -102,7 +102,7 @@ impl Pulls {
     }
 
     /// Takes up to `limit` events for `token`, the oldest first, and waits up to `wait` for the first one. No connection
-    /// of the database is held meanwhile.
+    /// of the database is held while it waits.
     pub async fn pull(
         &self,
         name: &str,

@@ -30,7 +30,7 @@ pub enum Refused {
     /// The endpoint took too long.
     #[error("the endpoint did not answer within 10 seconds")]
     Timeout,
-    /// No connection was made.
+    /// No connection was opened.
     #[error("no connection could be made to the endpoint")]
     Connect,
     /// The connection broke.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn addresses_and_names_that_lead_inside_are_refused_before_a_connection() {
+    async fn private_addresses_and_names_are_refused_before_a_connection() {
         for url in [
             "http://127.0.0.1:1/",
             "http://2130706433:1/",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_an_end_is_not_read_to_it() {
+    async fn an_endless_body_is_not_read_completely() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\n\r\n";
         let (client, serving) = endpoint(head, &[b'x'; 4096]).await;
         assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Ok(()));
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_without_an_end_is_not_read_to_it() {
+    async fn an_endless_head_is_not_read_completely() {
         let (client, serving) = endpoint("HTTP/1.1 200 OK\r\nx: ", &[b'x'; 4096]).await;
         assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Broken));
         serving.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_endpoint_that_says_nothing_or_does_not_finish_is_not_waited_for() {
+    async fn an_endpoint_that_does_not_answer_or_finish_times_out() {
         let (silent, _serving) = endpoint("", b"").await;
         assert_eq!(silent.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Timeout));
         let (stuck, _serving) = endpoint("HTTP/1.1 200 OK\r\n", b"").await;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    async fn an_untrusted_certificate_is_refused() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("https://localhost:{}", listener.local_addr().unwrap().port())).unwrap();
         let key = rcgen::KeyPair::generate().unwrap();

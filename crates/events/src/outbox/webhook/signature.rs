@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn an_invalid_secret_is_refused() {
         for text in ["", "whsec_", "whsec_AAAA", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZ!"] {
             assert_eq!(SigningSecret::parse(&Secret::new(text)).unwrap_err(), InvalidSecret, "{text}");
         }

@@ -106,7 +106,7 @@ async fn built(db: &Db) -> Entities {
 
 /// Otherwise a list could show a record that was added to a project after the reader was removed from it.
 #[tokio::test]
-async fn what_is_read_by_what_leads_to_it_is_read_in_the_snapshot_that_told_so() {
+async fn leads_and_their_records_are_read_in_one_snapshot() {
     for engine in engines().await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
         let builder = Entities::builder(engine.db.clone(), Ambient::system()).declare_all(entities());
         let reading = reading(&builder.build().await.expect("entities"), "u7", &[]).await;
@@ -277,7 +277,7 @@ fn steps(url: &str, sql: &str, params: &[Value]) -> i32 {
 }
 
 #[tokio::test]
-async fn what_a_list_under_a_rule_reads_does_not_grow_with_the_table() {
+async fn a_list_under_a_rule_reads_no_more_rows_in_a_larger_table() {
     let mut taken = Vec::new();
     for tasks in [10_000, 40_000] {
         let engine = engines().await.swap_remove(0);
