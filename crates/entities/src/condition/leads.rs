@@ -106,10 +106,9 @@ impl Bound {
     }
 
     /// Selects the values of the other leads, each with the lead's position, and at most `most` of them. A lead to every
-    /// record has a null value if its condition is true. The parameters are numbered from `first`. `None` if all values are
-    /// known.
-    pub(crate) fn values_of(&self, leads: &[Lead<'_>], most: usize, first: usize) -> Option<(String, Vec<Value>)> {
-        let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), first, Form::Many);
+    /// record has a null value if its condition is true. `None` if all values are known.
+    pub(crate) fn values_of(&self, leads: &[Lead<'_>], most: usize) -> Option<(String, Vec<Value>)> {
+        let mut writer = Writer::new(&self.catalog, self.engine, Caller::Bound(&self.viewer), 1, Form::Many);
         writer.guards = Some(&self.guards);
         let mut selects = Vec::new();
         for (at, lead) in leads.iter().enumerate() {

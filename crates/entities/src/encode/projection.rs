@@ -71,11 +71,6 @@ impl<'a> Projection<'a> {
         Ok(())
     }
 
-    /// How many columns are read.
-    pub(crate) fn width(&self) -> usize {
-        self.selected().map_or(self.shape.width, <[usize]>::len) + self.beside.len()
-    }
-
     /// How many columns are read but not shown.
     pub(crate) fn width_beside(&self) -> usize {
         self.beside.len()

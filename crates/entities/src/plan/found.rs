@@ -10,7 +10,7 @@ use gatewright_db::{Engine, Sql, Value, dialect};
 
 use super::{Scope, Statements, Step};
 use crate::condition::Bound;
-use crate::condition::leads::{Lead, Source};
+use crate::condition::leads::Lead;
 use crate::fragment::quoted;
 
 /// A lead, and its start values in this request.
@@ -74,7 +74,10 @@ impl Statements {
             let (Some(values), Some(column)) = (values, lead.source.column()) else { continue };
             params.push(Value::Text(serde_json::json!(values).to_string()));
             let texts = dialect::texts(engine, &format!("?{}", params.len()));
-            let condition = self.of_each(column, (rule, lead), (scope, &step.condition), &mut params);
+            let (rest, more) = rule.parts(&lead.rest, table, params.len() + 1);
+            params.extend(more);
+            let is_value = format!("{table}.{} = \"_k\".\"_v\"", quoted(column));
+            let condition = all([&is_value, scope.bare(), &rest, &step.condition]);
             let first =
                 |count: &str| format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {order} LIMIT {count}");
             let values = if i64::try_from(values.len()).is_ok_and(|values| values <= part.most()) {
@@ -95,69 +98,6 @@ impl Statements {
         let sql =
             format!("SELECT {select} FROM {table} WHERE {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}");
         (sql.into(), params)
-    }
-
-    /// The condition on rows with the value `"_k"."_v"` of a lead's column.
-    fn of_each(
-        &self,
-        column: &str,
-        (rule, lead): (&Bound, &Lead<'_>),
-        (scope, range): (&Scope, &str),
-        params: &mut Vec<Value>,
-    ) -> String {
-        let (rest, more) = rule.parts(&lead.rest, &self.table, params.len() + 1);
-        params.extend(more);
-        let is_value = format!("{}.{} = \"_k\".\"_v\"", self.table, quoted(column));
-        all([&is_value, scope.bare(), &rest, range])
-    }
-
-    /// Like [`merged`](Self::merged), but the same statement finds the values, so that one round trip is enough. For Postgres.
-    ///
-    /// Two columns follow those of `select`: the row's number, and 1 if no lead has more than `few` values, else 0. If a lead has
-    /// more, or if there are no records, there is one row, without a number.
-    pub(crate) fn merged_at_once(
-        &self,
-        select: &str,
-        scope: &Scope,
-        (rule, leads): (&Bound, &[Lead<'_>]),
-        few: usize,
-        part: &Part<'_>,
-    ) -> Option<(Sql, Vec<Value>)> {
-        let (table, engine) = (&self.table, Engine::Postgres);
-        let mut params = scope.params.clone();
-        let step = (part.range)(params.len() + 1);
-        params.extend(step.params);
-        params.push(Value::Int(part.most()));
-        let (order, most) = (step.order, params.len());
-        let (values, more) = rule.values_of(leads, few + 1, params.len() + 1)?;
-        params.extend(more);
-        let mut selects = Vec::new();
-        for (at, lead) in leads.iter().enumerate() {
-            let Some(column) = lead.source.column() else { continue };
-            let texts = match (rule.known(lead), &lead.source) {
-                (Some(value), _) => {
-                    params.push(Value::from(value));
-                    format!("(SELECT CAST(?{} AS text) AS \"_v\")", params.len())
-                }
-                (None, Source::Related(_)) => format!("(SELECT \"_v\" FROM \"_led\" WHERE \"_l\" = {at})"),
-                (None, _) => continue,
-            };
-            let condition = self.of_each(column, (rule, lead), (scope, &step.condition), &mut params);
-            let first = format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {order} LIMIT ?{most}");
-            selects.push(format!("SELECT \"_id\" FROM ({}) AS \"_c\"", dialect::for_each(engine, &texts, &first)));
-        }
-        let among = dialect::is_selected(engine, "\"id\"", &selects.join(" UNION ALL "));
-        params.extend([Value::Int(part.wanted), Value::Int(part.offset)]);
-        let (limit, offset) = (params.len() - 1, params.len());
-        let sql = format!(
-            "WITH \"_led\" AS MATERIALIZED ({values}) SELECT \"_page\".*, \"_few\".\"_is\" FROM \
-             (SELECT CASE WHEN EXISTS (SELECT 1 FROM \"_led\" GROUP BY \"_l\" HAVING count(*) > {few}) \
-             THEN 0 ELSE CAST(1 AS bigint) END AS \"_is\") \
-             AS \"_few\" LEFT JOIN LATERAL (SELECT {select}, row_number() OVER (ORDER BY {order}) AS \"_n\" FROM {table} \
-             WHERE \"_few\".\"_is\" = 1 AND {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}) AS \"_page\" ON TRUE \
-             ORDER BY \"_page\".\"_n\""
-        );
-        Some((sql.into(), params))
     }
 
     /// Selects the ids of a value's first rows, for each branch, with the values that it runs for.

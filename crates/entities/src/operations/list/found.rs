@@ -9,9 +9,6 @@
 //! Few values are not merged if that would read more than it saves: if no index has the order of the list for those values,
 //! or if an index finds the records of the filter.
 //!
-//! On Postgres, where each statement is a round trip, the statement that merges the records finds the values itself. Only if a
-//! lead has more than [`FEW`] values, the list queries them before the records.
-//!
 //! All statements of such a list use one snapshot of the database. Otherwise a user who is removed from a project at
 //! the same time could see records that were added to it afterwards.
 
@@ -23,7 +20,7 @@ use super::rows::Rows;
 use super::{Reading, Total};
 use crate::condition::Bound;
 use crate::condition::bound::Form;
-use crate::condition::leads::{Lead, Source};
+use crate::condition::leads::Lead;
 use crate::encode::Projection;
 use crate::fragment::quoted;
 use crate::plan::{Branch, Keyset, Part, Scope};
@@ -51,8 +48,6 @@ pub(super) enum RecordLocation<'a> {
     Nowhere,
     /// Anywhere: nothing is known, or nothing needs to be.
     Anywhere,
-    /// The rule at a position in the reach has these leads. Their values were not queried yet.
-    Unasked(usize, Vec<Lead<'a>>),
     /// The rule at a position in the reach leads to them by these branches.
     Led(usize, Vec<Branch<'a>>),
     /// All of the table: the rule at a position is true for every record.
@@ -65,21 +60,16 @@ impl Reading {
     /// Where the records are.
     pub(super) async fn find(&self, tx: &Tx) -> Result<RecordLocation<'_>, DatabaseError> {
         let rules = self.reach.conditions();
-        let Some((at, leads)) = (0..rules.len()).find_map(|at| Some((at, self.leads(at)?))) else {
+        let indexed = |column: &str| self.plan.is_indexed(column);
+        let leads = rules.iter().enumerate().find_map(|(at, rule)| {
+            let leads = rule.rule.resolved.condition.leads(&indexed)?;
+            Some((at, leads))
+        });
+        let Some((at, leads)) = leads else {
             let judged = rules.iter().position(|rule| rule.rule.resolved.condition.relations() > 0);
             return Ok(judged.map_or(RecordLocation::Anywhere, RecordLocation::Judged));
         };
-        let is_everywhere = |lead: &Lead<'_>| matches!(lead.source, Source::Everywhere(_));
-        let is_related = |lead: &Lead<'_>| matches!(lead.source, Source::Related(_));
-        if self.plan.engine == Engine::Postgres && leads.iter().any(is_related) && !leads.iter().any(is_everywhere) {
-            return Ok(RecordLocation::Unasked(at, leads));
-        }
         self.follow(tx, at, leads, FEW).await
-    }
-
-    /// The leads of the rule at a position, if it has some.
-    fn leads(&self, at: usize) -> Option<Vec<Lead<'_>>> {
-        self.reach.conditions()[at].rule.resolved.condition.leads(&|column| self.plan.is_indexed(column))
     }
 
     /// The start values of leads, up to this many for each lead.
@@ -94,7 +84,7 @@ impl Reading {
         let mut values: Vec<Vec<String>> =
             leads.iter().map(|lead| rule.known(lead).map(str::to_owned).into_iter().collect()).collect();
         let mut everywhere = false;
-        if let Some((sql, params)) = rule.values_of(&leads, most + 1, 1) {
+        if let Some((sql, params)) = rule.values_of(&leads, most + 1) {
             tx.one_snapshot();
             let asked = tx.fold(sql, params, Vec::new(), |asked: &mut Vec<(i64, Option<String>)>, row| {
                 asked.push((row.get(0)?, row.get(1)?));
@@ -154,23 +144,8 @@ impl Reading {
                 let (sql, params) = self.everywhere(&select, *at, part);
                 return rows.read(tx, sql, params, projection).await;
             }
-            RecordLocation::Unasked(at, leads) => {
-                if near && self.is_merged_by_index(order, leads.iter()) {
-                    let led = (&self.reach.conditions()[*at], &**leads);
-                    let scope = self.without(*at, Form::Single);
-                    if let Some(statement) = self.plan.sql.merged_at_once(&select, &scope, led, FEW, part) {
-                        let is_all;
-                        (rows, is_all) = rows.read_at_once(tx, statement, projection).await?;
-                        if is_all {
-                            return Ok(rows);
-                        }
-                    }
-                }
-                let found = self.follow(tx, *at, self.leads(*at).unwrap_or_default(), FEW).await?;
-                return Box::pin(self.part(tx, rows, projection, order, (&found, part))).await;
-            }
             RecordLocation::Led(at, branches) if near => {
-                let is_served = self.is_merged_by_index(order, branches.iter().map(|branch| &branch.lead));
+                let is_served = self.is_merged_by_index(order, branches);
                 if is_served && self.is_asked_singly(branches) {
                     return Box::pin(self.each_value(tx, rows, projection, order, (*at, branches, part))).await;
                 }
@@ -185,7 +160,8 @@ impl Reading {
                     return Ok(rows);
                 }
                 if is_served && part.most() <= MANY_ROWS {
-                    let leads = self.leads(*at).unwrap_or_default();
+                    let rule = &self.reach.conditions()[*at].rule.resolved.condition;
+                    let leads = rule.leads(&|column| self.plan.is_indexed(column)).unwrap_or_default();
                     if let RecordLocation::Led(at, branches) = self.follow(tx, *at, leads, MANY).await?
                         && all_known(&branches)
                     {
@@ -211,11 +187,13 @@ impl Reading {
         rows.read(tx, sql, params, projection).await
     }
 
-    /// Whether merging the records of these leads reads little more than it returns.
-    fn is_merged_by_index<'l>(&self, order: &Keyset, mut leads: impl Iterator<Item = &'l Lead<'l>>) -> bool {
+    /// Whether merging the branches reads little more than it returns.
+    fn is_merged_by_index(&self, order: &Keyset, branches: &[Branch<'_>]) -> bool {
         let plan = &self.plan;
+        let is_ordered =
+            |branch: &Branch<'_>| branch.lead.source.column().is_some_and(|column| plan.is_ordered(column));
         (order == &plan.keyset || order == &Keyset::by_id())
-            && leads.all(|lead| lead.source.column().is_some_and(|column| plan.is_ordered(column)))
+            && branches.iter().all(is_ordered)
             && !self.filter.is_found(&|column| plan.is_indexed(&plan.columns.at(column).name))
     }
 
@@ -245,10 +223,9 @@ impl Reading {
         match found {
             RecordLocation::Nowhere => None,
             RecordLocation::Everywhere(at) => Some(Cow::Owned(self.without(*at, Form::Many))),
-            RecordLocation::Anywhere
-            | RecordLocation::Unasked(..)
-            | RecordLocation::Led(..)
-            | RecordLocation::Judged(_) => Some(Cow::Borrowed(&self.scope)),
+            RecordLocation::Anywhere | RecordLocation::Led(..) | RecordLocation::Judged(_) => {
+                Some(Cow::Borrowed(&self.scope))
+            }
         }
     }
 

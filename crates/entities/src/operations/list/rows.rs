@@ -1,4 +1,4 @@
-use gatewright_db::{Error, RowRef, Sql, Tx, Value, ValueRef};
+use gatewright_db::{Error, RowRef, Sql, Tx, Value};
 
 use crate::encode::Projection;
 
@@ -45,24 +45,7 @@ impl Rows {
         tx.fold(sql, params, self, |rows, row| rows.take(row, projection)).await
     }
 
-    /// Runs a statement of [`merged_at_once`](crate::plan::Statements::merged_at_once) and takes its rows. Returns whether they are
-    /// complete.
-    pub(super) async fn read_at_once(
-        mut self,
-        tx: &Tx,
-        (sql, params): (Sql, Vec<Value>),
-        projection: &Projection<'_>,
-    ) -> Result<(Self, bool), Error> {
-        self.width = projection.width_beside();
-        let number = projection.width();
-        let take = |(rows, is_all): &mut (Self, bool), row: &RowRef<'_>| {
-            *is_all = row.get::<i64>(number + 1)? == 1;
-            if row.value(number)? == ValueRef::Null { Ok(()) } else { rows.take(row, projection) }
-        };
-        tx.fold(sql, params, (self, false), take).await
-    }
-
-    /// Like [`read`](Self::read), with a count if that takes no extra time.
+    /// The same, with a count if that takes no extra time.
     pub(super) async fn read_and_count(
         mut self,
         tx: &Tx,
