@@ -57,7 +57,11 @@ impl Postgres {
         match *self {}
     }
 
-    pub(crate) async fn execute(&self, _: &Sql, _: &[Value]) -> Result<u64, Error> {
+    pub(crate) async fn execute(&self, _: Share, _: &Sql, _: &[Value]) -> Result<u64, Error> {
+        match *self {}
+    }
+
+    pub(crate) async fn write_rows(&self, _: Share, _: &Sql, _: &[Value]) -> Result<Vec<Row>, Error> {
         match *self {}
     }
 
@@ -65,7 +69,15 @@ impl Postgres {
         match *self {}
     }
 
-    pub(crate) async fn write_fold<A, F, C>(&self, _: Sql, _: Vec<Value>, _: A, _: F, _: C) -> Result<A, Error>
+    pub(crate) async fn write_fold<A, F, C>(
+        &self,
+        _: Share,
+        _: Sql,
+        _: Vec<Value>,
+        _: A,
+        _: F,
+        _: C,
+    ) -> Result<A, Error>
     where
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
         C: FnOnce(&A),
