@@ -4,12 +4,12 @@
 //! The time of an answer must not reveal whether there is an account for an address, or whether a mail server is slow.
 //! So requests only queue such work, which takes the same short time in every case.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatewright_base::Shares;
 use gatewright_http::ClientAddr;
 use gatewright_http::locale::Locale;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use tracing::Instrument;
 pub(crate) struct Background {
     running: Arc<watch::Sender<usize>>,
     /// By requester.
-    shares: Arc<Mutex<HashMap<String, usize>>>,
+    shares: Arc<Shares<String>>,
     dropped: Arc<Mutex<Dropped>>,
 }
 
@@ -42,7 +42,7 @@ struct Dropped {
 
 impl Background {
     pub(crate) fn new() -> Self {
-        Self { running: Arc::new(watch::Sender::new(0)), shares: Arc::default(), dropped: Arc::default() }
+        Self { running: Arc::new(watch::Sender::new(0)), shares: Arc::new(Shares::new(SHARE)), dropped: Arc::default() }
     }
 
     /// The same as [`run`](Self::run) for work that any client can request. For one requester, an IPv4 address or an IPv6 /48, the
@@ -57,18 +57,10 @@ impl Background {
             self.run(what, work);
             return;
         };
-        let is_admitted = {
-            let mut shares = self.shares.lock();
-            let running = shares.entry(key.clone()).or_default();
-            let is_admitted = *running < SHARE;
-            *running += usize::from(is_admitted);
-            is_admitted
-        };
-        if !is_admitted {
+        let Some(share) = self.shares.try_take(key) else {
             self.drop_job(what, "the requester has too many");
             return;
-        }
-        let share = InShare { shares: self.shares.clone(), key };
+        };
         self.run(what, async move {
             let _share = share;
             work.await;
@@ -133,24 +125,6 @@ impl Drop for Running {
     }
 }
 
-/// Counts a task of a requester until it ends or is dropped.
-struct InShare {
-    shares: Arc<Mutex<HashMap<String, usize>>>,
-    key: String,
-}
-
-impl Drop for InShare {
-    fn drop(&mut self) {
-        let mut shares = self.shares.lock();
-        if let Some(running) = shares.get_mut(&self.key) {
-            *running -= 1;
-            if *running == 0 {
-                shares.remove(&self.key);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -187,13 +161,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requesters_without_running_work_are_removed() {
-        let background = Background::new();
-        for host in 0..10 * SHARE {
-            background.run_for(format!("192.0.2.{}", host % 250).parse().ok(), "a password reset", async {});
+    async fn work_that_ended_leaves_room_for_more_of_its_requester() {
+        let (background, started) = (Background::new(), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..2 {
+            for _ in 0..SHARE {
+                let started = started.clone();
+                let count = async move {
+                    started.fetch_add(1, Ordering::SeqCst);
+                };
+                background.run_for("192.0.2.1".parse().ok(), "a password reset", count);
+            }
+            background.settle(Duration::from_secs(10)).await;
         }
-        background.settle(Duration::from_secs(10)).await;
-        assert!(background.shares.lock().is_empty());
+        assert_eq!(started.load(Ordering::SeqCst), 2 * SHARE);
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,6 +21,8 @@ const KEPT: usize = 1_024;
 #[derive(Debug)]
 pub struct Shares<K> {
     most: usize,
+    /// For all shares together.
+    together: Option<Arc<Semaphore>>,
     /// A turn keeps its share alive, and so does every caller that waits for one.
     each: Mutex<HashMap<K, Weak<Semaphore>>>,
 }
@@ -29,23 +31,45 @@ pub struct Shares<K> {
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Turn {
-    _permit: OwnedSemaphorePermit,
+    _own: OwnedSemaphorePermit,
+    _together: Option<OwnedSemaphorePermit>,
 }
 
 impl<K: Eq + Hash> Shares<K> {
     /// Each has `most` turns at a time, at least 1.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { most: most.max(1), each: Mutex::default() }
+        Self { most: most.max(1), together: None, each: Mutex::default() }
     }
 
-    /// Waits for the next turn of the share of `whose`. Waiting callers of a share are served in order.
+    /// Each has `most` turns at a time, and all shares together have `together`, each at least 1.
+    #[must_use]
+    pub fn within(most: usize, together: usize) -> Self {
+        Self { together: Some(Arc::new(Semaphore::new(together.max(1)))), ..Self::new(most) }
+    }
+
+    /// Waits for the next turn of the share of `whose`. Waiting callers of a share are served in order. They wait within their
+    /// share first, so that one share takes only a limited part of the common queue.
     ///
     /// # Panics
     /// Never: a share exists as long as a caller waits for it.
     pub async fn take(&self, whose: K) -> Turn {
-        let permit = self.of(whose).acquire_owned().await;
-        Turn { _permit: permit.expect("nobody closes a share") }
+        let own = self.of(whose).acquire_owned().await.expect("nobody closes a share");
+        let together = match self.together.clone() {
+            Some(together) => Some(together.acquire_owned().await.expect("nobody closes it")),
+            None => None,
+        };
+        Turn { _own: own, _together: together }
+    }
+
+    /// A turn of the share of `whose`; `None` if there is none now.
+    pub fn try_take(&self, whose: K) -> Option<Turn> {
+        let own = self.of(whose).try_acquire_owned().ok()?;
+        let together = match self.together.clone() {
+            Some(together) => Some(together.try_acquire_owned().ok()?),
+            None => None,
+        };
+        Some(Turn { _own: own, _together: together })
     }
 
     fn of(&self, whose: K) -> Arc<Semaphore> {
@@ -89,6 +113,20 @@ mod tests {
         assert!(again.is_some() && further.is_some());
         assert!(now(Shares::new(0).take("ann")).is_some());
         drop(bobs);
+    }
+
+    #[test]
+    fn all_shares_together_have_a_limit() {
+        let shares = Shares::within(1, 2);
+        let (anns, bobs) = (now(shares.take("ann")).unwrap(), shares.try_take("bob").unwrap());
+        assert!(now(shares.take("cleo")).is_none() && shares.try_take("cleo").is_none());
+        drop(anns);
+        let cleos = shares.try_take("cleo").unwrap();
+        drop(bobs);
+        assert!(shares.try_take("cleo").is_none(), "she has one");
+        assert!(now(shares.take("ann")).is_some());
+        drop(cleos);
+        assert!(now(Shares::within(1, 0).take("ann")).is_some());
     }
 
     #[test]

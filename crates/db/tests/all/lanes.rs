@@ -430,3 +430,26 @@ async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
         assert!((1..=20).contains(&added), "{added} of 51");
     }
 }
+
+/// What waits longer fails, so that one caller's statements do not pile up.
+#[tokio::test]
+async fn a_share_s_statements_wait_for_their_turn_only_so_long() {
+    let options = Options { busy_timeout: Duration::from_millis(200), ..waiting_long() };
+    for engine in engines_with(options).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
+        let db = &engine.db;
+        let held = Held::name(db).await;
+        let waiting = Held::waiting(db, std::iter::repeat_n(1, 40));
+        let all_but_those_on_connections = async {
+            // A share has two connections for transactions.
+            while waiting.iter().filter(|write| !write.is_finished()).count() > 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), all_but_those_on_connections).await.expect("they fail");
+        let (failed, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(JoinHandle::is_finished);
+        for write in failed {
+            assert!(matches!(write.await.unwrap(), Err(Error::Busy)));
+        }
+        held.release(waiting).await;
+    }
+}

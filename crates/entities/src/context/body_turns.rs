@@ -1,30 +1,17 @@
 //! Turns to read large bodies. Reading one takes a processor for up to tens of milliseconds, in which nothing else runs there.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use gatewright_base::{Shares, Turn};
 use gatewright_db::Share;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bodies with at least this many bytes need a turn.
 const LARGE: usize = 4 << 10;
 
 /// Each caller reads one large body at a time, and all of them together leave one processor to the others.
 #[derive(Debug)]
-pub(crate) struct BodyTurns {
-    each: Shares<Share>,
-    together: Arc<Semaphore>,
-}
-
-/// It lasts until it is dropped.
-#[derive(Debug)]
-#[must_use = "it ends when it is dropped"]
-pub(crate) struct BodyTurn {
-    _own: Turn,
-    _together: Option<OwnedSemaphorePermit>,
-}
+pub(crate) struct BodyTurns(Shares<Share>);
 
 impl BodyTurns {
     pub(crate) fn new() -> Self {
@@ -32,18 +19,12 @@ impl BodyTurns {
     }
 
     fn of(processors: usize) -> Self {
-        Self { each: Shares::new(1), together: Arc::new(Semaphore::new(processors.saturating_sub(1).max(1))) }
+        Self(Shares::within(1, processors.saturating_sub(1)))
     }
 
     /// Waits for the turn of a body with this many bytes. A small body needs no turn.
-    pub(crate) async fn take(&self, share: Share, bytes: usize) -> Option<BodyTurn> {
-        if bytes < LARGE {
-            return None;
-        }
-        // First among its own, so that a caller waits in the line of all only once.
-        let own = self.each.take(share).await;
-        let together = self.together.clone().acquire_owned().await.ok();
-        Some(BodyTurn { _own: own, _together: together })
+    pub(crate) async fn take(&self, share: Share, bytes: usize) -> Option<Turn> {
+        if bytes < LARGE { None } else { Some(self.0.take(share).await) }
     }
 }
 

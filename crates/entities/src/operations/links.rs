@@ -9,14 +9,13 @@
 
 use std::sync::Arc;
 
-use gatewright_base::{Subject, TenantId, UserId};
+use gatewright_base::{Subject, TenantId, Turn, UserId};
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
 
 use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
 use crate::condition::Viewer;
 use crate::context::admission::bound;
-use crate::context::body_turns::BodyTurn;
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
@@ -119,7 +118,7 @@ pub(super) struct Relations<'a> {
 
 impl<'a> Relations<'a> {
     /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
-    pub(super) async fn turn_to_read(self, body: &[u8]) -> Option<BodyTurn> {
+    pub(super) async fn turn_to_read(self, body: &[u8]) -> Option<Turn> {
         match self.tx {
             Some(_) => None,
             None => self.table.entities.body_turns().take(share(self.call), body.len()).await,

@@ -6,6 +6,8 @@
 //! has committed by then, so the read returns it. Writes that the read does not return are still running and concern other
 //! records.
 
+use std::collections::BTreeMap;
+
 use crate::EntityEvent;
 use crate::bus::receipt::Hold;
 
@@ -44,7 +46,8 @@ pub(crate) struct Read {
 #[derive(Debug)]
 pub(crate) struct Sequence {
     ledger: Ledger,
-    waiting: Vec<Pending>,
+    /// By position.
+    waiting: BTreeMap<i64, Pending>,
     reads: u64,
 }
 
@@ -53,19 +56,20 @@ pub(crate) type Released = Vec<(Pending, i64)>;
 
 impl Sequence {
     pub(crate) fn new(ledger: Ledger) -> Self {
-        Self { ledger, waiting: Vec::new(), reads: 0 }
+        Self { ledger, waiting: BTreeMap::new(), reads: 0 }
     }
 
     /// Adds committed events, in their order. Returns those that have no hole below them.
     pub(crate) fn arrive(&mut self, events: impl IntoIterator<Item = (i64, EntityEvent, Option<Hold>)>) -> Released {
         for (position, event, hold) in events {
             if self.ledger.announce(position) {
-                self.waiting.push(Pending { position, event, hold, reads: self.reads, seen: false });
+                let pending = Pending { position, event, hold, reads: self.reads, seen: false };
+                self.waiting.insert(position, pending);
             }
         }
         let hole = self.ledger.first_hole().filter(|_| self.waiting.len() <= MOST);
         let Some(hole) = hole else { return self.release(|_| true) };
-        if self.waiting.iter().any(|pending| pending.position < hole) {
+        if self.waiting.first_key_value().is_some_and(|(first, _)| *first < hole) {
             return self.release(|pending| pending.position < hole);
         }
         Released::new()
@@ -94,8 +98,9 @@ impl Sequence {
             if self.ledger.announce(position) {
                 // A row without an event publishes nothing.
                 let reads = self.reads;
-                self.waiting.extend(event.map(|event| Pending { position, event, hold: None, reads, seen: true }));
-            } else if let Some(pending) = self.waiting.iter_mut().find(|pending| pending.position == position) {
+                let pending = |event| (position, Pending { position, event, hold: None, reads, seen: true });
+                self.waiting.extend(event.map(pending));
+            } else if let Some(pending) = self.waiting.get_mut(&position) {
                 pending.seen = true;
             }
         }
@@ -106,7 +111,7 @@ impl Sequence {
     /// Reading the log failed. Events continue to wait for the next read; otherwise one could overtake an earlier event of its
     /// record. When [`MOST_BYTES`] are exceeded, all are released.
     pub(crate) fn fail_read(&mut self) -> Released {
-        let bytes: usize = self.waiting.iter().map(|pending| pending.event.record().len()).sum();
+        let bytes: usize = self.waiting.values().map(|pending| pending.event.record().len()).sum();
         if bytes > MOST_BYTES { self.release(|_| true) } else { Released::new() }
     }
 
@@ -126,18 +131,18 @@ impl Sequence {
 
     /// The position up to which all events have been published.
     pub(crate) fn passed(&self) -> i64 {
-        let waiting = self.waiting.iter().map(|pending| pending.position).min();
+        let waiting = self.waiting.first_key_value().map(|(first, _)| *first);
         waiting.into_iter().chain(self.ledger.first_hole()).min().unwrap_or(self.ledger.next()) - 1
     }
 
     fn release(&mut self, goes: impl Fn(&Pending) -> bool) -> Released {
-        let (mut going, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|pending| goes(pending));
+        let (going, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(_, pending)| goes(pending));
         self.waiting = waiting;
-        going.sort_by_key(|pending| pending.position);
         let behind = self.passed();
-        let next: Vec<i64> = going.iter().skip(1).map(|pending| pending.position - 1).collect();
-        going.into_iter().zip(next.into_iter().chain([i64::MAX])).map(|(one, next)| (one, next.min(behind))).collect()
+        let next: Vec<i64> = going.keys().skip(1).map(|position| position - 1).collect();
+        let next = next.into_iter().chain([i64::MAX]).map(|next| next.min(behind));
+        going.into_values().zip(next).collect()
     }
 }
 

@@ -13,7 +13,6 @@ mod error;
 mod lanes;
 mod listen;
 mod numeric;
-mod shares;
 mod threads;
 mod totals;
 mod transaction;
@@ -25,6 +24,7 @@ use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use futures_util::future::BoxFuture;
+use gatewright_base::Shares;
 
 pub(crate) use decode::{columns, value};
 pub use listen::Listener;
@@ -36,7 +36,6 @@ use crate::tx::Inner;
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use connect::Connector;
 use lanes::{Lane as Connections, Lanes};
-use shares::ConnectionShares;
 use threads::Threads;
 use transaction::Phase;
 use types::Types;
@@ -46,7 +45,7 @@ pub(crate) struct Postgres {
     records: Lanes,
     identity: Lanes,
     lists: Pool<Connector>,
-    list_shares: ConnectionShares,
+    list_shares: Shares<Share>,
     transactions: Arc<Transactions>,
     statements: Arc<Statements>,
     /// Behind a pooler.
@@ -85,7 +84,8 @@ impl Postgres {
             identity,
             records,
             lists: pool(lists_connector, lists, options)?,
-            list_shares: ConnectionShares::new(lists - 1, lists),
+            // A share leaves one connection for other shares.
+            list_shares: Shares::within(lists - 1, lists),
             statements: Arc::new(Statements::new(&connector, statements, transactions.clone())),
             transactions,
             types,
@@ -113,7 +113,7 @@ impl Postgres {
             let read = async move || work(&Tx::new(Inner::Postgres(Open::reading(connection)))).await;
             return self.threads.run(Phase::default(), read).await;
         };
-        let _turn = self.list_shares.enter(share).await?;
+        let _turn = self.list_shares.take(share).await;
         let connection = connection_of(&self.lists).await?;
         let read = async move || {
             let tx = Tx::new(Inner::Postgres(Open::listing(connection)));

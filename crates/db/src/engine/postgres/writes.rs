@@ -11,7 +11,6 @@ use tracing::Instrument;
 
 use super::connect::Connector;
 use super::lanes::Lanes;
-use super::shares::{ConnectionShares, ConnectionTurn};
 use super::threads::{Threads, ended};
 use super::transaction::{self, Phase};
 use super::{DriverRow, connection_of, decode, pool};
@@ -32,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Transactions, each on a connection from a pool.
 pub(super) struct Transactions {
     pool: Pool<Connector>,
-    shares: ConnectionShares,
+    shares: Shares<Share>,
     /// How long a share's write waits for its turn.
     busy_timeout: Duration,
     threads: Threads,
@@ -49,7 +48,7 @@ impl Transactions {
             pool: pool(connector.for_transactions(), connections, options)?,
             // A share leaves one connection for other shares, and all shares together leave one for the program's own
             // transactions.
-            shares: ConnectionShares::new(connections.saturating_sub(2), connections - 1),
+            shares: Shares::within(connections.saturating_sub(2), connections - 1),
             busy_timeout: options.busy_timeout,
             threads,
         })
@@ -63,7 +62,7 @@ impl Transactions {
     {
         let (pool, phase) = (self.pool.clone(), Phase::default());
         let inside = phase.clone();
-        let turn = self.turn(share).await?;
+        let turn = self.turn(&self.shares, share).await?;
         let run = async move || {
             let _turn = turn;
             let mut attempt = 1;
@@ -80,14 +79,14 @@ impl Transactions {
         self.threads.run(phase, run).await
     }
 
-    /// Waits for a share's turn to write. The program's own writes do not wait.
-    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<ConnectionTurn>, Error>> {
+    /// Waits for a share's turn. The program's own writes do not wait.
+    fn turn<'a>(&self, shares: &'a Shares<Share>, share: Share) -> BoxFuture<'a, Result<Option<Turn>, Error>> {
+        let busy_timeout = self.busy_timeout;
         Box::pin(async move {
             if share == Share::default() {
                 return Ok(None);
             }
-            let turn = tokio::time::timeout(self.busy_timeout, self.shares.enter(share)).await;
-            turn.unwrap_or(Err(Error::Busy)).map(Some)
+            tokio::time::timeout(busy_timeout, shares.take(share)).await.map(Some).map_err(|_| Error::Busy)
         })
     }
 
@@ -119,9 +118,9 @@ impl Statements {
         Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
     }
 
-    /// Waits for a share's turn to send a statement. The program's own statements do not wait.
-    async fn turn(&self, share: Share) -> Option<Turn> {
-        if share == Share::default() { None } else { Some(self.shares.take(share).await) }
+    /// Waits for a share's turn to send a statement.
+    fn turn(&self, share: Share) -> BoxFuture<'_, Result<Option<Turn>, Error>> {
+        self.transactions.turn(&self.shares, share)
     }
 
     pub(super) fn execute<'a>(
@@ -131,7 +130,7 @@ impl Statements {
         params: &'a [Value],
     ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            let _turn = self.turn(share).await;
+            let _turn = self.turn(share).await?;
             match self.lanes.pick().execute(sql, params).await {
                 Err(Error::Locked) => {
                     let (sql, params) = (sql.clone(), params.to_vec());
@@ -150,7 +149,7 @@ impl Statements {
         params: &'a [Value],
     ) -> BoxFuture<'a, Result<Vec<DriverRow>, Error>> {
         Box::pin(async move {
-            let _turn = self.turn(share).await;
+            let _turn = self.turn(share).await?;
             self.rows(share, sql, params).await
         })
     }
@@ -192,7 +191,7 @@ impl Statements {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        let turn = self.turn(share).await;
+        let turn = self.turn(share).await?;
         let this = self.clone();
         let write = async move {
             let _turn = turn;
