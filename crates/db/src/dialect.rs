@@ -1,5 +1,8 @@
 //! The differences between the engines, one named function for each.
 
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
 use crate::{Engine, Error, Tx, params};
 
 /// A table's or a column's name in quotes, so that it may be an SQL keyword such as `order`.
@@ -307,6 +310,14 @@ fn fold_char(c: char) -> char {
     }
 }
 
+/// After this character, none has a lower case.
+const LAST_FOLDED: char = '\u{1ffff}';
+
+/// The characters of a range that [`fold_case`] changes, and what it changes them to.
+fn folded_in(range: RangeInclusive<char>) -> (String, String) {
+    range.map(|c| (c, fold_char(c))).filter(|(c, folded)| c != folded).unzip()
+}
+
 /// A condition that is true if `expression`, a text, contains `needle`, ignoring case. `needle` must be the result of
 /// [`fold_case`]; Postgres needs [`create_functions`] before.
 pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String {
@@ -321,9 +332,9 @@ pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
     if tx.engine() == Engine::Sqlite {
         return Ok(());
     }
+    static FOLDED: LazyLock<(String, String)> = LazyLock::new(|| folded_in('\u{80}'..=LAST_FOLDED));
     // A text of only ASCII, the usual case, skips the table of all other letters.
-    let (upper, lower): (String, String) =
-        ('\u{80}'..=char::MAX).map(|c| (c, fold_char(c))).filter(|(c, folded)| c != folded).unzip();
+    let (upper, lower) = &*FOLDED;
     let function = format!(
         "CREATE OR REPLACE FUNCTION gatewright_fold_case(value text) RETURNS text
          LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT AS $body$
@@ -331,4 +342,16 @@ pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
                 ELSE translate(lower(value COLLATE \"C\"), '{upper}', '{lower}') END $body$"
     );
     tx.execute_script(&function).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_after_the_last_folded_one_has_a_lower_case() {
+        let all = folded_in('\u{80}'..=char::MAX);
+        assert_eq!(folded_in('\u{80}'..=LAST_FOLDED), all);
+        assert!(all.0.chars().count() > 1_000);
+    }
 }
