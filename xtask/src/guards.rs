@@ -53,9 +53,8 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
-/// The files of `auth` outside of its plugins that may use them: those that put them together, and those that ask about
-/// invitations.
-const ABOVE_PLUGINS: [&str; 6] = ["auth.rs", "builder.rs", "core.rs", "lib.rs", "registration.rs", "removal/remove.rs"];
+/// The files of `auth` outside of its plugins that may use them: they put the plugins together.
+const ABOVE_PLUGINS: [&str; 3] = ["auth.rs", "builder.rs", "lib.rs"];
 
 /// Files that are there twice, since a package holds only what lies in its folder, and symbolic links do not survive every
 /// way a tree is passed on. The first is the one to edit; a name without folders is that of a file of each crate.

@@ -8,8 +8,8 @@ use crate::credentials::Credentials;
 use crate::devices::{DeviceCookie, Devices, Notices};
 use crate::email_changes::Changes;
 use crate::foundation::Foundation;
+use crate::invitations::Invitations;
 use crate::password_marker::PasswordMarker;
-use crate::plugins::invitations::Invitations;
 use crate::profiles::Profiles;
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;

@@ -49,6 +49,7 @@ mod fresh;
 pub mod guards;
 mod housekeeping;
 mod init_error;
+mod invitations;
 pub mod jwt;
 mod label;
 mod legacy;
@@ -64,7 +65,6 @@ mod problem;
 mod profiles;
 #[cfg(feature = "oauth")]
 pub mod providers;
-mod registration;
 mod removal;
 mod returning;
 pub mod schemes;

@@ -29,6 +29,7 @@ pub mod password;
 pub mod password_reset;
 pub(crate) mod passwordless;
 pub mod profile;
+pub(crate) mod registration;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub mod tenants;
@@ -47,6 +48,7 @@ use crate::credentials::Credentials;
 use crate::email_changes::Changes;
 use crate::foundation::Foundation;
 use crate::init_error::AuthInitError;
+use crate::invitations::Invitations;
 use crate::profiles::Profiles;
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
@@ -85,7 +87,7 @@ pub struct Prepared {
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     pub(crate) passkeys: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
-    pub(crate) invitations: Option<invitations::Invitations>,
+    pub(crate) invitations: Option<Invitations>,
     pub(crate) verification: Option<Arc<Links>>,
     pub(crate) email_changes: Option<Changes>,
     pub(crate) tokens: Option<Tokens>,
@@ -220,7 +222,7 @@ impl Prepared {
     }
 
     /// Registers the invitations.
-    pub(crate) fn invitations(mut self, invitations: invitations::Invitations) -> Self {
+    pub(crate) fn invitations(mut self, invitations: Invitations) -> Self {
         self.invitations = Some(invitations);
         self
     }

@@ -8,7 +8,7 @@ use crate::accounts::AccountError;
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::email::EmailAddress;
-use crate::plugins::invitations;
+use crate::invitations;
 use crate::users::{Sessions, UserStoreError};
 
 /// Removes it. While this lasts, no other server takes the deletion over.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::core::Core;
 use crate::devices::StoredDevice;
 use crate::fresh::{Fresh, FreshError, Given};
-use crate::plugins::invitations::Invitation;
+use crate::invitations::Invitation;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 use crate::users::{BoxError, UserStoreError};
 

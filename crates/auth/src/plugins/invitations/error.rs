@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use gatewright_http::Problem;
 
+use crate::invitations::ClaimError;
 use crate::mailbox::ProveError;
 use crate::problem::{self, store_failed};
 use crate::step_up::StepUpError;
@@ -33,23 +34,20 @@ pub(crate) enum AcceptError {
     Tenant(#[source] BoxError),
 }
 
-/// Why an invitation was not stored or not withdrawn.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum KeepError {
-    /// The invitation, or the one that it would replace, is being accepted. The claim ends after at most this long.
-    #[error("the invitation is being accepted; try again in a minute")]
-    Claimed(Duration),
-    /// The tenant's limit of open invitations is reached.
-    #[error("the limit of pending invitations is reached")]
-    Full,
-    #[error(transparent)]
-    Store(#[from] gatewright_db::Error),
-}
-
 /// 409: the invitation is being accepted.
 pub(crate) fn claimed(left: Duration) -> Problem {
     let detail = "the invitation is being accepted; try again in a minute";
     Problem::conflict(detail).with_code("invitation_claimed").retry_after(left)
+}
+
+impl From<ClaimError> for AcceptError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Unknown => Self::Unknown,
+            ClaimError::Claimed(left) => Self::Claimed(left),
+            ClaimError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl From<AcceptError> for Problem {

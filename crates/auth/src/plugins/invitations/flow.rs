@@ -4,8 +4,8 @@ use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
 use gatewright_tenancy::{Change, permits};
 
 use super::error::AcceptError;
-use super::rows::{Invitation, Invitations};
 use crate::audit::AuditKind;
+use crate::invitations::{Invitation, Invitations};
 use crate::mailbox::{self, Holder, Method};
 use crate::session::{Client, Session};
 use crate::step_up;

@@ -5,10 +5,9 @@ use std::time::Duration;
 use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
 use jiff::Timestamp;
 
-use super::error::KeepError;
-use super::rows::{Invitation, Invitations, LIFETIME};
 use crate::audit::{AuditEvent, AuditKind};
 use crate::config::Registration;
+use crate::invitations::{Invitation, Invitations, KeepError, LIFETIME};
 use crate::session::Client;
 use crate::single_use::{MailBudget, SingleUseToken};
 use crate::users::UserStoreError;

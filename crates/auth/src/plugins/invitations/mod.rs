@@ -1,7 +1,7 @@
 //! Invitations: a mailed link with which an address can register, with the roles and the membership of the invitation.
 //!
 //! Trusted code calls [`Accounts::invite`](crate::Accounts::invite), or an owner or admin of a tenant invites somebody
-//! to it (`plugins/tenants`). `issuing.rs` stores the invitation (`rows.rs`) and mails its link to
+//! to it (`plugins/tenants`). `issuing.rs` stores the invitation (`auth/invitations.rs`) and mails its link to
 //! `/register?invite=…`. Registering with the token proves the mailbox, and the account begins with the roles and the
 //! membership of the invitation. An existing account gets them only when its owner has signed in and accepted
 //! (`http.rs`): the token alone changes nothing.
@@ -18,20 +18,19 @@ mod flow;
 mod http;
 mod issuing;
 mod page;
-mod rows;
 mod taking;
 
+pub use crate::invitations::Invitation;
+use crate::invitations::Invitations;
 use crate::plugins::{Plugin, Prepared};
 use crate::{AuthInitError, Foundation};
 
-pub(crate) use error::{AcceptError, KeepError, claimed};
+pub(crate) use error::{AcceptError, claimed};
 pub(crate) use flow::Flow;
 pub(crate) use http::routes;
 pub(crate) use issuing::{ByMember, issue};
 pub use issuing::{IssuedInvitation, NewInvitation};
 pub(crate) use page::{Opened, open};
-pub use rows::Invitation;
-pub(crate) use rows::{Invitations, forget};
 
 /// The invitations plugin. It needs a database and a public URL. With the tenants plugin, an invitation may name a
 /// tenant, and the invited account becomes its member.

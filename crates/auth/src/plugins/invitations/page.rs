@@ -5,8 +5,9 @@ use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, ProblemLink, locale};
 use serde::Serialize;
 
-use super::{Flow, Invitation};
+use super::Flow;
 use crate::Registration;
+use crate::invitations::Invitation;
 use crate::problem::registration_closed;
 use crate::screens::paths::{AS_OTHER, login_as_other, with_next, with_query};
 use crate::screens::{mailed, page};

@@ -14,7 +14,7 @@ use gatewright_tenancy::{Joined, TenantStore, TenantsWithin};
 
 use super::error::AcceptError;
 use super::flow::Flow;
-use super::rows::{Claim, Invitation};
+use crate::invitations::{Claim, Invitation};
 use crate::plugins::tenants::MOST_MEMBERS;
 use crate::session::Client;
 use crate::users::{NewUser, User, UserStoreError, UsersWithin};

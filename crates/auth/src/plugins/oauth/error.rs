@@ -7,9 +7,9 @@ use super::decision::Refusal;
 use crate::mailbox::ProveError;
 use crate::password::HashError;
 use crate::plugins::passwordless::CreateError;
+use crate::plugins::registration::RegistrationError;
 use crate::problem::{no_session, second_factor_owed, store_failed};
 use crate::providers::ProviderError;
-use crate::registration::RegistrationError;
 use crate::session::MintError;
 use crate::users::UserStoreError;
 

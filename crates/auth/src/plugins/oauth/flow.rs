@@ -19,9 +19,9 @@ use crate::devices::Browser;
 use crate::email::EmailAddress;
 use crate::mailbox::{self, Holder, Method};
 use crate::plugins::passwordless;
+use crate::plugins::registration;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::providers::{Identified, ProviderError};
-use crate::registration;
 use crate::session::{AnySession, Client, Proof, Session};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 

@@ -12,10 +12,11 @@ use crate::background::to_its_end;
 use crate::core::Core;
 use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::email::EmailAddress;
+use crate::invitations::Invitation;
 use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
-use crate::plugins::invitations::{self, AcceptError, Invitation};
+use crate::plugins::invitations::{self, AcceptError};
+use crate::plugins::registration::{self, RegistrationError};
 use crate::plugins::sign_in::{self, SignedIn};
-use crate::registration::{self, RegistrationError};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
 use crate::users::{NewUser, User, UserStoreError, UserWithHash};
 

@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, Listed, TenantError};
 use crate::email::EmailAddress;
+use crate::invitations::Invitation;
 use crate::label::Label;
-use crate::plugins::invitations::{self, Invitation};
+use crate::plugins::invitations;
 use crate::problem;
 use crate::session::Session;
 use crate::web::{Case, Visitor};

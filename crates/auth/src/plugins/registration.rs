@@ -8,7 +8,8 @@ use gatewright_http::Problem;
 use crate::config::Registration;
 use crate::core::Core;
 use crate::email::EmailAddress;
-use crate::plugins::invitations::{AcceptError, Flow, Invitation};
+use crate::invitations::Invitation;
+use crate::plugins::invitations::{AcceptError, Flow};
 use crate::problem;
 use crate::users::UserStoreError;
 

@@ -1,3 +1,5 @@
+//! Invitations in the database. `plugins/invitations` issues and accepts them.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::error::{AcceptError, KeepError};
-use crate::EmailAddress;
+use crate::email::EmailAddress;
 use crate::single_use::{CLAIM, SingleUseToken, TokenKey, before_claims};
 use crate::users::{roles_from_text, roles_text};
 
@@ -26,7 +27,7 @@ pub(crate) struct Invitations {
 pub struct Invitation {
     /// Its identifier.
     pub id: InvitationId,
-    pub(super) key: TokenKey,
+    pub(crate) key: TokenKey,
     /// The invited address.
     pub email: EmailAddress,
     /// The roles of the account. `None`: the default roles, or its current ones.
@@ -45,8 +46,34 @@ pub struct Invitation {
     pub expires_at: Timestamp,
 }
 
+/// Why an invitation was not stored or not withdrawn.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    /// The invitation, or the one that it would replace, is being accepted. The claim ends after at most this long.
+    #[error("the invitation is being accepted; try again in a minute")]
+    Claimed(Duration),
+    /// The tenant's limit of open invitations is reached.
+    #[error("the limit of pending invitations is reached")]
+    Full,
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Why an invitation was not claimed or spent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClaimError {
+    /// The invitation is accepted, withdrawn or expired.
+    #[error("the invitation is invalid or expired")]
+    Unknown,
+    /// The invitation is being accepted, or was when a server stopped. The claim ends after at most this long.
+    #[error("the invitation is being accepted; try again in a minute")]
+    Claimed(Duration),
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
 /// How long an invitation works.
-pub(super) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
+pub(crate) const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 const COLUMNS: &str = "id, token_hash, email, roles, tenant, tenant_roles, sender, invited_by, created_at, expires_at \
                        FROM account_invitations";
@@ -61,10 +88,10 @@ macro_rules! is_unclaimed {
 
 /// The right of one acceptance to an invitation, until it is spent, released or [`CLAIM`] is over.
 #[derive(Debug, Clone)]
-pub(super) struct Claim(String);
+pub(crate) struct Claim(String);
 
 impl Claim {
-    pub(super) fn generate(ambient: &Ambient) -> Self {
+    pub(crate) fn generate(ambient: &Ambient) -> Self {
         Self(ambient.uuid().to_string())
     }
 }
@@ -87,18 +114,18 @@ impl Invitations {
     }
 
     /// The link that is mailed.
-    pub(super) fn link(&self, token: &SingleUseToken) -> Secret {
+    pub(crate) fn link(&self, token: &SingleUseToken) -> Secret {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
     /// The database that they are in.
-    pub(super) fn db(&self) -> &Db {
+    pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 
     /// Stores a new one, which replaces that for the same address and tenant. Fails if that one is being accepted or if the
     /// tenant has `most` others already.
-    pub(super) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<(), KeepError> {
+    pub(crate) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<(), KeepError> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
@@ -135,12 +162,7 @@ impl Invitations {
     /// Claims it for [`CLAIM`]: in this time no other caller can accept, replace or withdraw it. Of concurrent callers, one gets the
     /// claim. At the end it [spends](Self::spend) the invitation or [releases](Self::release) it. Without either, the invitation can
     /// be accepted again after that time.
-    pub(super) async fn claim(
-        &self,
-        invitation: &Invitation,
-        claim: &Claim,
-        now: Timestamp,
-    ) -> Result<(), AcceptError> {
+    pub(crate) async fn claim(&self, invitation: &Invitation, claim: &Claim, now: Timestamp) -> Result<(), ClaimError> {
         let until = now.saturating_add(CLAIM).unwrap_or(Timestamp::MAX);
         let sql = concat!(
             "UPDATE account_invitations SET claimed_until = ?3, claimed_by = ?4 WHERE id = ?1 AND expires_at > ?2 AND ",
@@ -153,7 +175,7 @@ impl Invitations {
     }
 
     /// Ends a claim after a failure. If another caller has the claim by now, it stays.
-    pub(super) async fn release(&self, invitation: &Invitation, claim: &Claim) -> Result<(), Error> {
+    pub(crate) async fn release(&self, invitation: &Invitation, claim: &Claim) -> Result<(), Error> {
         let sql = "UPDATE account_invitations SET claimed_until = NULL, claimed_by = NULL \
                    WHERE id = ?1 AND claimed_by = ?2";
         self.db.execute(sql, params![&invitation.id, &*claim.0]).await.map(|_| ())
@@ -161,20 +183,21 @@ impl Invitations {
 
     /// Runs `give`, which applies the invitation, and removes it, in one transaction. With a claim, that claim must still
     /// be valid; without one, the invitation must be unclaimed.
-    pub(super) async fn spend<T, F>(
+    pub(crate) async fn spend<T, E, F>(
         &self,
         invitation: &Invitation,
         claim: Option<&Claim>,
         now: Timestamp,
         give: F,
-    ) -> Result<T, AcceptError>
+    ) -> Result<T, E>
     where
-        F: AsyncFn(&Tx) -> Result<T, AcceptError> + Send + 'static,
+        F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
+        E: From<ClaimError> + From<Error> + Send + 'static,
     {
         let (id, claim) = (invitation.id.clone(), claim.cloned());
-        let spent = self.db.write(async move |tx: &Tx| -> Result<T, Unspent> {
-            let given = give(tx).await?;
+        let spent = self.db.write(async move |tx: &Tx| -> Result<T, Unspent<E>> {
+            let given = give(tx).await.map_err(Unspent::Refused)?;
             let removed = match &claim {
                 Some(claim) => {
                     let sql = "DELETE FROM account_invitations WHERE id = ?1 AND claimed_by = ?2";
@@ -194,16 +217,16 @@ impl Invitations {
         match spent.await {
             Ok(given) => Ok(given),
             Err(Unspent::Refused(error)) => Err(error),
-            Err(Unspent::NotThere) => Err(self.why_not(invitation, now).await?),
+            Err(Unspent::NotThere) => Err(self.why_not(invitation, now).await?.into()),
         }
     }
 
     /// Why an invitation could not be claimed or spent.
-    async fn why_not(&self, invitation: &Invitation, now: Timestamp) -> Result<AcceptError, Error> {
+    async fn why_not(&self, invitation: &Invitation, now: Timestamp) -> Result<ClaimError, Error> {
         let sql = "SELECT claimed_until FROM account_invitations WHERE id = ?1 AND expires_at > ?2";
         match self.db.query_opt(sql, params![&invitation.id, now]).await? {
-            Some(row) => Ok(AcceptError::Claimed(claim_left(&row, now)?)),
-            None => Ok(AcceptError::Unknown),
+            Some(row) => Ok(ClaimError::Claimed(claim_left(&row, now)?)),
+            None => Ok(ClaimError::Unknown),
         }
     }
 
@@ -217,7 +240,7 @@ impl Invitations {
     }
 
     /// The newest ones to this address, at most 100.
-    pub(super) async fn to(&self, email: &EmailAddress, now: Timestamp) -> Result<Vec<Invitation>, Error> {
+    pub(crate) async fn to(&self, email: &EmailAddress, now: Timestamp) -> Result<Vec<Invitation>, Error> {
         let sql = const_format(" WHERE email = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 100");
         self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
     }
@@ -278,19 +301,13 @@ impl Invitations {
 }
 
 /// Why a transaction that spends an invitation was rolled back.
-enum Unspent {
+enum Unspent<E> {
     /// Another caller has claimed it, or it is gone.
     NotThere,
-    Refused(AcceptError),
+    Refused(E),
 }
 
-impl From<AcceptError> for Unspent {
-    fn from(error: AcceptError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<Error> for Unspent {
+impl<E: From<Error>> From<Error> for Unspent<E> {
     fn from(error: Error) -> Self {
         Self::Refused(error.into())
     }
