@@ -1,18 +1,17 @@
 //! Strong entity tags (RFC 9110, section 8.8.3) of JSON objects, and their place in bodies.
 
-use sha2::{Digest, Sha256};
-
 /// The key of the entity tag of an object in a body.
 pub const KEY: &str = "_etag";
 
 const DIGITS: [u8; 16] = *b"0123456789abcdef";
 
-/// The tag of an object, in its quotes: the first 128 bits of the SHA-256 of its bytes, so that it changes with every
-/// byte that a client could see.
+/// The tag of an object, in its quotes: the first 128 bits of the BLAKE3 hash of its bytes, so that it changes with every
+/// byte that a client could see. BLAKE3 takes as long as SHA-256 on processors with instructions for that, and a fifth of
+/// the time on others.
 pub fn of(json: &[u8]) -> String {
-    let digest = Sha256::digest(json);
+    let digest = blake3::hash(json);
     let mut tag = [b'"'; 34];
-    for (pair, byte) in tag[1..33].chunks_exact_mut(2).zip(&digest[..16]) {
+    for (pair, byte) in tag[1..33].chunks_exact_mut(2).zip(&digest.as_bytes()[..16]) {
         pair.copy_from_slice(&[byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
     }
     String::from_utf8_lossy(&tag).into_owned()
@@ -35,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_the_hash_of_the_bytes_and_changes_with_each() {
-        assert_eq!(of(b""), "\"e3b0c44298fc1c149afbf4c8996fb924\"");
+        assert_eq!(of(b""), "\"af1349b9f5f9a1a6a0404dea36dcc949\"");
         assert_ne!(of(br#"{"a":1}"#), of(br#"{"a": 1}"#));
     }
 

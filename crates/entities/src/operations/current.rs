@@ -1,7 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
 use gatewright_db::{Error as DatabaseError, Lane, Row, Sql, Tx, Value};
-use sha2::{Digest, Sha256};
 
 use crate::access::Reach;
 use crate::before;
@@ -15,12 +14,12 @@ use crate::filter::Predicate;
 use crate::fragment::quoted;
 use crate::plan::{Plan, Trashed};
 
-/// The SHA-256 of a record's JSON.
+/// The BLAKE3 hash of a record's JSON.
 pub(crate) type Print = [u8; 32];
 
 /// The print of a record, or of an event's.
 pub(crate) fn print(json: &[u8]) -> Print {
-    Sha256::digest(json).into()
+    blake3::hash(json).into()
 }
 
 /// Records that one statement asks about.
