@@ -1,6 +1,10 @@
 //! Fresh databases for tests.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{Db, Options};
 
@@ -53,14 +57,43 @@ async fn postgres(server: &str, options: Options) -> TestDb {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("gw_test_{}_{number}", std::process::id());
-    let small = Options { max_connections: 2.try_into().expect("not zero"), ..Options::default() };
-    let admin = Db::open(server, small).await.expect("the test server is reachable");
     // A process id may occur again on a server that is used for more than one run.
-    admin.execute(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"), vec![]).await.expect("drops");
-    admin.execute(format!("CREATE DATABASE {name}"), vec![]).await.expect("creates");
+    administrator(server).run(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+    administrator(server).run(format!("CREATE DATABASE {name}")).await;
     let mut url = url::Url::parse(server).expect("a URL");
     url.set_path(&name);
     let url = url.to_string();
     let options = Options { max_connections: options.max_connections.min(8.try_into().expect("not zero")), ..options };
     TestDb { db: Db::open(&url, options).await.expect("opens"), url, name: "postgres", _folder: None }
+}
+
+/// One connection of the process to the maintenance database, on a thread of its own: each test has its own runtime.
+struct Administrator(mpsc::UnboundedSender<(String, oneshot::Sender<()>)>);
+
+fn administrator(server: &str) -> &'static Administrator {
+    static ONLY: OnceLock<Administrator> = OnceLock::new();
+    ONLY.get_or_init(|| {
+        let (sender, mut statements) = mpsc::unbounded_channel::<(String, oneshot::Sender<()>)>();
+        let server = server.to_owned();
+        let work = async move {
+            let connected = tokio_postgres::connect(&server, tokio_postgres::NoTls).await;
+            let (client, connection) = connected.expect("the test server is reachable");
+            tokio::spawn(connection);
+            while let Some((statement, done)) = statements.recv().await {
+                client.batch_execute(&statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+                let _gone = done.send(());
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        thread::spawn(move || runtime.block_on(work));
+        Administrator(sender)
+    })
+}
+
+impl Administrator {
+    async fn run(&self, statement: String) {
+        let (done, finished) = oneshot::channel();
+        self.0.send((statement, done)).expect("the administrator's thread runs");
+        finished.await.expect("the statement succeeds");
+    }
 }
