@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_target(false).init();
 
     let mut config = Config::default();
-    // In production this is false, and `config.auth.jwt_secret` comes from wherever the program keeps its secrets.
+    // In production, leave this false and set `config.auth.jwt_secret` from the program's store of secrets.
     config.server.dev_mode = true;
     config.roles.insert("librarian".to_owned(), Grants::parse(["books:write"])?);
     config.entities = vec![
@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
     let listener = TcpListener::bind(config.server.listen).await.context("the port is taken")?;
     let app = App::builder(config).routes(Router::new().route("/hello", get(hello))).build().await?;
 
-    // Called after each commit, one event after the other. A handler that takes its time delays nobody else.
+    // Called after each commit, one event after the other. A slow handler does not delay requests or other handlers.
     let _subscription = app.bus().on(Interest::all(), async |event| {
         tracing::info!(table = event.table(), kind = event.kind().as_str(), "written");
     });

@@ -44,7 +44,7 @@ async function start(): Promise<void> {
     const me = await gatewright.auth.me();
     key = me && `tracker.${me.user.id}`;
   } catch (error) {
-    // Without a connection, what is kept is shown.
+    // Without a connection, the page shows the stored tasks.
     if (!(error instanceof GatewrightError) || error.failure.kind !== "network") return ask(explain(error));
   }
   if (!key) return ask("");
@@ -158,7 +158,7 @@ function shown(row: HTMLLIElement, task: Task): void {
   done.checked = now.done;
   done.ariaLabel = `Done: ${now.title}`;
   title.ariaLabel = `Title: ${task.title}`;
-  // Nobody's typing is interrupted.
+  // Do not overwrite a title while the user edits it.
   if (document.activeElement !== title) title.value = now.title;
   note.replaceChildren();
   if (draft?.theirs === undefined) {

@@ -1,5 +1,5 @@
-// The tasks as this browser knows them: what the server told last, and the changes that it has not taken yet. Both survive a
-// reload, so that the page shows something without a connection and resumes the stream where it was.
+// This browser's copy of the tasks: the server's last known state, and changes that are not sent yet. Both survive a
+// reload, so the page works without a connection and resumes the stream where it stopped.
 import { createClient, GatewrightError, type Stored } from "@gatewright/client";
 import { api } from "./config.js";
 import type { Schema, Tasks, TasksUpdate } from "./schema.js";
@@ -103,7 +103,7 @@ export class Store {
     localStorage.removeItem(this.key);
   }
 
-  /** Sends what is not sent yet. One after the other, so that an answer is not overtaken. */
+  /** Sends pending changes, one after the other, so that answers arrive in order. */
   send(): Promise<void> {
     this.#sending ??= this.#send().finally(() => (this.#sending = undefined));
     return this.#sending;
@@ -116,7 +116,7 @@ export class Store {
       const [id, draft] = waiting;
       try {
         const stored = await tasks.update(id, draft.changes, { ifMatch: draft.etag ?? null });
-        // A change that was made while this one was on its way goes next, to the version that this one made.
+        // A change made during this request is sent next. It applies to the version that this request created.
         const later = this.drafts.get(id);
         if (later === draft) this.drafts.delete(id);
         else if (later) later.etag = stored._etag;
@@ -141,7 +141,7 @@ export class Store {
   }
 
   #put(task: Task): void {
-    // The stream may tell of an older version than an answer did.
+    // The stream may send an older version than an answer did.
     const known = this.tasks.get(task.id);
     if (!known || known.updatedAt <= task.updatedAt) this.tasks.set(task.id, task);
     this.#told("live");
