@@ -1,4 +1,4 @@
-//! What `serve` prints is for people to paste and for scripts to wait for.
+//! The output of `serve`: people paste from it, and scripts wait for it.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ async fn the_curl_of_the_banner_registers_a_user_and_reads_a_list() {
         ] {
             let server = launch.start(&database).await;
             let command = server.wait_for_output(pasteable);
-            // Twice, since people paste twice: a taken address must not make it useless.
+            // Twice, because people paste twice: the command must also work if the address is taken.
             for round in 1..=2 {
                 let output = Command::new("sh").args(["-c", &command]).output().unwrap();
                 let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -53,7 +53,7 @@ async fn the_first_line_says_where_and_the_server_answers_by_then() {
     assert_eq!(first, format!("listening on http://{}", server.address()));
 }
 
-/// The command among the lines, once it is complete.
+/// The `curl` command of the output, once it is complete.
 fn pasteable(lines: &[String]) -> Option<String> {
     let start = lines.iter().position(|line| line.contains("curl "))?;
     let length = lines[start..].iter().position(|line| !line.trim_end().ends_with('\\'))?;

@@ -1,4 +1,4 @@
-//! The commands beside `serve`.
+//! The commands other than `serve`.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn a_secret_is_long_and_fresh_and_alone() {
     assert_ne!(secrets[0].out, secrets[1].out);
 }
 
-/// By the command, or by somebody with the rights to change tables, who runs what the plan prints.
+/// Migrates with the command, or with the SQL of the plan, run by a role that may change tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_is_planned_then_applied_then_nothing() {
     for by_hand in [false, true] {
@@ -172,7 +172,7 @@ async fn the_programs_of_one_user_are_listed_and_ended() {
         }
         let id = item["id"].as_str().unwrap();
 
-        // Not by way of another user, and nobody's by a wrong id.
+        // A connection cannot be ended for another user, or with a wrong id.
         for (email, id) in [(BOB, id), (ADA, "no-such-connection")] {
             let refused = run(&["disconnect", email, id]);
             assert_eq!(refused.status, 1, "{refused:?}");

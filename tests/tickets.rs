@@ -1,4 +1,4 @@
-//! A ticket for a stream travels in the address, and reaches no log.
+//! A stream ticket is part of the URL, and must not appear in any log.
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,7 +10,7 @@ const POSTS: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_ticket_reaches_the_log_whatever_becomes_of_it() {
-    // Lines for people, and JSON lines; both with everything that can be logged.
+    // The readable log and the JSON log, both at the most verbose level.
     for launch in [Launch::configured(POSTS), Launch::production(POSTS)] {
         let server = launch.env("RUST_LOG", "trace").start(&Database::Sqlite).await;
         let client = server.client();
@@ -23,7 +23,7 @@ async fn no_ticket_reaches_the_log_whatever_becomes_of_it() {
             let made = Answer::read(request).await.is(200).json();
             tickets.push(made["ticket"].as_str().unwrap().to_owned());
         }
-        // Good, spent, in the wrong place, beside a table that is not there, and cut short.
+        // Tickets that are valid, used, sent to another route, sent with an unknown table, and truncated.
         let response = anybody.stream(&format!("/posts/_events?ticket={}", tickets[0])).send().await.unwrap();
         let mut stream = Stream::new(response);
         anybody.post("/posts", &json!({ "title": "one" })).await.is(201);

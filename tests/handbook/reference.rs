@@ -1,4 +1,4 @@
-//! Pages that the program writes are as it would write them now.
+//! The generated pages are up to date.
 
 use std::fs;
 

@@ -71,7 +71,7 @@ async def main():
             say(tools=tools, failed=await call(), registered=kept.client is not None, asked=len(asked))
             await waited()
             before = kept.tokens
-            # The client goes by its own clock.
+            # The client uses its own clock.
             provider.context.token_expiry_time = 1
             failed = await call()
             is_new = kept.tokens.access_token != before.access_token
