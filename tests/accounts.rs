@@ -9,7 +9,7 @@ use crate::harness::{Answer, Database, Launch, PASSWORD, Server, Stream, gatewri
 use crate::outbox::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
+async fn the_operator_s_changes_apply_at_once_in_the_running_server() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         let url = database.url();
@@ -60,7 +60,7 @@ async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_takes_a_second_factor_away_from_whoever_lost_it() {
+async fn the_operator_removes_a_lost_second_factor() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         let ada = server.client();
@@ -155,7 +155,7 @@ async fn no_credential_reaches_the_log_at_any_level() {
 /// No log contains what a user typed or what identifies them, and neither does a stream that resumes after the
 /// deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_account_leaves_nothing_of_the_person_in_the_log_or_on_a_stream() {
+async fn a_deleted_account_leaves_no_personal_data_in_the_log_or_on_a_stream() {
     let configuration = "[roles]\nuser = [\"posts:all\"]\n[auth]\non_account_delete = \"delete\"\n[[entity]]\nname = \"posts\"\n\
                          owner_field = \"user_id\"\ncross_owner_read = \"posts:all\"\n\
                          [[entity.field]]\nname = \"title\"\ntype = \"string\"\n";

@@ -43,7 +43,7 @@ done(performance.getEntriesByType("resource").map(entry => entry.name));
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_signs_somebody_in_and_tries_calls_without_any_other_host() {
+async fn the_docs_page_signs_in_and_sends_requests_without_any_other_host() {
     for csrf in ["", "[csrf]\nenabled = true\n"] {
         let server = Launch::configured(&format!("{csrf}{NOTES}")).start(&Database::Sqlite).await;
         let Some(browser) = Browser::start(Scripts::On).await else { return };
@@ -127,7 +127,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_is_for_everybody_in_both_color_schemes_and_on_a_phone() {
+async fn the_docs_page_is_accessible_in_both_color_schemes_and_on_a_phone() {
     let server = Launch::configured(NOTES).start(&Database::Sqlite).await;
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(tools) = node_tools() else { return };

@@ -11,7 +11,7 @@ const NEW: &str = "another horse battery";
 const NEWEST: &str = "yet another horse battery";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_lives_with_an_account_without_scripts() {
+async fn an_account_works_without_scripts() {
     for csrf in ["", "[csrf]\nenabled = true\n"] {
         let server = Launch::configured(csrf).start(&Database::Sqlite).await;
         let Some(browser) = Browser::start(Scripts::Off).await else { return };

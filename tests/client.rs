@@ -128,7 +128,7 @@ async fn the_client_is_small_and_imports_nothing() {
 
 /// A strict compiler accepts the types of declared entities, and reports mistakes.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_types_hold_what_they_promise() {
+async fn the_types_accept_correct_code_and_reject_mistakes() {
     let Some(folder) = sources() else { return };
     let file = folder.join("test/typed.ts");
     compile(&[

@@ -40,7 +40,7 @@ fn the_example_passes_the_check_in_dev_mode() {
 }
 
 #[test]
-fn a_secret_is_long_and_fresh_and_alone() {
+fn a_secret_is_long_and_new_and_the_only_output() {
     let folder = Folder::create("commands").unwrap();
     let secrets = [(); 2].map(|()| gatewright(folder.path(), &["secret"], ""));
     for finished in &secrets {
@@ -96,7 +96,7 @@ async fn a_server_that_may_not_create_tables_asks_for_the_migration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_lose_data_is_refused_with_table_and_column() {
+async fn a_change_that_would_lose_data_is_refused_with_table_and_column() {
     const BEFORE: &str = "[[entity]]\nname = \"things\"\n[[entity.field]]\nname = \"size\"\ntype = \"int\"\n";
     for database in Database::all().await {
         let server = Launch::configured(BEFORE).start(&database).await;
@@ -135,7 +135,7 @@ async fn a_new_field_is_added_to_a_table_with_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_programs_of_one_user_are_listed_and_ended() {
+async fn the_connections_of_a_user_are_listed_and_ended() {
     const ADA: &str = "ada@example.com";
     const BOB: &str = "bob@example.com";
     for database in Database::all().await {

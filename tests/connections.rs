@@ -282,7 +282,7 @@ async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_no_trusted_authority_vouches_for_is_refused() {
+async fn a_document_without_a_trusted_certificate_is_refused() {
     let published = publish("A false agent").await;
     let server = served(&Database::Sqlite).await;
     let ada = server.client();

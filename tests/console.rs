@@ -113,7 +113,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_finds_what_is_wrong_and_mends_it() {
+async fn an_operator_finds_and_fixes_problems() {
     let (receiver, url) = Receiver::start().await;
     let server = launch(&url).start(&Database::Sqlite).await;
     let Some(browser) = Browser::start(Scripts::On).await else { return };
@@ -228,7 +228,7 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_makes_an_administrator_and_dev_mode_says_so() {
+async fn the_command_of_the_banner_creates_an_administrator() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let line = server.wait_for_output(|lines| lines.iter().find(|line| line.starts_with("for the console")).cloned());
     assert_eq!(

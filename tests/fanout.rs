@@ -103,7 +103,7 @@ async fn a_write_on_one_server_reaches_the_streams_of_the_other_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_sees_what_they_wrote_elsewhere_and_nobody_else_does() {
+async fn an_owner_sees_their_writes_on_the_other_server_and_nobody_else_does() {
     let Some(database) = Database::postgres().await else { return };
     let [a, b] = pair(&Carrier::Postgres, &database).await;
     let (author, reader, stranger) = (a.client(), b.client(), b.client());
@@ -120,7 +120,7 @@ async fn an_owner_sees_what_they_wrote_elsewhere_and_nobody_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
+async fn servers_reconnect_to_a_carrier_that_died_and_serve_meanwhile() {
     let Some(database) = Database::postgres().await else { return };
     let [_, redis, nats] = Carrier::all();
     for mut carrier in [redis, nats] {
@@ -171,7 +171,7 @@ async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_whose_postgres_died_hear_each_other_again() {
+async fn servers_receive_each_others_events_again_after_postgres_died() {
     let Some(mut database) = Database::own_postgres() else { return };
     let [a, b] = pair(&Carrier::Postgres, &database).await;
     let (here, there) = (a.client(), b.client());

@@ -16,7 +16,7 @@ const TAKEN: usize = 92;
 const REQUEST: &[u8] = b"GET /posts HTTP/1.1\r\nHost: test\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_few_files_says_so_and_takes_fewer_connections_instead_of_running_out() {
+async fn a_server_with_few_files_warns_and_accepts_fewer_connections() {
     let table = "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
     for database in Database::all().await {
         let server = Launch::configured(table).files(FILES).start(&database).await;

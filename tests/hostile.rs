@@ -189,7 +189,7 @@ async fn a_bad_path_method_or_credential_is_refused_clearly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_http_disturb_nobody() {
+async fn bytes_that_are_not_http_do_not_affect_other_clients() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let address = server.address().to_owned();
     let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));

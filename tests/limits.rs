@@ -81,7 +81,7 @@ async fn a_block_in_the_database_outlives_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_dies_closes_the_door_until_it_is_back() {
+async fn sign_in_is_refused_while_redis_is_down() {
     let mut redis = PrivateRedis::start().unwrap();
     let limits =
         format!("store = \"redis\"\nredis_url = \"{}\"\n[rate_limit.api]\nper_second = 100\nburst = 1000", redis.url());
@@ -102,7 +102,7 @@ async fn a_redis_that_dies_closes_the_door_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_postgres_that_dies_closes_the_door_until_it_is_back() {
+async fn sign_in_is_refused_while_postgres_is_down() {
     let Some(mut database) = Database::own_postgres() else { return };
     let server = launch("store = \"database\"").start(&database).await;
     let client = server.client();
@@ -159,7 +159,7 @@ async fn entity_routes_have_a_budget_for_each_caller() {
 
 /// Each token has its own budget. All tokens of one owner together have at most ten budgets.
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_have_budgets_of_their_own_where_the_configuration_says_so() {
+async fn tokens_have_their_own_budgets_if_configured() {
     let redis = PrivateRedis::start().unwrap();
     for store in ["store = \"memory\"".to_owned(), format!("store = \"redis\"\nredis_url = \"{}\"", redis.url())] {
         let limits = format!("{store}\n[rate_limit.api]\nkey = \"token\"\nper_second = 0.001\nburst = 2");

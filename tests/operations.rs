@@ -200,7 +200,7 @@ async fn resumed(client: &Client, cursor: &str) -> Stream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_declared_any_more_is_not_left_behind_unasked() {
+async fn promotion_leaves_out_undeclared_data_only_on_request() {
     let Some(postgres) = Database::postgres().await else { return };
     let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
     filled(&server, "sqlite://gatewright.db").await;
@@ -219,7 +219,7 @@ async fn what_is_not_declared_any_more_is_not_left_behind_unasked() {
 }
 
 #[test]
-fn a_postgres_database_is_told_the_tools_it_has() {
+fn backup_and_restore_of_postgres_are_refused_with_its_own_tools() {
     let folder = Folder::create("operations").unwrap();
     let url = ["--database", "postgres://ada:canary@127.0.0.1:1/x"];
     for words in [&["backup", "b.db"][..], &["restore", "b.db"]] {
@@ -252,7 +252,7 @@ fn completions_and_manual_pages_name_the_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
+async fn the_doctor_reports_dev_mode_and_a_missing_server() {
     let server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
     let url = format!("http://{}", server.address());
     let examined = gatewright(server.folder(), &["doctor", &url], "");
@@ -283,7 +283,7 @@ async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
 }
 
 #[test]
-fn the_image_and_the_unit_run_the_server_without_rights() {
+fn the_image_and_the_unit_run_the_server_without_privileges() {
     let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let (image, unit, workspace) = (read("Dockerfile"), read("packaging/gatewright.service"), read("Cargo.toml"));
     let version = workspace.lines().find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"')).unwrap();

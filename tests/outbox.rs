@@ -48,7 +48,7 @@ pub(crate) fn command(server: &Server, database: &Database, words: &[&str]) -> V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_to_a_webhook_and_an_operator_who_helps() {
+async fn a_write_reaches_a_webhook_and_an_operator_retries_a_dead_delivery() {
     for database in Database::all().await {
         let (receiver, url) = Receiver::start().await;
         let server = launch(&url).start(&database).await;
@@ -92,7 +92,7 @@ async fn a_write_to_a_webhook_and_an_operator_who_helps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_goes_over_tls_to_whom_a_trusted_authority_vouches_for_and_to_nobody_else() {
+async fn a_webhook_over_tls_is_sent_only_to_a_host_with_a_trusted_certificate() {
     let (receiver, url, authority) = Receiver::start_tls().await;
     let folder = Folder::create("authority").unwrap();
     let file = folder.path().join("authority.pem");

@@ -50,7 +50,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passkey_signs_in_by_the_browsers_offer_by_the_button_and_in_place_of_a_code() {
+async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let place = Place::start().await;
     let authenticator = browser.authenticator().await;

@@ -65,7 +65,7 @@ async fn providers(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
+async fn a_user_signs_in_links_and_unlinks_with_a_certified_provider() {
     for database in Database::all().await {
         for alg in ["RS256", "ES256"] {
             let database = match &database {
@@ -125,7 +125,7 @@ async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_nothing_of_it_is_logged() {
+async fn a_flow_that_is_refused_replayed_or_from_another_browser_gets_400_and_no_secret_is_logged() {
     let Some(place) = Place::start("RS256", &Database::Sqlite).await else { return };
     let ann = place.server.client();
     let callback = place.first.walk(&ann, "/auth/oauth/first", "ann").await;

@@ -138,7 +138,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_database_that_is_none_is_named() {
+fn a_file_that_is_not_a_database_is_named() {
     let folder = Folder::create("refusal").unwrap();
     fs::write(folder.path().join("gatewright.db"), "this is a letter, not a database; ".repeat(100)).unwrap();
     refused(&gatewright(folder.path(), &["serve", "--dev", "--listen", "127.0.0.1:0"], ""), &["gatewright.db"]);

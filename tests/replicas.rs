@@ -50,7 +50,7 @@ async fn no_kill_of_one_of_two_servers_loses_an_event_or_invents_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_takes_over_what_another_held_when_it_was_killed() {
+async fn a_server_takes_over_the_deliveries_of_a_killed_server() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     receiver.lock().takes_bad = true;
@@ -100,7 +100,7 @@ async fn a_killed_server_is_replaced_long_before_its_lease_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_woken_by_what_another_stages() {
+async fn a_server_is_notified_of_rows_that_another_stages() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     let table = "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";

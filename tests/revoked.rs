@@ -60,7 +60,7 @@ async fn ends(what: &str, mut stream: Stream) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_loses_a_right_on_one_server_loses_their_streams_on_the_other() {
+async fn a_right_lost_on_one_server_ends_the_streams_on_the_other() {
     let Some(database) = Database::postgres().await else { return };
     let [a, b] = [Launch::configured(CONFIGURATION), Launch::configured(CONFIGURATION)];
     let [a, b]: [Server; 2] = [a.start(&database).await, b.start(&database).await];

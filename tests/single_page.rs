@@ -80,7 +80,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_users_come_back_signed_in_by_a_link_a_reset_and_a_provider() {
+async fn users_return_signed_in_after_a_link_a_reset_and_a_provider() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(place) = Place::start().await else { return };
     let board = place.page("/board/42?tab=notes");
@@ -126,7 +126,7 @@ async fn its_users_come_back_signed_in_by_a_link_a_reset_and_a_provider() {
 
 /// A link with a `next` that is not allowed leads to the service itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_beside_the_allowed_ones_gets_nobody() {
+async fn a_next_that_is_not_allowed_leads_to_the_service() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(place) = Place::start().await else { return };
     let elsewhere = Pages::serve("<h1>elsewhere</h1>").await;

@@ -90,7 +90,7 @@ async fn a_session_outlives_a_restart_and_ends_at_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copied_cookie_is_dead_after_logout() {
+async fn a_copied_cookie_is_refused_after_logout() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let (ada, thief) = (server.client(), server.client());
     ada.register("ada@example.com").await.is(200);
@@ -107,7 +107,7 @@ async fn a_copied_cookie_is_dead_after_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn production_has_no_development_paths_and_cookies_for_https_alone() {
+async fn production_has_no_development_paths_and_only_secure_cookies() {
     for database in Database::all().await {
         let mut server = Launch::production("[[entity]]\nname = \"notes\"\n").start(&database).await;
         let ada = server.client();

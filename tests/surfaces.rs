@@ -117,7 +117,7 @@ fn printed(folder: &Path, configuration: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fuzzer_that_reads_the_document_finds_nothing_that_it_does_not_say() {
+async fn a_fuzzer_finds_no_answer_that_the_document_lacks() {
     let Some(python) = python_tools() else { return };
     // Once on each engine: a run takes most of a minute.
     let server = Launch::configured(ENTITIES).start(&Database::Sqlite).await;

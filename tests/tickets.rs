@@ -9,7 +9,7 @@ const POSTS: &str =
     "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"text\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_ticket_reaches_the_log_whatever_becomes_of_it() {
+async fn no_ticket_appears_in_the_log() {
     // The readable log and the JSON log, both at the most verbose level.
     for launch in [Launch::configured(POSTS), Launch::production(POSTS)] {
         let server = launch.env("RUST_LOG", "trace").start(&Database::Sqlite).await;

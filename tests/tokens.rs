@@ -104,7 +104,7 @@ async fn a_user_s_token_is_its_owner_and_lives_through_a_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_said_with_the_next_step() {
+async fn a_refused_command_names_the_next_step() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         run(&server, &database, &["service-account", "create", "robot"]);

@@ -83,7 +83,7 @@ fn every_command_of_the_handbook_exists_with_its_options() {
 }
 
 #[test]
-fn every_path_that_curl_asks_is_served() {
+fn every_path_in_a_curl_command_is_served() {
     let folder = Folder::create("handbook").unwrap();
     fs::write(folder.path().join("gatewright.toml"), format!("{ALL_ON}{AROUND}")).unwrap();
     let document = gatewright(folder.path(), &["openapi"], "");

@@ -22,7 +22,7 @@ const LANGUAGES: [&str; 15] = [
 const GLOBALS: &str = include_str!("globals.d.ts");
 
 #[test]
-fn every_block_names_a_language_that_is_known() {
+fn every_block_has_a_known_language() {
     for page in pages() {
         for block in page.blocks() {
             assert!(LANGUAGES.contains(&block.language), "{}: `{}` is no language", block.place, block.language);

@@ -2,9 +2,9 @@
 //
 //     node provider.mjs ALG DOMAIN REDIRECT_URI...
 //
-// ALG is RS256 or ES256, and users have addresses at DOMAIN. It prints one line, `issuer http://127.0.0.1:PORT`, and ends
-// when its standard input is closed. On its pages, every name and password is accepted. The name is the subject and the
-// first part of the address.
+// ALG is RS256 or ES256, and users have addresses at DOMAIN. It prints one line, `issuer http://127.0.0.1:PORT`, and
+// ends when its standard input is closed. On its pages, every name and password is accepted. The name is the subject
+// and the first part of the address.
 import { createServer } from 'node:http';
 import { generateKeyPairSync } from 'node:crypto';
 import Provider from 'oidc-provider';

@@ -1,5 +1,5 @@
-// Connects with the official TypeScript SDK, from only a URL: `node mcp-connect.mjs URL [DOCUMENT]`. With the URL of its
-// metadata document it does not register. It prints one JSON object for each step, and waits for a line on standard
+// Connects with the official TypeScript SDK, from only a URL: `node mcp-connect.mjs URL [DOCUMENT]`. With the URL of
+// its metadata document it does not register. It prints one JSON object for each step, and waits for a line on standard
 // input before the next step.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";

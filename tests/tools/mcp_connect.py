@@ -1,6 +1,6 @@
-"""How the official Python SDK connects from a URL alone: `python mcp_connect.py URL EMAIL PASSWORD`.
+"""Connects with the official Python SDK, from only a URL: `python mcp_connect.py URL EMAIL PASSWORD`.
 
-It prints one JSON object for each step and waits for a line on its standard input before the next.
+It prints one JSON object for each step, and waits for a line on standard input before the next step.
 """
 
 import asyncio

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_not_be_committed_is_found_with_its_position() {
+    fn a_forbidden_text_is_found_with_its_position() {
         let long = "\n".repeat(LONGEST + 1);
         for (path, text, finding) in [
             ("a.md", format!("fine\nsee {}x", ANYWHERE[0].0), ":2: `"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reasoned_or_elsewhere_passes() {
+    fn an_explained_length_and_texts_in_other_places_pass() {
         let reasoned = format!("//! This file is {REASON} it is one table.{}", "\n".repeat(LONGEST + 1));
         for (path, text) in [
             ("a.rs", reasoned),
