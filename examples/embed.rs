@@ -1,5 +1,5 @@
-//! A program of its own that has Gatewright inside: entities declared in Rust, a route of its own that knows who is
-//! calling, and a handler that hears of every write.
+//! A program that embeds Gatewright: entities declared in Rust, the program's own route with access to the caller's
+//! identity, and a handler that receives every write.
 //!
 //! ```console
 //! $ cargo run -p gatewright --example embed
@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A route like any other of axum's; [`Caller`] is whoever the request's session, token or JWT belongs to.
+/// An ordinary axum route. [`Caller`] is the identity of the request, from its session, API token or JWT.
 async fn hello(Caller(identity): Caller) -> Result<String, Problem> {
     let principal = identity.principal().ok_or_else(|| Problem::unauthorized("sign in first"))?;
     Ok(format!("Hello, {}\n", principal.email.as_deref().unwrap_or("program")))

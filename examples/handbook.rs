@@ -1,7 +1,7 @@
 //! The blocks of Rust that the handbook shows, each in a function that compiles.
 //!
-//! A test of the handbook asks for every block's lines in this file. What surrounds a block here is what its page takes
-//! for granted.
+//! A test checks that this file contains the lines of every block. The code around a block has the imports and values
+//! that its page does not show.
 
 use std::error::Error as StdError;
 use std::future::ready;
@@ -37,14 +37,14 @@ fn main() {}
 
 // authentication.md
 
-/// Routes that ask for a second factor.
+/// Routes that require a second factor.
 pub fn step_up(auth: &Auth) {
     let vault = Router::new().route("/vault", get(open_vault)).layer(auth.step_up());
     let app = Router::new().merge(vault).merge(auth.router()).layer(auth.middleware());
     drop(app);
 }
 
-/// Pages with a policy each.
+/// Pages, each with a policy.
 pub fn screens() -> [Router; 3] {
     [
         Router::new().route("/dashboard", get(dashboard)).layer(ScreenPolicy::session().redirect()),
@@ -143,7 +143,7 @@ pub async fn program() -> Done {
 
 // how-to/user-store.md
 
-/// Sign-in over the program's own table of users.
+/// Sign-in with the program's own table of users.
 pub async fn own_users(config: AuthConfig, db: Db) -> Done {
     let users = Arc::new(OurUsers::new(db.clone()));
     let auth = Auth::builder(config).database(db).users(users).plugin(PasswordPlugin).build().await?;
@@ -178,7 +178,7 @@ pub mod hooks {
         }
     }
 
-    /// A program with them.
+    /// A program with these hooks.
     pub fn app(config: Config) -> AppBuilder {
         App::builder(config).entities(|entities| entities.entity_hooks("posts", Slugs))
     }

@@ -9,12 +9,12 @@ const tasks = gatewright.records("tasks");
 
 export type Task = Stored<Tasks>;
 
-/** A change that the server has not taken yet. */
+/** A change that the server has not accepted yet. */
 export interface Draft {
   changes: TasksUpdate;
   /** The version that the user saw when they made the change. */
   etag: string | undefined;
-  /** What somebody else has made of it meanwhile; null if it was deleted. The user decides. */
+  /** The task after another user's change; null if they deleted it. The user decides. */
   theirs?: Task | null;
 }
 
@@ -41,7 +41,7 @@ export class Store {
     this.#cursor = kept.cursor ?? null;
   }
 
-  /** Keeps up with the server until `signal` is aborted, or until the caller is nobody any more, which throws. */
+  /** Follows the server until `signal` is aborted. Throws if the sign-in has ended. */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#cursor) await this.#reload(signal);
     for await (const event of tasks.events({ since: this.#cursor, signal })) {
@@ -76,7 +76,7 @@ export class Store {
     this.#put(await tasks.create({ title }));
   }
 
-  /** Changes a task here at once, and at the server as soon as there is a connection. */
+  /** Changes a task locally at once, and on the server as soon as there is a connection. */
   change(task: Task, changes: TasksUpdate): void {
     const before = this.drafts.get(task.id);
     this.drafts.set(task.id, { changes: { ...before?.changes, ...changes }, etag: before ? before.etag : task._etag });
@@ -84,7 +84,7 @@ export class Store {
     void this.send();
   }
 
-  /** Decides a conflict: the user's change over the other one, or the other one. */
+  /** Resolves a conflict: keeps the user's change, or takes the other one. */
   decide(id: string, mine: boolean): void {
     const draft = this.drafts.get(id);
     if (draft && mine && draft.theirs) this.drafts.set(id, { changes: draft.changes, etag: draft.theirs._etag });
