@@ -1,4 +1,4 @@
-# The server in an image without a shell, for a user without rights and a root file system that is read only:
+# An image of the server without a shell. It runs as an unprivileged user, with a read-only root file system:
 #
 #   docker build --tag gatewright .
 #   docker run --read-only --publish 8080:8080 --volume gatewright:/data \
@@ -18,7 +18,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /image/usr/bin/gatewright /usr/bin/gatewright
 COPY --from=build --chown=65532:65532 /image/data /data
-# The database, and what SQLite keeps beside it. Nothing else is written.
+# The database and SQLite's files beside it. The server writes nothing else.
 VOLUME /data
 WORKDIR /data
 ENV GATEWRIGHT__SERVER__LISTEN=0.0.0.0:8080

@@ -1,5 +1,5 @@
-//! A program of its own that has Gatewright inside: entities declared in Rust, a route of its own that knows who is
-//! calling, and a handler that hears of every write.
+//! A program that embeds Gatewright: entities declared in Rust, the program's own route with access to the caller's
+//! identity, and a handler that receives every write.
 //!
 //! ```console
 //! $ cargo run -p gatewright --example embed
@@ -20,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_target(false).init();
 
     let mut config = Config::default();
-    // In production this is false, and `config.auth.jwt_secret` comes from wherever the program keeps its secrets.
+    // In production, leave this false and set `config.auth.jwt_secret` from the program's store of secrets.
     config.server.dev_mode = true;
     config.roles.insert("librarian".to_owned(), Grants::parse(["books:write"])?);
     config.entities = vec![
@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
     let listener = TcpListener::bind(config.server.listen).await.context("the port is taken")?;
     let app = App::builder(config).routes(Router::new().route("/hello", get(hello))).build().await?;
 
-    // Called after each commit, one event after the other. A handler that takes its time delays nobody else.
+    // Called after each commit, one event after the other. A slow handler does not delay requests or other handlers.
     let _subscription = app.bus().on(Interest::all(), async |event| {
         tracing::info!(table = event.table(), kind = event.kind().as_str(), "written");
     });
@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A route like any other of axum's; [`Caller`] is whoever the request's session, token or JWT belongs to.
+/// An ordinary axum route. [`Caller`] is the identity of the request, from its session, API token or JWT.
 async fn hello(Caller(identity): Caller) -> Result<String, Problem> {
     let principal = identity.principal().ok_or_else(|| Problem::unauthorized("sign in first"))?;
     Ok(format!("Hello, {}\n", principal.email.as_deref().unwrap_or("program")))

@@ -1,7 +1,7 @@
 //! The blocks of Rust that the handbook shows, each in a function that compiles.
 //!
-//! A test of the handbook asks for every block's lines in this file. What surrounds a block here is what its page takes
-//! for granted.
+//! A test checks that this file contains the lines of every block. The code around a block has the imports and values
+//! that its page does not show.
 
 use std::error::Error as StdError;
 use std::future::ready;
@@ -37,14 +37,14 @@ fn main() {}
 
 // authentication.md
 
-/// Routes that ask for a second factor.
+/// Routes that require a second factor.
 pub fn step_up(auth: &Auth) {
     let vault = Router::new().route("/vault", get(open_vault)).layer(auth.step_up());
     let app = Router::new().merge(vault).merge(auth.router()).layer(auth.middleware());
     drop(app);
 }
 
-/// Pages with a policy each.
+/// Pages, each with a policy.
 pub fn screens() -> [Router; 3] {
     [
         Router::new().route("/dashboard", get(dashboard)).layer(ScreenPolicy::session().redirect()),
@@ -71,7 +71,7 @@ pub async fn passkeys(config: AuthConfig, db: Db) -> Done {
 #[expect(clippy::items_after_statements, reason = "in the order of the page")]
 pub fn csrf([secret, old_secret]: [Secret; 2]) -> Result<Router, Box<dyn StdError>> {
     let csrf = Csrf::new(&secret, Ambient::system())?
-        .previous_secrets([&old_secret]) // while a secret is being changed
+        .previous_secrets([&old_secret]) // during a rotation of the secret
         .exempt(Method::POST, "/hooks/payments");
     let app = Router::new()
         .route("/contact", get(form).post(send))
@@ -94,7 +94,7 @@ pub fn csrf([secret, old_secret]: [Secret; 2]) -> Result<Router, Box<dyn StdErro
 
 // embedding.md
 
-/// Routes held to scopes and roles.
+/// Routes that require scopes and roles.
 pub fn guards(auth: &Auth, crud: Router) -> Result<Router, Box<dyn StdError>> {
     let reports = Router::new().route("/reports", get(show)).layer(ScopeGuard::new("reports:read".parse()?));
     let admin = Router::new().route("/admin/caches", delete(clear)).layer(RoleGuard::any_of(["admin"]));
@@ -143,7 +143,7 @@ pub async fn program() -> Done {
 
 // how-to/user-store.md
 
-/// Sign-in over the program's own table of users.
+/// Sign-in with the program's own table of users.
 pub async fn own_users(config: AuthConfig, db: Db) -> Done {
     let users = Arc::new(OurUsers::new(db.clone()));
     let auth = Auth::builder(config).database(db).users(users).plugin(PasswordPlugin).build().await?;
@@ -178,13 +178,13 @@ pub mod hooks {
         }
     }
 
-    /// A program with them.
+    /// A program with these hooks.
     pub fn app(config: Config) -> AppBuilder {
         App::builder(config).entities(|entities| entities.entity_hooks("posts", Slugs))
     }
 }
 
-/// A write of one's own beside a record.
+/// The program's own write in the transaction of a record.
 pub async fn transaction(app: App, identity: Identity) -> Result<(), Error> {
     let call = Call::from(identity);
     app.transaction(async move |transaction: &Transaction<'_>| {
@@ -202,15 +202,15 @@ pub async fn provider_tokens(config: Config, user: UserId) -> Done {
     let app = App::builder(config).build().await?;
     let tokens = app.auth().and_then(Auth::oauth_tokens).expect("a token_encryption_key is configured");
 
-    let access = tokens.valid_oauth_token(&user, "google").await?; // refreshed when it has less than a minute left
-    let newer = tokens.refresh_oauth_token(&user, "google").await?; // refreshed in any case
+    let access = tokens.valid_oauth_token(&user, "google").await?; // refreshed if it expires within a minute
+    let newer = tokens.refresh_oauth_token(&user, "google").await?; // always refreshed
     drop((access, newer));
     Ok(())
 }
 
 // outbox.md
 
-/// A consumer in the program, and an event of its own.
+/// A consumer in the program, and the program's own event.
 pub async fn outbox(config: Config, db: Db, order: String, payload: Payload) -> Done {
     let consumer = Consumer::new("mailer", "order.placed", async |event: Event| -> Result<(), MailError> {
         let order = event.payload()?; // a map; numbers are f64
@@ -231,12 +231,12 @@ pub async fn outbox(config: Config, db: Db, order: String, payload: Payload) -> 
 
 // tenants.md
 
-/// Memberships of the program's own.
+/// The program's own memberships.
 pub fn memberships(config: Config, pool: Db) -> gatewright::AppBuilder {
     App::builder(config).entities(|entities| entities.memberships(Arc::new(OurTeams::new(pool))))
 }
 
-// What the pages take for granted.
+// Items that the pages use without defining them.
 
 type Payload = serde_json::Map<String, serde_json::Value>;
 type MailError = Box<dyn StdError + Send + Sync>;

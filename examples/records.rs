@@ -1,5 +1,5 @@
-//! Entities as a library: declared in Rust, and written and read as a given identity, without HTTP. What the caller may not do
-//! is refused as it is by the endpoints.
+//! Entities as a library: declared in Rust, and written and read as a given identity, without HTTP. The permissions are
+//! the same as for the endpoints.
 //!
 //! ```console
 //! $ cargo run -p gatewright --example records
@@ -32,13 +32,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for task in tasks.list(&ann, &done).await?.records::<Value>()? {
         println!("done: {}", task["title"]);
     }
-    // Records have owners: for anybody else this one is not there.
+    // Records have owners. For every other caller, this one is not found.
     let refused = tasks.get(&ben, task.id()).await;
     assert!(matches!(refused, Err(OperationError::NotFound)));
     Ok(())
 }
 
-/// A caller without sign-in: the program itself says who it is.
+/// A caller without sign-in: the program itself sets the identity.
 fn person(id: &str) -> Result<Identity, Box<dyn Error>> {
     let subject = Subject::User(UserId::parse(id)?);
     let credential = Credential::Jwt { expires_at: jiff::Timestamp::MAX };

@@ -1,4 +1,4 @@
-//! Server-rendered screens of a program's own, each with a policy: who sees it, and what everybody else sees instead.
+//! A program's own server-rendered screens, each with a policy: who sees it, and what everybody else sees instead.
 //!
 //! ```console
 //! $ cargo run -p gatewright --example screens
@@ -22,7 +22,7 @@ async fn main() -> anyhow::Result<()> {
 
     let screens = Router::new()
         .merge(behind(ScreenPolicy::session().redirect(), "/dashboard", get(dashboard)))
-        // Strangers see another page under the same address.
+        // Anonymous visitors see another page at the same address.
         .merge(behind(ScreenPolicy::session().render_alt(async |_| Html("<h1>Our plans</h1>")), "/plans", get(plans)))
         // Everybody who is not an admin gets 403: `gatewright user set-roles ada@example.com user,admin`.
         .merge(behind(ScreenPolicy::role("admin"), "/admin", get(async || Html("<h1>Admin</h1>"))));

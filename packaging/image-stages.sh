@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the Dockerfile's stages where there is no Docker: `packaging/image-stages.sh FOLDER [PORT]`, as root.
+# Runs the Dockerfile's stages without Docker: `packaging/image-stages.sh FOLDER [PORT]`, as root.
 #
-# The build stage runs here, with this machine's Rust and this folder in place of /source. What the second stage copies becomes
-# a root file system in FOLDER/root, with the C libraries of this machine in place of the base image's. The server starts in it
-# as the image would start it: its user, its folder, its environment, everything but its volume read-only.
+# The build stage runs here, with this machine's Rust and this folder in place of /source. The files that the second
+# stage copies become a root file system in FOLDER/root, with the C libraries of this machine in place of the base
+# image's. The server starts in it as in the image: with its user, its folder and its environment, and read-only except
+# for its volume.
 set -euo pipefail
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 port=${2:-8080}

@@ -1,4 +1,4 @@
-//! Accounts as the operator manages them, beside a running server, and what the log keeps to itself.
+//! Accounts: the operator's commands beside a running server, and data that must not be in the log.
 
 use std::{env, process::Command};
 
@@ -9,7 +9,7 @@ use crate::harness::{Answer, Database, Launch, PASSWORD, Server, Stream, gatewri
 use crate::outbox::until;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
+async fn the_operator_s_changes_apply_at_once_in_the_running_server() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         let url = database.url();
@@ -29,7 +29,7 @@ async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
         run(&["user", "set-roles", "grace@example.com", "user,editor"], "");
         grace.post("/topics", &topic).await.is(201);
         assert_eq!(grace.get("/auth/me").await.is(200).json()["user"]["roles"], json!(["user", "editor"]));
-        server.client().get("/topics").await.is(200); // topics are for everybody to read
+        server.client().get("/topics").await.is(200); // everybody may read topics
 
         let list: Value = serde_json::from_str(&run(&["user", "list", "--json"], "")).unwrap();
         assert_eq!(list["total"], 1);
@@ -60,7 +60,7 @@ async fn the_operator_s_changes_hold_at_once_in_the_running_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_takes_a_second_factor_away_from_whoever_lost_it() {
+async fn the_operator_removes_a_lost_second_factor() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         let ada = server.client();
@@ -85,7 +85,8 @@ async fn the_operator_takes_a_second_factor_away_from_whoever_lost_it() {
     }
 }
 
-/// What an authenticator shows now, computed by `oathtool`; `None` without that program, which `cargo xtask test` demands.
+/// The current code of an authenticator app, computed by `oathtool`. `None` without that program;
+/// `cargo xtask test` requires it.
 pub(crate) fn authenticator_code(secret: &str) -> Option<String> {
     let program = env::var_os("GATEWRIGHT_TEST_OATHTOOL").unwrap_or_else(|| "oathtool".into());
     match Command::new(program).args(["--totp", "-b", secret]).output() {
@@ -109,8 +110,8 @@ async fn a_stream_is_cut_within_a_heartbeat_of_the_logout() {
         let mut stream = ada.listen("posts").await;
         ada.post("/auth/logout", &json!({})).await.is(204);
         other.post("/posts", &json!({ "title": "after" })).await.is(201);
-        // What was written before the cut may still have arrived; then the stream ends, well within the 20 seconds
-        // that the reader waits.
+        // Events from before the cut may still arrive. Then the stream ends, well within the reader's timeout of 20
+        // seconds.
         while stream.next().await.is_some() {}
     }
 }
@@ -151,9 +152,10 @@ async fn no_credential_reaches_the_log_at_any_level() {
     }
 }
 
-/// What a person types, and what they are known by, is in no log, whatever they did; nor on a stream that is resumed after they left.
+/// No log contains what a user typed or what identifies them, and neither does a stream that resumes after the
+/// deletion.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_account_leaves_nothing_of_the_person_in_the_log_or_on_a_stream() {
+async fn a_deleted_account_leaves_no_personal_data_in_the_log_or_on_a_stream() {
     let configuration = "[roles]\nuser = [\"posts:all\"]\n[auth]\non_account_delete = \"delete\"\n[[entity]]\nname = \"posts\"\n\
                          owner_field = \"user_id\"\ncross_owner_read = \"posts:all\"\n\
                          [[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
@@ -183,7 +185,7 @@ async fn a_deleted_account_leaves_nothing_of_the_person_in_the_log_or_on_a_strea
         bob.register("bob@example.com").await.is(200);
         bob.log_in("bob@example.com").await.is(200);
         bob.post("/posts", &json!({ "title": "the last one" })).await.is(201);
-        // What was removed is removed in the background.
+        // The data is removed in the background.
         until("her post is gone", async || bob.get("/posts").await.is(200).json()["total"] == 1).await;
         let resumed = bob.stream("/posts/_events").header("last-event-id", &cursor).send().await.unwrap();
         let mut stream = Stream::new(resumed);
@@ -200,7 +202,7 @@ async fn a_deleted_account_leaves_nothing_of_the_person_in_the_log_or_on_a_strea
     }
 }
 
-/// The log, which at this level has something to hide.
+/// The log. At this level it has enough lines to contain secrets by mistake.
 fn logged(server: &Server) -> String {
     let log = server.log();
     assert!(log.lines().count() > 5, "nothing was logged: {log}");

@@ -1,6 +1,6 @@
-//! The built server, from outside: what a user types, sends and sees, and what a crash leaves.
+//! Black-box tests of the built server: commands, requests, screens, and the state after a crash.
 //!
-//! Nothing here knows the crates. [`harness`] starts the binary as a shell would and speaks HTTP with it.
+//! Nothing here uses the crates. [`harness`] starts the binary as a shell would and sends it HTTP requests.
 #![cfg(test)]
 
 mod accounts;

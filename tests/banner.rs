@@ -1,4 +1,4 @@
-//! What `serve` prints is for people to paste and for scripts to wait for.
+//! The output of `serve`: people paste from it, and scripts wait for it.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ async fn the_curl_of_the_banner_registers_a_user_and_reads_a_list() {
         ] {
             let server = launch.start(&database).await;
             let command = server.wait_for_output(pasteable);
-            // Twice, since people paste twice: a taken address must not make it useless.
+            // Twice, because people paste twice: the command must also work if the address is taken.
             for round in 1..=2 {
                 let output = Command::new("sh").args(["-c", &command]).output().unwrap();
                 let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -28,7 +28,7 @@ async fn the_curl_of_the_banner_registers_a_user_and_reads_a_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn production_invites_nobody_to_register_and_prints_the_public_addresses() {
+async fn production_prints_the_public_addresses_and_no_registration_command() {
     let configuration = "[server]\npublic_url = \"https://app.example.com\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
                          [[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n";
     let server = Launch::production(configuration).start(&Database::Sqlite).await;
@@ -45,7 +45,7 @@ async fn production_invites_nobody_to_register_and_prints_the_public_addresses()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_line_says_where_and_the_server_answers_by_then() {
+async fn the_first_line_has_the_address_and_the_server_is_ready_by_then() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     server.client().get("/healthz").await.is(200);
     server.client().get("/readyz").await.is(200);
@@ -53,7 +53,7 @@ async fn the_first_line_says_where_and_the_server_answers_by_then() {
     assert_eq!(first, format!("listening on http://{}", server.address()));
 }
 
-/// The command among the lines, once it is complete.
+/// The `curl` command of the output, once it is complete.
 fn pasteable(lines: &[String]) -> Option<String> {
     let start = lines.iter().position(|line| line.contains("curl "))?;
     let length = lines[start..].iter().position(|line| !line.trim_end().ends_with('\\'))?;

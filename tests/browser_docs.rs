@@ -1,4 +1,4 @@
-//! The docs page in a real browser that reaches nothing but this computer: sign in, try calls, sign out.
+//! The docs page in a real browser that can reach only this computer: sign in, try calls, sign out.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ type = "string"
 required = true
 "#;
 
-/// Opens an operation of the page and has it executed.
+/// Opens an operation of the page and executes it.
 const EXECUTE: &str = r#"
 const [operation, done] = arguments;
 const block = () => document.getElementById(operation);
@@ -36,14 +36,14 @@ until(block, () => {
 });
 "#;
 
-/// All that the page has loaded, and what its policy kept it from.
+/// Everything that the page has loaded, and everything that its policy blocked.
 const LOADED: &str = r#"
 const [done] = arguments;
 done(performance.getEntriesByType("resource").map(entry => entry.name));
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_signs_somebody_in_and_tries_calls_without_any_other_host() {
+async fn the_docs_page_signs_in_and_sends_requests_without_any_other_host() {
     for csrf in ["", "[csrf]\nenabled = true\n"] {
         let server = Launch::configured(&format!("{csrf}{NOTES}")).start(&Database::Sqlite).await;
         let Some(browser) = Browser::start(Scripts::On).await else { return };
@@ -59,7 +59,7 @@ async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
     browser.sees("Make an account").await;
     picture("stranger").await;
 
-    // Whoever is nobody is told so by the call itself.
+    // Without a sign-in, the call itself is refused.
     execute(browser, "notes", "listNotes", 401).await;
 
     browser.follow("Sign in").await;
@@ -90,7 +90,7 @@ async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
     execute(browser, "notes", "createNotes", 401).await;
 }
 
-/// Executes an operation with what the page proposes, and waits for this status.
+/// Executes an operation with the page's default input, and waits for this status.
 async fn execute(browser: &Browser, tag: &str, operation: &str, status: u16) {
     let id = format!("operations-{tag}-{operation}");
     assert_eq!(browser.run(EXECUTE, json!([id])).await, json!({}));
@@ -101,7 +101,7 @@ async fn execute(browser: &Browser, tag: &str, operation: &str, status: u16) {
     browser.waits_for(&answered).await;
 }
 
-/// Opens operations of every kind and has one of them answered.
+/// Opens operations of every kind and executes one of them.
 const OPEN: &str = r#"
 const done = arguments[arguments.length - 1];
 const operations = ["createNotes", "listNotes", "updateNotes", "deleteNotes"];
@@ -116,7 +116,7 @@ until(() => blocks().every(Boolean), () => {
 });
 "#;
 
-/// What axe says of the page, and how far it scrolls sideways.
+/// The findings of axe, and how far the page scrolls sideways.
 const EXAMINE: &str = r#"
 const done = arguments[arguments.length - 1];
 axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done({
@@ -127,7 +127,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_docs_page_is_for_everybody_in_both_color_schemes_and_on_a_phone() {
+async fn the_docs_page_is_accessible_in_both_color_schemes_and_on_a_phone() {
     let server = Launch::configured(NOTES).start(&Database::Sqlite).await;
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(tools) = node_tools() else { return };
@@ -138,7 +138,7 @@ async fn the_docs_page_is_for_everybody_in_both_color_schemes_and_on_a_phone() {
             browser.emulates(width, height, scheme).await;
             browser.open(&format!("http://{}/api/docs", server.address())).await;
             browser.sees("Make one of notes").await;
-            // What is opened is the same at any width, and much to look at.
+            // The opened operations are the same at any width, and slow to check.
             for opened in [false, width == 390] {
                 if opened {
                     assert_eq!(browser.run(OPEN, json!([])).await, json!(true), "{shown}");

@@ -1,4 +1,5 @@
-//! A real browser on several origins, before the browser backend: what an allowed page can do, and what no other can.
+//! A real browser on several origins, with the browser backend: what an allowed page can do, and what other pages
+//! cannot.
 //!
 //! `127.0.0.1` with another port is another origin of the same site; `localhost` is another site.
 
@@ -9,7 +10,7 @@ use crate::harness::{Browser, Database, Launch, PASSWORD, Pages, Scripts, Server
 const ADA: &str = "ada@example.com";
 const EVE: &str = "eve@example.com";
 
-/// What a page of an application does: every request with credentials, the token with what changes something.
+/// The requests of an application's page: all with credentials, and mutating ones with the CSRF token.
 const CALL: &str = r#"
 const [base, method, path, body, token, done] = arguments;
 (async () => {
@@ -71,17 +72,17 @@ async fn an_allowed_page_works_with_credentials_and_no_other_page_does() {
     let id = made["body"]["data"]["id"].as_str().unwrap().to_owned();
     let without = place.call(&browser, "POST", "/api/notes", json!({ "text": "no token" }), false).await;
     assert_eq!((&without["status"], &without["body"]["code"]), (&json!(403), &json!("csrf")));
-    // PATCH and DELETE need a preflight of their own.
+    // PATCH and DELETE need their own preflight.
     let changed = place.call(&browser, "PATCH", &format!("/api/notes/{id}"), json!({ "text": "still" }), true).await;
     assert_eq!(changed["status"], 200, "{changed}");
-    // The cookies are the server's, and closed to scripts.
+    // The cookies belong to the server's origin, and scripts cannot read them.
     assert_eq!(browser.run("arguments[0](document.cookie)", json!([])).await, "");
     browser.open(&format!("{}/login", place.base())).await;
     let cookies = browser.cookies().await;
     assert!(cookies.iter().any(|name| name == "__Host-session"), "{cookies:?}");
     assert!(cookies.iter().any(|name| name == "__Host-csrf"), "{cookies:?}");
 
-    // Neither a page of the same site nor one of another: they can read nothing, and change nothing.
+    // Pages that are not allowed, of the same site or of another, can read nothing and change nothing.
     for origin in [place.other.origin("127.0.0.1"), place.other.origin("localhost"), place.allowed.origin("localhost")]
     {
         browser.open(&origin).await;
@@ -104,7 +105,7 @@ async fn an_allowed_page_works_with_credentials_and_no_other_page_does() {
     assert_eq!(place.call(&browser, "GET", "/auth/me", Value::Null, false).await["status"], 401);
 }
 
-/// The attack: a page anywhere sends its visitor's browser a form, which no browser asks about.
+/// The attack: a page makes its visitor's browser send a form, for which browsers send no preflight.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_of_another_page_cannot_sign_in_or_out_or_redeem_a_link() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
@@ -116,7 +117,7 @@ async fn a_form_of_another_page_cannot_sign_in_or_out_or_redeem_a_link() {
             Place { server, allowed: Pages::serve("").await, other: Pages::serve("").await }
         };
         let base = place.base();
-        // Eve's own account, which she would have Ada be signed in to.
+        // Eve wants Ada to be signed in to Eve's account.
         register(&browser, &place, EVE).await;
         register(&browser, &place, ADA).await;
         browser.open(&format!("{base}/login")).await;
@@ -139,7 +140,7 @@ async fn a_form_of_another_page_cannot_sign_in_or_out_or_redeem_a_link() {
                 }
             }
         }
-        // The link was not spent by the attack: its own page redeems it.
+        // The attack did not use up the link: its own page redeems it.
         browser.open(&eves_link).await;
         browser.press("Sign in").await;
         browser.sees("Signed in as eve@example.com").await;
@@ -165,7 +166,7 @@ async fn sign_in(browser: &Browser, email: &str) {
     browser.sees(&format!("Signed in as {email}")).await;
 }
 
-/// Asked for at the server's own page, and read out of Eve's mailbox.
+/// Requested on the server's own page, and read from Eve's mailbox.
 async fn eves_link(browser: &Browser, place: &Place) -> String {
     let script = r#"
         const [email, done] = arguments;
@@ -175,7 +176,8 @@ async fn eves_link(browser: &Browser, place: &Place) -> String {
           if (token.ok) form.set("_csrf", (await token.json()).csrfToken);
           done((await fetch("/auth/magic-link/send", { method: "POST", body: form })).status);
         })().catch(error => done(String(error)));"#;
-    // The server's pages forbid scripts of their own; the driver's run beside that policy, but for their connections.
+    // The policy of the server's pages forbids inline scripts. The driver's scripts run anyway, except for their
+    // connections.
     browser.open(&format!("{}/healthz", place.base())).await;
     assert_eq!(browser.run(script, json!([EVE])).await, 200);
     let mails = place.server.client().get("/dev/mail.json").await.is(200).json();
@@ -183,7 +185,7 @@ async fn eves_link(browser: &Browser, place: &Place) -> String {
     mail["links"][0].as_str().unwrap().to_owned()
 }
 
-/// Has the page submit a form of its own, and waits until the browser is where that leads.
+/// Makes the page submit its own form, and waits until the browser shows the target.
 async fn submit(browser: &Browser, action: &str, enctype: &str, fields: &Value) {
     let script = r#"
         const [action, enctype, fields, done] = arguments;

@@ -1,5 +1,5 @@
-//! A person with a real browser, first without scripts: register, turn the second factor on, sign out and in, look at the
-//! account, and find a new password by mail.
+//! A user with a real browser, first without scripts: registers, turns the second factor on, signs out and in, opens
+//! the account page, and resets the password by mail.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const NEW: &str = "another horse battery";
 const NEWEST: &str = "yet another horse battery";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_lives_with_an_account_without_scripts() {
+async fn an_account_works_without_scripts() {
     for csrf in ["", "[csrf]\nenabled = true\n"] {
         let server = Launch::configured(csrf).start(&Database::Sqlite).await;
         let Some(browser) = Browser::start(Scripts::Off).await else { return };
@@ -24,7 +24,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     let at = |path: &str| format!("http://{}{path}", server.address());
     let picture = async |name: &str| browser.picture(&format!("{shown}-{name}")).await;
 
-    // To the account: a stranger signs in first, and has no account yet.
+    // Open the account page: an anonymous visitor must sign in first, and has no account yet.
     browser.open(&at("/account")).await;
     browser.sees("Sign in").await;
     picture("login").await;
@@ -37,7 +37,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     assert_eq!(browser.path().await, "/account");
     picture("account").await;
 
-    // The second factor, with an authenticator of its own.
+    // Turn on the second factor, with an authenticator app.
     browser.press("Set up an authenticator app").await;
     browser.sees("Scan this picture").await;
     picture("enroll").await;
@@ -56,7 +56,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     browser.sees("signing in takes a code").await;
     picture("account-two-factor").await;
 
-    // Out, in, and the challenge: by backup codes, since the app's code of this half minute is spent.
+    // Sign out, sign in, and pass the challenge with backup codes, since the app's code of this half minute is used up.
     browser.press("Sign out").await;
     browser.sees("Sign in").await;
     browser.open(&at("/account")).await;
@@ -66,14 +66,14 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     sign_in(browser, PASSWORD).await;
     browser.sees("Two-factor authentication").await;
     picture("challenge").await;
-    // What the second factor opens is not open yet.
+    // Pages that require the second factor are not open yet.
     browser.open(&at("/account")).await;
     browser.sees("or one of your backup codes").await;
     browser.fill("Code", &backup_codes[0]).await;
     browser.press("Continue").await;
     browser.sees("Your account").await;
 
-    // A changed password.
+    // Change the password.
     browser.fill("Current password", "incorrect horse battery").await;
     browser.fill("New password", NEW).await;
     browser.press("Change password").await;
@@ -90,7 +90,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
 
     prove_mailbox(server, browser).await;
 
-    // A forgotten one.
+    // Reset a forgotten password.
     browser.press("Sign out").await;
     browser.sees("Sign in").await;
     browser.follow("Forgot your password?").await;
@@ -114,7 +114,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     browser.press("Continue").await;
     browser.sees("Signed in as").await;
 
-    // And off again.
+    // Turn the second factor off.
     browser.open(&at("/account")).await;
     browser.fill("Code", &backup_codes[1]).await;
     browser.press("Turn off").await;
@@ -123,7 +123,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     browser.press("Turn off").await;
     browser.sees("Two-factor authentication is off").await;
 
-    // A link by mail, which is only a page until it is confirmed.
+    // Sign in with a mailed link. Opening it only shows a page to confirm.
     browser.press("Sign out").await;
     browser.sees("Without a password").await;
     browser.fill_by_id("link-email", ADA).await;
@@ -143,8 +143,8 @@ async fn sign_in(browser: &Browser, password: &str) {
     browser.press("Sign in").await;
 }
 
-/// Proves the mailbox within the session. A reset of an account whose mailbox nobody has proven would drop the second factor
-/// with everything else.
+/// Verifies the address within the session. A password reset of an account with an unverified address would remove the
+/// second factor too.
 async fn prove_mailbox(server: &Server, browser: &Browser) {
     browser.press("Mail me a link to confirm it").await;
     browser.sees("Check your mail").await;

@@ -1,12 +1,12 @@
-//! Streams that resume, while servers, connections to the database, carriers and memberships come and go.
+//! Streams that resume, while servers, database connections, carriers and memberships are interrupted or changed.
 //!
-//! [`Ledger`] knows every committed write and every listener's rights. 200 listeners of three entities resume on whichever
-//! server they reach: of public records, of records with an owner, and of records under a rule for reading, whose members
-//! change. No listener may miss a write that they may read, get one that they may not read, get one twice without a resume,
-//! or get the writes to one record in another order.
+//! [`Ledger`] knows every committed write and every listener's rights. 200 listeners of three entities resume on any
+//! server that they can reach. The entities have public records, records with an owner, and records under a rule for
+//! reading, whose members change. No listener may miss a write that they may read, receive one that they may not read,
+//! receive one twice without a resume, or receive the writes to one record in another order.
 //!
-//! Faults are chosen by a seed, which is printed. `GATEWRIGHT_TEST_SEED` sets it, `GATEWRIGHT_TEST_ROUNDS` the number of faults.
-//! There is no deadline while anything arrives.
+//! A printed seed chooses the faults. `GATEWRIGHT_TEST_SEED` sets it, `GATEWRIGHT_TEST_ROUNDS` the number of faults.
+//! There is no deadline while events arrive.
 
 mod ledger;
 mod listener;
@@ -29,14 +29,14 @@ use crate::harness::{Database, Launch, Server};
 
 const LISTENERS: usize = 200;
 const WRITERS: usize = 6;
-/// Faults in a run, unless `GATEWRIGHT_TEST_ROUNDS` says otherwise.
+/// The number of faults in a run, unless `GATEWRIGHT_TEST_ROUNDS` sets another.
 const ROUNDS: usize = 8;
 /// Writes that are acknowledged between two faults.
 const WRITES: usize = 60;
-/// A run fails if nothing has arrived for so long.
+/// A run fails if nothing has arrived for this long.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Runs take turns: each keeps the machine busy.
+/// Runs wait for each other: each keeps the machine busy.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,13 +72,13 @@ enum Carrier {
 enum Fault {
     /// Connections of streams end.
     Disconnects,
-    /// A server ends as by a crash.
+    /// A server is killed.
     Kill,
-    /// A server ends in order.
+    /// A server stops on SIGTERM.
     Stop,
     /// The database ends some of the servers' connections.
     Backends,
-    /// The carrier is away for a while.
+    /// The carrier is unavailable for a while.
     Carrier,
 }
 
@@ -118,7 +118,7 @@ async fn run(database: &Database, count: usize, mut carrier: Carrier) {
     world.patiently("every writer has ended", || world.writing.load(Ordering::SeqCst) == 0).await;
     world.learn_what_was_committed().await;
     world.patiently("every listener has what it may read", || world.ledger.owed().is_empty()).await;
-    // Whatever was on its way is before these.
+    // Everything that was still being delivered comes before these.
     writer::write_one_of_each(&world).await;
     world.patiently("every listener has the last writes", || world.ledger.owed().is_empty()).await;
     world.check();
@@ -178,7 +178,7 @@ async fn strike(
 }
 
 impl Carrier {
-    /// What may happen, each once.
+    /// The faults of one cycle. The test strikes with each of them once, in random order.
     fn faults(&self, database: &Database) -> Vec<Fault> {
         let mut faults = vec![Fault::Disconnects, Fault::Kill, Fault::Kill, Fault::Stop];
         if !matches!(database, Database::Sqlite) {

@@ -10,13 +10,13 @@ use tokio::sync::OnceCell;
 
 use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server, Site, run};
 
-/// What the client weighs at most when it is compressed, in bytes.
+/// The maximum compressed size of the client, in bytes.
 const MOST_BYTES: usize = 8_000;
 
 /// The ways to read a stream.
 const STREAMS: [&str; 2] = ["fetch", "eventsource"];
 
-/// Every form of access that the tests need.
+/// A configuration with every form of access that the tests need.
 pub(crate) const ENTITIES: &str = r#"
 [auth.limits.register]
 max_attempts = 1000
@@ -54,7 +54,7 @@ name = "name"
 type = "string"
 "#;
 
-/// The client's folder; none where its compiler is not installed and not required.
+/// The client's folder. `None` if its compiler is neither installed nor required.
 pub(crate) fn sources() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/typescript");
     if compiler(&folder).exists() {
@@ -68,7 +68,7 @@ fn compiler(folder: &Path) -> PathBuf {
     folder.join("node_modules/typescript/bin/tsc")
 }
 
-/// Runs the compiler with these words.
+/// Runs the compiler with these arguments.
 pub(crate) async fn compile(words: &[&str]) {
     let folder = sources().expect("the compiler is there");
     let tsc = compiler(&folder);
@@ -126,9 +126,9 @@ async fn the_client_is_small_and_imports_nothing() {
     assert!(bytes.parse::<usize>().unwrap() <= MOST_BYTES, "{bytes} bytes compressed");
 }
 
-/// Declared entities become types that a strict compiler takes, and mistakes become errors of it.
+/// A strict compiler accepts the types of declared entities, and reports mistakes.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_types_hold_what_they_promise() {
+async fn the_types_accept_correct_code_and_reject_mistakes() {
     let Some(folder) = sources() else { return };
     let file = folder.join("test/typed.ts");
     compile(&[

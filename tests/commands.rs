@@ -1,4 +1,4 @@
-//! The commands beside `serve`.
+//! The commands other than `serve`.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn the_example_passes_the_check_in_dev_mode() {
 }
 
 #[test]
-fn a_secret_is_long_and_fresh_and_alone() {
+fn a_secret_is_long_and_new_and_the_only_output() {
     let folder = Folder::create("commands").unwrap();
     let secrets = [(); 2].map(|()| gatewright(folder.path(), &["secret"], ""));
     for finished in &secrets {
@@ -50,7 +50,7 @@ fn a_secret_is_long_and_fresh_and_alone() {
     assert_ne!(secrets[0].out, secrets[1].out);
 }
 
-/// By the command, or by somebody with the rights to change tables, who runs what the plan prints.
+/// Migrates with the command, or with the SQL of the plan, run by a role that may change tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_is_planned_then_applied_then_nothing() {
     for by_hand in [false, true] {
@@ -96,7 +96,7 @@ async fn a_server_that_may_not_create_tables_asks_for_the_migration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_lose_data_is_refused_with_table_and_column() {
+async fn a_change_that_would_lose_data_is_refused_with_table_and_column() {
     const BEFORE: &str = "[[entity]]\nname = \"things\"\n[[entity.field]]\nname = \"size\"\ntype = \"int\"\n";
     for database in Database::all().await {
         let server = Launch::configured(BEFORE).start(&database).await;
@@ -135,7 +135,7 @@ async fn a_new_field_is_added_to_a_table_with_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_programs_of_one_user_are_listed_and_ended() {
+async fn the_connections_of_a_user_are_listed_and_ended() {
     const ADA: &str = "ada@example.com";
     const BOB: &str = "bob@example.com";
     for database in Database::all().await {
@@ -172,7 +172,7 @@ async fn the_programs_of_one_user_are_listed_and_ended() {
         }
         let id = item["id"].as_str().unwrap();
 
-        // Not by way of another user, and nobody's by a wrong id.
+        // A connection cannot be ended for another user, or with a wrong id.
         for (email, id) in [(BOB, id), (ADA, "no-such-connection")] {
             let refused = run(&["disconnect", email, id]);
             assert_eq!(refused.status, 1, "{refused:?}");

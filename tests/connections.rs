@@ -1,4 +1,4 @@
-//! Clients that others wrote, at the authorization server: the official SDKs of MCP and two OAuth libraries.
+//! Independent clients of the authorization server: the official MCP SDKs and two OAuth libraries.
 
 use gatewright_servers::{Folder, Opening, TlsProxy};
 use reqwest::{Method, Url};
@@ -35,7 +35,7 @@ fn base(server: &Server) -> String {
     format!("http://{}", server.address())
 }
 
-/// Where programs wait for their codes: nobody is there.
+/// The redirect URI of programs. Nothing listens there.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
 /// A program that a user connected, with its tokens.
@@ -46,7 +46,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// An operator makes a client, and `user`, who is signed in, allows it `scope`.
+    /// An operator creates a client, and `user`, who is signed in, grants it `scope`.
     pub(crate) async fn connect(server: &Server, database: &Database, user: &Client, name: &str, scope: &str) -> Self {
         let (client, code) = Self::allowed(server, database, user, name, scope).await;
         let tokens = Self::redeem(server, &client, &code).await.is(200).json();
@@ -54,7 +54,7 @@ impl Program {
         Self { access: text("access_token"), refresh: text("refresh_token"), client }
     }
 
-    /// The client, and the code that it has not exchanged yet.
+    /// The client, and its code before the exchange.
     pub(crate) async fn allowed(
         server: &Server,
         database: &Database,
@@ -89,7 +89,7 @@ impl Program {
         (client, code)
     }
 
-    /// What a code gets.
+    /// The answer to a code.
     pub(crate) async fn redeem(server: &Server, client: &str, code: &str) -> Answer {
         let pairs = [
             ("grant_type", "authorization_code"),
@@ -105,12 +105,12 @@ impl Program {
         Answer::read(server.client().request(Method::POST, "/auth/oauth2/token").form(pairs)).await
     }
 
-    /// What its access token gets.
+    /// The answer to a request with the access token.
     pub(crate) async fn get(&self, server: &Server, path: &str) -> Answer {
         Answer::read(server.client().request(Method::GET, path).bearer_auth(&self.access)).await
     }
 
-    /// What its refresh token gets.
+    /// The answer to the refresh token.
     pub(crate) async fn refresh(&self, server: &Server) -> Answer {
         let pairs = [("grant_type", "refresh_token"), ("client_id", &*self.client), ("refresh_token", &*self.refresh)];
         Self::exchange(server, &pairs).await
@@ -128,7 +128,7 @@ fn tool(name: &str) -> String {
     format!("{}/tools/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// As if an hour had passed.
+/// Makes all tokens expire.
 async fn expire_tokens(server: &Server, database: &Database) {
     let statement = "UPDATE api_tokens SET expires_at = created_at WHERE expires_at IS NOT NULL";
     database.execute(server.folder(), statement).await;
@@ -145,7 +145,7 @@ async fn the_official_typescript_sdk_connects_from_the_url_alone() {
     let asked = agent.step().await;
     assert_eq!((&asked["refused"], &asked["registered"]), (&json!(true), &json!(true)), "{asked}");
 
-    // A person who is not signed in yet.
+    // A user who is not signed in yet.
     browser.open(asked["open"].as_str().unwrap()).await;
     browser.fill("Email", ADA).await;
     browser.fill("Password", PASSWORD).await;
@@ -171,10 +171,10 @@ async fn the_official_typescript_sdk_connects_from_the_url_alone() {
     assert_eq!(notes(&server).await, 2);
 }
 
-/// Where an application publishes the document about itself, by a certificate of its own authority.
+/// The site where an application publishes its metadata document, with a certificate of a private authority.
 struct Published {
     url: String,
-    /// The file of the authority.
+    /// The authority's certificate file.
     authority: String,
     _pages: Pages,
     _folder: Folder,
@@ -211,7 +211,7 @@ async fn the_official_typescript_sdk_connects_by_its_metadata_document() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let database = Database::postgres().await.unwrap_or(Database::Sqlite);
     let published = publish("A published agent").await;
-    // Nobody can register: the document is the only way.
+    // Registration is off: the document is the only way.
     let configuration = CONFIGURATION.replace("dynamic_registration = true\n", "");
     let server = Launch::configured(&configuration).env("SSL_CERT_FILE", &published.authority).start(&database).await;
     server.client().register(ADA).await.is(200);
@@ -265,7 +265,7 @@ async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
     browser.fill("Password", PASSWORD).await;
     browser.press("Sign in").await;
     browser.sees("access to the data of this tenant only").await;
-    // The browser asks for a choice first.
+    // The browser first asks for a tenant.
     browser.press("Allow").await;
     browser.sees("Connect An agent?").await;
     browser.fill_by_id("tenant", "globex").await;
@@ -282,7 +282,7 @@ async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_no_trusted_authority_vouches_for_is_refused() {
+async fn a_document_without_a_trusted_certificate_is_refused() {
     let published = publish("A false agent").await;
     let server = served(&Database::Sqlite).await;
     let ada = server.client();
@@ -312,7 +312,7 @@ async fn the_official_python_sdk_connects_from_the_url_alone() {
     agent.resume();
     assert_eq!(agent.step().await, json!({ "failed": false, "is_new": true, "asked": 1 }));
 
-    // Whoever leaves ends what acts for them.
+    // Deleting the account ends the connections of its programs.
     let words = ["user", "delete", ADA, "--yes", "--database", &database.url()];
     assert_eq!(gatewright(server.folder(), &words, "").status, 0);
     agent.resume();

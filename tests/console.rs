@@ -1,5 +1,5 @@
-//! The console in a real browser that reaches nothing but this computer: every page on a phone and on a desk, light and
-//! dark; values that try to become script; and what operators come for.
+//! The console in a real browser that can reach only this computer: every page on a phone and on a desktop, light and
+//! dark; stored values that try to run as scripts; and the tasks of operators.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use crate::outbox::until;
 
 const ADA: &str = "ada@example.com";
 
-/// What values try that somebody stored. Each would set `pwned` or draw an element with the name.
+/// Stored attacks. Each would set `pwned` or create an element with that name.
 const ATTACKS: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",
     "<script>window.pwned=1</script>",
@@ -100,7 +100,8 @@ async fn every_page_is_accessible_on_every_screen_and_no_value_becomes_script() 
     }
 }
 
-/// What axe says of the page, whether a value became script or markup, how far it scrolls sideways, and what it has loaded.
+/// The findings of axe, whether a value became a script or markup, how far the page scrolls sideways, and what it
+/// loaded.
 pub(crate) const EXAMINE: &str = r#"
 const done = arguments[arguments.length - 1];
 axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done({
@@ -112,13 +113,13 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_finds_what_is_wrong_and_mends_it() {
+async fn an_operator_finds_and_fixes_problems() {
     let (receiver, url) = Receiver::start().await;
     let server = launch(&url).start(&Database::Sqlite).await;
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let at = |path: &str| format!("http://{}{path}", server.address());
 
-    // A stranger is led to the sign-in and back; somebody without the role is told what is missing.
+    // An anonymous visitor is redirected to the sign-in and back. A user without the role gets an explanation.
     browser.open(&at("/admin/outbox")).await;
     browser.sees("Sign in").await;
     assert_eq!(browser.path().await, "/login?next=%2Fadmin%2Foutbox");
@@ -164,7 +165,7 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
     browser.sees("Nobody is locked out.").await;
     server.client().log_in("bob@example.com").await.is(200);
 
-    // Search as you type; what was searched for is in the address, and the back button finds it again.
+    // Search while typing. The address contains the search, and the back button restores it.
     browser.follow("Users").await;
     browser.fill_by_name("q", "bob").await;
     browser.arrives(&at("/admin/users?q=bob")).await;
@@ -227,7 +228,7 @@ async fn an_operator_finds_what_is_wrong_and_mends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_makes_an_administrator_and_dev_mode_says_so() {
+async fn the_command_of_the_banner_creates_an_administrator() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let line = server.wait_for_output(|lines| lines.iter().find(|line| line.starts_with("for the console")).cloned());
     assert_eq!(
@@ -244,7 +245,7 @@ async fn the_command_makes_an_administrator_and_dev_mode_says_so() {
     assert_eq!(client.get("/admin/api/me").await.is(403).json()["code"], "two_factor_required");
 }
 
-/// Registers Ada in the browser, gives her the role, and has her prove a second factor. `false` without an authenticator.
+/// Registers Ada in the browser, gives her the role, and verifies her second factor. `false` without an authenticator.
 async fn enter(server: &Server, browser: &Browser) -> bool {
     let at = |path: &str| format!("http://{}{path}", server.address());
     browser.open(&at("/register?next=/admin")).await;
@@ -272,8 +273,8 @@ async fn enter(server: &Server, browser: &Browser) -> bool {
     true
 }
 
-/// Stores attacks wherever others can store something: records, a program's name, a token's name, the audit log. Returns the
-/// ids of a record and of the attacker.
+/// Stores attacks wherever others can store something: records, a program's name, a token's name, the audit log.
+/// Returns the ids of a record and of the attacker.
 async fn plant(server: &Server) -> (String, String) {
     let mallory = server.client();
     let me = mallory.register("mallory@example.com").await.is(200).json();
@@ -292,12 +293,12 @@ async fn plant(server: &Server) -> (String, String) {
     (text(&post["data"]["id"]), text(&me["user"]["id"]))
 }
 
-/// Names of tokens take no control characters; whatever is refused is not stored either.
+/// Names of tokens accept no control characters. A refused name is not stored.
 async fn token(client: &Client, name: &str) {
     client.post("/auth/tokens", &json!({ "name": name, "scopes": ["posts:read"] })).await;
 }
 
-/// Waits for a delivery that was given up, and returns its event.
+/// Waits for a dead delivery, and returns its event.
 async fn dead_delivery(server: &Server, browser: &Browser) -> String {
     let poster = server.client();
     poster.register("poster@example.com").await.is(200);
@@ -319,7 +320,7 @@ const done = arguments[arguments.length - 1];
 fetch("/admin/api/outbox/deliveries?status=dead").then((answer) => answer.json()).then(({ data }) => done(data[0]?.eventId || ""));
 "#;
 
-/// The source of axe-core, as `tests/tools` pins it.
+/// The source of axe-core, at the version that `tests/tools` pins.
 pub(crate) fn axe() -> Option<String> {
     let folder = node_tools()?;
     Some(fs::read_to_string(folder.join("node_modules/axe-core/axe.min.js")).expect("axe-core is installed"))

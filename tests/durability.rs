@@ -1,4 +1,4 @@
-//! What was acknowledged is there, whatever was killed.
+//! Acknowledged writes survive every kill.
 
 use std::{
     collections::HashSet,
@@ -44,7 +44,7 @@ async fn a_copy_of_the_database_file_is_whole_after_a_clean_stop() {
     let acknowledged = writers.end().await.acknowledged;
     assert_eq!(server.stop().await, Some(0));
 
-    // The files beside the database are what a copy of the database alone leaves behind.
+    // A copy of the database file alone lacks the files beside it, so they must be empty.
     for beside in ["-wal", "-shm", "-lock"] {
         let file = server.folder().join(format!("gatewright.db{beside}"));
         assert_eq!(std::fs::metadata(&file).map_or(0, |file| if beside == "-wal" { file.len() } else { 0 }), 0);
@@ -91,7 +91,7 @@ async fn every_acknowledged_write_survives_the_death_of_postgres_and_the_server_
     ada.get("/healthz").await.is(200);
     tokio::task::block_in_place(|| postgres.restart()).unwrap();
 
-    // Nobody restarts the server: it finds its database again, and the writers go on.
+    // Nobody restarts the server: it reconnects to its database, and the writers continue.
     let so_far = writers.count();
     writers.have_acknowledged(so_far + 200).await;
     let outcome = writers.end().await;
@@ -108,7 +108,7 @@ async fn signed_in(server: &Server) -> Client {
     client
 }
 
-/// Clients that create one record after the other until they are told to stop or lose their server.
+/// Clients that create one record after the other until they are stopped or lose their server.
 struct Writers {
     outcome: Arc<Mutex<Outcome>>,
     stop: Arc<AtomicBool>,
@@ -174,7 +174,7 @@ impl Writers {
     }
 }
 
-/// Reads everything, page by page, and looks for each acknowledged record in it, once.
+/// Reads all records, page by page, and finds each acknowledged record exactly once.
 async fn assert_all_there(client: &Client, acknowledged: Vec<(String, String)>) {
     let mut found: Vec<(String, String)> = Vec::new();
     for number in 1.. {

@@ -1,4 +1,5 @@
-//! Two servers on one database: what is written on one reaches the streams of the other, and what dies is found again.
+//! Two servers on one database: the streams of one receive the writes of the other, and the servers recover when a
+//! carrier dies.
 
 use gatewright_servers::{PrivateNats, PrivateRedis};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::harness::{Answer, Client, Database, Launch, Server, Stream};
 use crate::outbox::until;
 use reqwest::Method;
 
-/// What carries events in a test, and the server that it may kill.
+/// The carrier of a test, and its server, which the test may kill.
 enum Carrier {
     Postgres,
     Redis(PrivateRedis),
@@ -80,7 +81,7 @@ async fn a_write_on_one_server_reaches_the_streams_of_the_other_once() {
                 assert_eq!(kind, "entity.created");
                 told_of.push(record);
             }
-            // Whose write was whose is no order between two servers; those of one are in theirs.
+            // The writes of two servers have no order between them. Those of one server are in order.
             told_of.sort_by_key(|record| record["title"] == "from the other");
             assert_eq!(told_of, made, "each once");
         }
@@ -95,14 +96,14 @@ async fn a_write_on_one_server_reaches_the_streams_of_the_other_once() {
         }
         let expected = ["up 1", "sent_total 22", "received_total 2", "lost_total 0", "malformed_total 0"];
         for line in expected.map(|line| format!("gatewright_fanout_{line}\n")) {
-            // An event is counted after it is told.
+            // The counter changes after the event is sent.
             until(&line, async || here.get("/metrics").await.is(200).text.contains(&line)).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_sees_what_they_wrote_elsewhere_and_nobody_else_does() {
+async fn an_owner_sees_their_writes_on_the_other_server_and_nobody_else_does() {
     let Some(database) = Database::postgres().await else { return };
     let [a, b] = pair(&Carrier::Postgres, &database).await;
     let (author, reader, stranger) = (a.client(), b.client(), b.client());
@@ -119,7 +120,7 @@ async fn an_owner_sees_what_they_wrote_elsewhere_and_nobody_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
+async fn servers_reconnect_to_a_carrier_that_died_and_serve_meanwhile() {
     let Some(database) = Database::postgres().await else { return };
     let [_, redis, nats] = Carrier::all();
     for mut carrier in [redis, nats] {
@@ -149,7 +150,7 @@ async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
         ready(&a).await;
         ready(&b).await;
         write(&here, "after").await;
-        // What was written meanwhile waited; whether b listened in time to hear it is not promised.
+        // The write during the failure was queued. Whether b subscribed in time to receive it is not guaranteed.
         let mut title = told(&mut stream).await.1["title"].clone();
         if title == "meanwhile" {
             title = told(&mut stream).await.1["title"].clone();
@@ -163,14 +164,14 @@ async fn servers_find_a_carrier_that_died_again_and_serve_meanwhile() {
                 [count("fan-out failed"), count("works again")]
             };
             assert_eq!(told("direction=\"hearing\""), [1, 1], "{}", server.log());
-            // Whoever had nothing to tell meanwhile may not have noticed, or notices just now.
+            // A server that had nothing to send may not have noticed the failure, or may notice it only now.
             until("it tells again", async || matches!(told("direction=\"telling\""), [0, 0] | [1, 1])).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_whose_postgres_died_hear_each_other_again() {
+async fn servers_receive_each_others_events_again_after_postgres_died() {
     let Some(mut database) = Database::own_postgres() else { return };
     let [a, b] = pair(&Carrier::Postgres, &database).await;
     let (here, there) = (a.client(), b.client());

@@ -1,4 +1,4 @@
-//! A system that allows a process few open files.
+//! A process with a low limit of open files.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -8,14 +8,15 @@ use tokio::{
 use crate::harness::{Database, Launch, Server};
 use crate::outbox::until;
 
-/// Files that the server may open, and the connections that it then takes: all but 16 for its database and 192 others.
+/// The limit of open files, and the connections that the server then accepts: all except 16 for its database and 192
+/// others.
 const FILES: u32 = 300;
 const TAKEN: usize = 92;
 
 const REQUEST: &[u8] = b"GET /posts HTTP/1.1\r\nHost: test\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_few_files_says_so_and_takes_fewer_connections_instead_of_running_out() {
+async fn a_server_with_few_files_warns_and_accepts_fewer_connections() {
     let table = "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
     for database in Database::all().await {
         let server = Launch::configured(table).files(FILES).start(&database).await;
@@ -29,12 +30,12 @@ async fn a_server_with_few_files_says_so_and_takes_fewer_connections_instead_of_
             assert_eq!(ask(&mut connection).await, "HTTP/1.1 200", "connection {}", seated.len());
             seated.push(connection);
         }
-        // More than there are files for, each of them open for as long as the server lets it.
+        // More connections than there are files for. Each stays open until the server closes it.
         let mut crowd = Vec::new();
         for _ in 0..FILES {
             crowd.push(connect(&server).await);
         }
-        // Those that are seated are served all the while, database and all.
+        // The accepted connections are still served, including reads of the database.
         for connection in &mut seated {
             assert_eq!(ask(connection).await, "HTTP/1.1 200");
         }
@@ -50,7 +51,7 @@ async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address()).await.unwrap()
 }
 
-/// Asks for something, and reads the beginning of the answer; nothing where the connection was closed without one.
+/// Sends a request, and reads the beginning of the answer. Empty if the connection was closed without one.
 async fn ask(connection: &mut TcpStream) -> String {
     let _closed = connection.write_all(REQUEST).await;
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that no well-meaning client sends. None may be answered with a 5xx, and each refusal is a problem document.
+//! Malformed and hostile requests. None gets a 5xx, and each refusal is a problem document.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::harness::{Answer, Client, Database, Launch};
 
-/// A body sent as JSON, and the statuses that are right for it at an entity and at a sign-in endpoint.
+/// A JSON body, and the expected statuses for it at an entity and at a sign-in endpoint.
 fn bodies() -> Vec<(&'static str, Vec<u8>, &'static [u16])> {
     let text = |body: &str| body.as_bytes().to_vec();
     vec![
@@ -44,7 +44,7 @@ async fn a_bad_body_is_refused_clearly_everywhere() {
         for path in ["/posts", "/auth/register", "/auth/login"] {
             for (what, body, statuses) in bodies() {
                 let length = body.len();
-                // Attempts to sign in are counted, and past the limit the limiter answers whatever the body is.
+                // Sign-in attempts are counted. Past the limit, the limiter answers regardless of the body.
                 let request = ada.request(Method::POST, path).header("content-type", "application/json").body(body);
                 let answer = Answer::read(request).await;
                 if path.starts_with("/auth") && answer.status == 429 {
@@ -52,9 +52,9 @@ async fn a_bad_body_is_refused_clearly_everywhere() {
                     continue;
                 }
                 let is_right = statuses.contains(&answer.status.as_u16());
-                // To log in with what nobody registered with is a wrong guess, however odd.
+                // A login with credentials that nobody has is a failed attempt, however unusual they are.
                 let is_guess = path == "/auth/login" && answer.status == 401;
-                // Sign-in takes no large bodies, whatever is in them.
+                // Sign-in endpoints refuse large bodies.
                 let is_too_large = path.starts_with("/auth") && length > 16 << 10 && answer.status == 413;
                 assert!(is_right || is_guess || is_too_large, "{path}, {what}: {answer:?}");
                 assert_problem(&answer);
@@ -90,7 +90,7 @@ async fn validation_names_every_field_at_once_and_suggests_nothing_hidden() {
         fields.sort_unstable();
         assert_eq!(fields, ["colour", "status", "title"]);
 
-        // The owner is the server's to say: the hidden column is unknown to clients.
+        // The server sets the owner: the hidden column is unknown to clients.
         ada.post("/posts", &json!({ "title": "x", "userId": "someone" })).await.is(422);
         ada.post("/posts", &json!({ "title": "x", "user_id": "someone" })).await.is(422);
     }
@@ -189,7 +189,7 @@ async fn a_bad_path_method_or_credential_is_refused_clearly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_http_disturb_nobody() {
+async fn bytes_that_are_not_http_do_not_affect_other_clients() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let address = server.address().to_owned();
     let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
@@ -200,7 +200,7 @@ async fn bytes_that_are_no_http_disturb_nobody() {
     for answer in statuses.await.unwrap() {
         assert!(!answer.starts_with("HTTP/1.1 5"), "{answer}");
     }
-    // Connections that are opened and left alone hold nobody up.
+    // Idle open connections do not delay other clients.
     let _idle: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     server.client().get("/healthz").await.is(200);
 }
@@ -226,7 +226,7 @@ fn assert_problem(answer: &Answer) {
 fn raw(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    // The server may close before it has read everything, which is its good right.
+    // The server may close the connection before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

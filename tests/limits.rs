@@ -1,4 +1,4 @@
-//! Limits where the configuration puts them: shared by servers, alive after restarts, and closed when their store dies.
+//! Limits in every store: shared by servers, persistent over restarts, and closed if their store dies.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::harness::{Answer, Client, Database, Launch, Server};
 const ENTITY: &str =
     "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
 
-/// A wrong password for an account of its own in each test, which is counted in dev mode too.
+/// A wrong password for an account that only this test uses. It is counted in dev mode too.
 async fn guess(client: &Client, email: &str) -> Answer {
     client.post("/auth/login", &json!({ "email": email, "password": "not the password" })).await
 }
@@ -32,7 +32,7 @@ async fn recovers(client: &Client) {
     }
 }
 
-/// Nobody is let in and nobody waits for ever.
+/// Checks that sign-in is refused, without a long wait.
 async fn is_closed(client: &Client) {
     let begun = Instant::now();
     let answer = guess(client, "during@example.com").await;
@@ -57,7 +57,7 @@ async fn servers_that_share_a_store_share_their_limits() {
             let wait: u64 = refused.header("retry-after").parse().unwrap();
             assert!((1700..=1800).contains(&wait), "{wait}");
         }
-        // Thirty more at once, on both: those of a fresh account that are admitted are ten in all.
+        // Thirty more at once, on both servers. A fresh account gets ten attempts in all.
         let fresh = format!("fresh{}@example.com", store.len());
         let guesses = (0..30).map(|attempt| guess(&clients[attempt % 2], &fresh));
         let answers = futures_util::future::join_all(guesses).await;
@@ -81,7 +81,7 @@ async fn a_block_in_the_database_outlives_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_dies_closes_the_door_until_it_is_back() {
+async fn sign_in_is_refused_while_redis_is_down() {
     let mut redis = PrivateRedis::start().unwrap();
     let limits =
         format!("store = \"redis\"\nredis_url = \"{}\"\n[rate_limit.api]\nper_second = 100\nburst = 1000", redis.url());
@@ -102,7 +102,7 @@ async fn a_redis_that_dies_closes_the_door_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_postgres_that_dies_closes_the_door_until_it_is_back() {
+async fn sign_in_is_refused_while_postgres_is_down() {
     let Some(mut database) = Database::own_postgres() else { return };
     let server = launch("store = \"database\"").start(&database).await;
     let client = server.client();
@@ -135,14 +135,14 @@ async fn entity_routes_have_a_budget_for_each_caller() {
         assert!((90..=100).contains(&refused.header("retry-after").parse::<u64>().unwrap()));
         let elsewhere = anybody[1].get("/posts").await.status;
         assert_eq!(elsewhere, if shared { 429 } else { 200 }, "{store}");
-        // An address in a header that nobody vouched for is no other caller.
+        // An address in an untrusted header does not make another caller.
         let lying = anybody[0].request(Method::GET, "/posts").header("x-forwarded-for", "192.0.2.7");
         Answer::read(lying).await.is(429);
         for free in ["/healthz", "/auth/me", "/nothing-here"] {
             assert_ne!(anybody[0].get(free).await.status, 429, "{free}");
         }
 
-        // Whoever signs in has a budget of their own, with whatever they show.
+        // Each signed-in user has their own budget, whatever their credential.
         let ada = servers[0].client();
         let email = format!("ada{}@example.com", store.len());
         ada.register(&email).await.is(200);
@@ -157,9 +157,9 @@ async fn entity_routes_have_a_budget_for_each_caller() {
     }
 }
 
-/// Each token has its own budget, and ten budgets are all that any number of them has.
+/// Each token has its own budget. All tokens of one owner together have at most ten budgets.
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_have_budgets_of_their_own_where_the_configuration_says_so() {
+async fn tokens_have_their_own_budgets_if_configured() {
     let redis = PrivateRedis::start().unwrap();
     for store in ["store = \"memory\"".to_owned(), format!("store = \"redis\"\nredis_url = \"{}\"", redis.url())] {
         let limits = format!("{store}\n[rate_limit.api]\nkey = \"token\"\nper_second = 0.001\nburst = 2");
@@ -179,7 +179,7 @@ async fn tokens_have_budgets_of_their_own_where_the_configuration_says_so() {
             }
         }
         assert_eq!(admitted, 20, "ten times two: {store}");
-        // The owner's own budget is whole, and so is that of the address.
+        // The budgets of the owner and of the address are still full.
         for client in [&ada, &anybody] {
             client.get("/posts").await.is(200);
             client.get("/posts").await.is(200);

@@ -1,4 +1,4 @@
-//! Clients that make the server keep things for them: answers that they do not read, bodies that they do not finish.
+//! Clients that make the server hold memory: they do not read answers, or do not finish bodies.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use crate::harness::{Client, Database, Launch, Server};
 use crate::outbox::until;
 
 const BUDGET: u64 = 64 << 20;
-/// What the server may grow by: the budget, twice over for what an allocator keeps, and answers that are being made.
+/// The limit for the server's growth: twice the budget for the allocator's overhead, and the answers that are being
+/// built.
 const MOST_GROWTH: u64 = 4 * BUDGET;
-/// Clients that do not read: together they would have 280 MiB.
+/// Clients that do not read. Together they request 280 MiB.
 const READERS: usize = 40;
 /// Clients that do not finish a body.
 const SENDERS: usize = 100;
-/// Streams that wait for events, and the most memory that one of them takes.
+/// Streams that wait for events, and the maximum memory of one of them.
 const STREAMS: usize = 800;
 const MOST_OF_STREAM: u64 = 12_000;
 
@@ -29,7 +30,7 @@ async fn server(database: &Database) -> Server {
     Launch::configured(&configuration).start(database).await
 }
 
-/// Somebody who is signed in, and is served all the while.
+/// A signed-in client that is served during the whole test.
 struct Other(Client);
 
 impl Other {
@@ -51,12 +52,12 @@ impl Other {
     }
 }
 
-/// A connection that takes as little as it may, with `request` sent.
+/// Opens a connection with the smallest receive buffer, and sends `request`.
 async fn send(server: &Server, request: &[u8]) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.address().parse().unwrap()).await.unwrap();
-    // A server that refuses may close before all is sent.
+    // A server that refuses may close the connection before everything is sent.
     let _refused = stream.write_all(request).await;
     stream
 }
@@ -93,7 +94,7 @@ async fn clients_that_do_not_read_are_cut_and_hold_no_more_than_the_budget() {
         other.is_served().await;
         let growth = server.resident_bytes().saturating_sub(before);
         assert!(growth < MOST_GROWTH, "grew by {} MiB", growth >> 20);
-        // They never read, and never leave.
+        // They never read and never disconnect.
         until("they are cut", async || used(&server).await == 0).await;
         other.0.get("/notes").await.is(200);
         drop(idle);
@@ -106,7 +107,7 @@ async fn bodies_that_are_not_finished_hold_no_more_than_the_budget() {
         let server = server(&database).await;
         let other = Other::sign_in(&server).await;
         let before = server.resident_bytes();
-        // All but the last byte of the largest body that sign-in takes, and of a large record.
+        // All except the last byte of the largest body that sign-in accepts, and of a large record.
         let part = |path: &str, length: usize| {
             let head = format!(
                 "POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -151,7 +152,7 @@ async fn a_stream_that_waits_for_events_takes_little_memory() {
     let server = server(&Database::Sqlite).await;
     let Other(client) = Other::sign_in(&server).await;
     let token = client.log_in("ada@example.com").await.is(200).json()["token"].as_str().unwrap().to_owned();
-    // As long as what a browser sends.
+    // As long as the headers of a browser.
     let padding = "x".repeat(500);
     let requests = [
         "GET /notes/_events HTTP/1.1\r\nHost: test\r\n\r\n".to_owned(),
@@ -160,7 +161,7 @@ async fn a_stream_that_waits_for_events_takes_little_memory() {
         ),
     ];
     for request in requests {
-        // The first ones make what all others use.
+        // The first streams allocate the memory that all others share.
         drop(open_streams(&server, &request, 50).await);
         until("they are gone", async || metric(&server, "gatewright_event_subscribers").await == 0).await;
         let before = server.resident_bytes();

@@ -1,4 +1,4 @@
-//! Backup, restore, the way to Postgres, and what looks at a deployment from outside.
+//! Backup, restore, promotion to Postgres, and checks of a deployment from outside.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ type = "date"
 
 const ADA: &str = "ada@example.com";
 
-/// A project with an account, records, some of them in the trash, and an API token, which is returned.
+/// Creates a project with an account, records, some of them in the trash, and an API token, which is returned.
 async fn filled(server: &Server, database: &str) -> String {
     let ada = server.client();
     ada.register(ADA).await.is(200);
@@ -64,7 +64,7 @@ async fn filled(server: &Server, database: &str) -> String {
     gatewright(server.folder(), &words, "").out.trim().to_owned()
 }
 
-/// What clients see of a project: every record, and the trash.
+/// The data that clients see: every record, and the trash.
 async fn seen(client: &Client) -> Value {
     client.log_in(ADA).await.is(200);
     let mut seen = Vec::new();
@@ -85,7 +85,7 @@ async fn a_backup_of_a_running_server_is_restored_over_later_changes() {
     let again = run(&server, &["backup", "b.db"]);
     assert!(again.status == 1 && again.err.contains("b.db exists"), "{again:?}");
 
-    // What comes later is undone; a stream's position of then is unknown afterwards, not somebody else's event.
+    // A restore undoes later writes. A stream position of then is unknown afterwards, and never matches another event.
     let ada = server.client();
     ada.log_in(ADA).await.is(200);
     for number in 0..5 {
@@ -110,7 +110,7 @@ async fn a_backup_of_a_running_server_is_restored_over_later_changes() {
     let mut stream = resumed(&server.client(), &cursor).await;
     assert_eq!(stream.next().await.unwrap().kind, "gap");
 
-    // The former database is whole.
+    // The former database is complete.
     server.stop().await;
     let kept = run(&server, &["user", "list", "--database", "sqlite://gatewright.db.before-restore-1"]);
     assert!(kept.out.contains(ADA), "{kept:?}");
@@ -193,14 +193,14 @@ async fn a_promoted_project_has_the_same_data_and_its_streams_resume() {
     assert_eq!(twice.status, 409, "unique holds");
 }
 
-/// The topics' stream from a position on.
+/// The topics' stream from a position.
 async fn resumed(client: &Client, cursor: &str) -> Stream {
     let response = client.request(Method::GET, &format!("/topics/_events?since={cursor}")).send().await.unwrap();
     Stream::new(response)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_declared_any_more_is_not_left_behind_unasked() {
+async fn promotion_leaves_out_undeclared_data_only_on_request() {
     let Some(postgres) = Database::postgres().await else { return };
     let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
     filled(&server, "sqlite://gatewright.db").await;
@@ -212,14 +212,14 @@ async fn what_is_not_declared_any_more_is_not_left_behind_unasked() {
     let promote = |more: &[&str]| gatewright(&folder, &[&["promote", "--to", &url], more].concat(), "");
     let refused = promote(&[]);
     assert!(refused.status == 1 && refused.err.contains("the table posts (120 rows)"), "{refused:?}");
-    // The outbox is switched off, and its rows come along all the same.
+    // The outbox is off, and its rows are copied anyway.
     assert!(!refused.err.contains("event_outbox"), "{refused:?}");
     let promoted = promote(&["--leave", "posts"]);
     assert!(promoted.status == 0 && promoted.out.contains("event_outbox"), "{promoted:?}");
 }
 
 #[test]
-fn a_postgres_database_is_told_the_tools_it_has() {
+fn backup_and_restore_of_postgres_are_refused_with_its_own_tools() {
     let folder = Folder::create("operations").unwrap();
     let url = ["--database", "postgres://ada:canary@127.0.0.1:1/x"];
     for words in [&["backup", "b.db"][..], &["restore", "b.db"]] {
@@ -252,7 +252,7 @@ fn completions_and_manual_pages_name_the_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
+async fn the_doctor_reports_dev_mode_and_a_missing_server() {
     let server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
     let url = format!("http://{}", server.address());
     let examined = gatewright(server.folder(), &["doctor", &url], "");
@@ -283,7 +283,7 @@ async fn the_doctor_finds_a_server_in_dev_mode_and_nothing_where_nothing_is() {
 }
 
 #[test]
-fn the_image_and_the_unit_run_the_server_without_rights() {
+fn the_image_and_the_unit_run_the_server_without_privileges() {
     let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let (image, unit, workspace) = (read("Dockerfile"), read("packaging/gatewright.service"), read("Cargo.toml"));
     let version = workspace.lines().find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"')).unwrap();
@@ -296,7 +296,7 @@ fn the_image_and_the_unit_run_the_server_without_rights() {
     {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
-    // Every command that both name is there.
+    // Every command that the image and the unit run exists.
     let folder = Folder::create("operations").unwrap();
     for words in [&["serve", "--help"], &["check", "--help"], &["init", "--help"]] {
         assert_eq!(gatewright(folder.path(), words, "").status, 0, "{words:?}");

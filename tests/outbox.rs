@@ -1,4 +1,4 @@
-//! Durable consumers: what a receiver of webhooks sees, over failures, crashes and an operator's commands.
+//! Durable consumers: what a webhook receiver gets, during failures, crashes and an operator's commands.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ pub(crate) fn command(server: &Server, database: &Database, words: &[&str]) -> V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_to_a_webhook_and_an_operator_who_helps() {
+async fn a_write_reaches_a_webhook_and_an_operator_retries_a_dead_delivery() {
     for database in Database::all().await {
         let (receiver, url) = Receiver::start().await;
         let server = launch(&url).start(&database).await;
@@ -66,7 +66,7 @@ async fn a_write_to_a_webhook_and_an_operator_who_helps() {
             let deliveries = command(&server, &database, &["deliveries", &row, "--json"]);
             let [bad, good] = &deliveries["items"].as_array().unwrap()[..] else { return false };
             let dead = bad["consumer"] == "bad" && bad["status"] == "dead" && bad["attempts"] == 2;
-            // The receiver has it before it is written down that it does.
+            // The receiver has the event before the database records the delivery.
             dead && bad["lastError"] == "the endpoint answered 500" && good["status"] == "dispatched"
         })
         .await;
@@ -78,7 +78,7 @@ async fn a_write_to_a_webhook_and_an_operator_who_helps() {
             "gatewright_outbox_failed_total{consumer=\"bad\"} 2\n",
             "gatewright_outbox_dead_total{consumer=\"bad\"} 1\n",
         ] {
-            // It is counted after it is written down.
+            // The counter changes after the database does.
             until(line, async || server.client().get("/metrics").await.is(200).text.contains(line)).await;
         }
         server.client().get("/readyz").await.is(200);
@@ -92,7 +92,7 @@ async fn a_write_to_a_webhook_and_an_operator_who_helps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_goes_over_tls_to_whom_a_trusted_authority_vouches_for_and_to_nobody_else() {
+async fn a_webhook_over_tls_is_sent_only_to_a_host_with_a_trusted_certificate() {
     let (receiver, url, authority) = Receiver::start_tls().await;
     let folder = Folder::create("authority").unwrap();
     let file = folder.path().join("authority.pem");
@@ -137,8 +137,8 @@ async fn no_kill_loses_an_event_or_invents_one() {
     }
 }
 
-/// Waits until every record's event has come to both consumers: to each those of all acknowledged writes, and of the few
-/// that nobody heard the answer to, and no others.
+/// Waits until every record's event has arrived at both consumers: the events of all acknowledged writes, those of the
+/// few whose answer was lost, and no others.
 pub(crate) async fn nothing_is_lost_or_invented(
     receiver: &Receiver,
     server: &Server,
@@ -150,7 +150,7 @@ pub(crate) async fn nothing_is_lost_or_invented(
     let told = |path: &str| receiver.records(path).len() as u64;
     for path in ["/good", "/bad"] {
         until("everything has arrived", async || receiver.records(path).is_superset(acknowledged)).await;
-        // What was committed in the moment of a kill has its event too, perhaps later than what came after it.
+        // A write that was committed during a kill has its event too, perhaps after the event of a later write.
         until("as many events as records", async || told(path) == total().await).await;
     }
     until("nothing is pending", async || {
@@ -178,7 +178,7 @@ async fn ids(client: &Client) -> BTreeSet<String> {
     ids
 }
 
-/// Creates records until the server is gone.
+/// Creates records until the server stops.
 pub(crate) async fn write(client: Client, made: Arc<Mutex<BTreeSet<String>>>) {
     loop {
         let request = client.request(Method::POST, "/posts").json(&json!({ "title": "t" }));

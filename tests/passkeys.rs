@@ -1,5 +1,6 @@
-//! Passkeys in a real browser with a virtual authenticator: made on `/account`, used on `/login` by the button and by the
-//! browser's own offer, in place of a code, and as the only way in. A page of another origin cannot use them.
+//! Passkeys in a real browser with a virtual authenticator: created on `/account`, used on `/login` with the button and
+//! with the browser's autofill, in place of a code, and as the only way to sign in. A page of another origin cannot use
+//! them.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::harness::{Browser, Database, Launch, PASSWORD, Pages, Scripts, Server
 
 const ADA: &str = "ada@example.com";
 
-/// A server at a name, since there are no passkeys for addresses.
+/// A server with a host name: browsers refuse passkeys for IP addresses.
 struct Place {
     server: Server,
     here: String,
@@ -33,7 +34,7 @@ impl Place {
         browser.sees("Your account").await;
     }
 
-    /// Signs up by a mailed link, so that there is no password.
+    /// Signs up with a mailed link, so that there is no password.
     async fn register_without_password(&self, browser: &Browser) {
         browser.open(&self.at("/login?next=/account")).await;
         browser.fill_by_id("link-email", ADA).await;
@@ -49,13 +50,13 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passkey_signs_in_by_the_browsers_offer_by_the_button_and_in_place_of_a_code() {
+async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let place = Place::start().await;
     let authenticator = browser.authenticator().await;
     place.register(&browser).await;
 
-    // A wrong password makes none.
+    // With a wrong password, no passkey is added.
     browser.fill_by_id("passkey-password", "not the password").await;
     browser.press("Add a passkey").await;
     browser.waits_for("//*[@data-passkeys]//*[@role='alert' and not(@hidden)]").await;
@@ -68,13 +69,14 @@ async fn a_passkey_signs_in_by_the_browsers_offer_by_the_button_and_in_place_of_
     assert_eq!((passkeys.len(), &passkeys[0]["rpId"]), (1, &json!("localhost")), "{passkeys:?}");
     assert_eq!(passkeys[0]["isResidentCredential"], true);
 
-    // The browser offers it beside the form for passwords, and the virtual one accepts for its user.
+    // The browser offers the passkey in the form for passwords, and the virtual authenticator accepts for its user.
     browser.open(&place.at("/account")).await;
     browser.press("Sign out").await;
     browser.arrives(&place.at("/")).await;
     browser.sees("Signed in as ada@example.com").await;
 
-    // Without a passkey the offer finds none. With it again, the button signs in, and goes on to where one came from.
+    // Without a passkey the browser offers none. With it again, the button signs in and redirects to the requested
+    // page.
     browser.forgets_passkey(&authenticator, &passkeys[0]).await;
     browser.press("Sign out").await;
     browser.open(&place.at("/account")).await;
@@ -85,7 +87,7 @@ async fn a_passkey_signs_in_by_the_browsers_offer_by_the_button_and_in_place_of_
     browser.arrives(&place.at("/account")).await;
     browser.sees("Your account").await;
 
-    // With a second factor: the password alone leads to the code, and the passkey stands in for it.
+    // With a second factor: after the password, the server asks for a code, and the passkey replaces the code.
     browser.press("Set up an authenticator app").await;
     browser.sees("Scan this picture").await;
     let secret = browser.texts("code").await.remove(0).replace(' ', "");
@@ -105,7 +107,7 @@ async fn a_passkey_signs_in_by_the_browsers_offer_by_the_button_and_in_place_of_
     browser.takes_passkey(&authenticator, &merged(&passkeys[0], &counted)).await;
     browser.press("Sign in with a passkey").await;
     browser.sees("Signed in as ada@example.com").await;
-    // It satisfies the second factor on its own too.
+    // A sign-in with only the passkey satisfies the second factor too.
     browser.press("Sign out").await;
     browser.open(&place.at("/login?next=/account")).await;
     browser.arrives(&place.at("/account")).await;
@@ -129,7 +131,8 @@ async fn a_passkey_as_the_only_way_in_cannot_be_removed() {
     assert_eq!(browser.passkeys(&authenticator).await.len(), 1);
 }
 
-/// The attack: a page elsewhere shows the service's own challenge to its visitor's passkey, and passes the answer on.
+/// The attack: a page of another origin shows the service's challenge to its visitor's passkey, and forwards the
+/// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_origin_cannot_use_a_passkey() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
@@ -149,7 +152,7 @@ async fn a_page_of_another_origin_cannot_use_a_passkey() {
         browser.open(&origin).await;
         let answer = browser.run(USE, json!([options])).await;
         if let Some(refused) = answer["refused"].as_str() {
-            // The browser itself refuses a page that the passkey does not belong to.
+            // The browser itself refuses, because the passkey does not belong to the page's origin.
             assert!(!works && refused.contains("SecurityError"), "{origin}: {answer}");
             continue;
         }
@@ -163,7 +166,7 @@ async fn a_page_of_another_origin_cannot_use_a_passkey() {
     }
 }
 
-/// Asks the authenticator to sign, as the service's own script does.
+/// Asks the authenticator to sign, like the service's own script.
 const USE: &str = r#"
 const [options, done] = arguments;
 (async () => {

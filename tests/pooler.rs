@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Client, Database, Launch, Receiver, Server, gatewright, installed};
 use crate::outbox::until;
 
-/// Connections that the pooler has for everybody.
+/// The size of the pooler's pool.
 const CONNECTIONS: usize = 6;
 /// Clients at a time.
 const WRITERS: usize = 12;
-/// What each of them makes.
+/// Records that each client creates.
 const RECORDS: usize = 10;
 
 fn configuration(direct: &str, hook: &str) -> String {
@@ -72,7 +72,8 @@ read = "project.name != 'hidden'"
     )
 }
 
-/// Every kind of statement: writes with values of many types, batches, conflicts, lists with everything, deletes.
+/// Runs every kind of statement: writes with values of many types, batches, conflicts, lists with all parameters,
+/// deletes.
 async fn work(client: Client, number: usize) {
     let email = format!("user{number}@example.com");
     client.register(&email).await;
@@ -113,7 +114,7 @@ async fn two_servers_behind_a_pooler_in_transaction_mode_do_everything() {
     let launch = || Launch::configured(&configuration(&direct, &hook));
     let servers: [Server; 2] = [launch().start(&pooled).await, launch().start(&pooled).await];
 
-    // One listens at each server and hears what was written at the other.
+    // A stream at each server receives the writes of the other.
     let listener = servers[1].client();
     listener.register("listener@example.com").await;
     listener.log_in("listener@example.com").await;
@@ -131,7 +132,7 @@ async fn two_servers_behind_a_pooler_in_transaction_mode_do_everything() {
     assert_eq!(event.data["data"]["record"]["title"], "seen elsewhere");
     until("every delivery is made", async || receiver.records("/good").len() > WRITERS * (RECORDS + 1)).await;
 
-    // A command of the operator goes through the pooler too.
+    // An operator's command uses the pooler too.
     let listed = gatewright(servers[0].folder(), &["user", "list", "--json", "--database", &pooled.url()], "");
     assert_eq!(listed.status, 0, "{}", listed.err);
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
@@ -142,7 +143,7 @@ async fn two_servers_behind_a_pooler_in_transaction_mode_do_everything() {
         assert!(!log.contains("prepared statement") && !log.contains(" ERROR "), "{log}");
     }
 
-    // The pooler goes away and comes back.
+    // The pooler stops and starts again.
     bouncer.kill();
     let ready = async || servers[0].client().get("/readyz").await.status.as_u16();
     until("the server is not ready", async || ready().await == 503).await;

@@ -1,4 +1,5 @@
-//! The example of projects and members: two people, one of them in a browser, who joins and leaves while streams are open.
+//! The example of projects and members: two users, one of them in a browser, who joins and leaves while streams are
+//! open.
 
 use std::{
     fs,
@@ -36,7 +37,7 @@ const LISTEN: &str = r#"
         open("members", "/members/_events"),
     ]).then(() => done("open"), (error) => done(String(error)));"#;
 
-/// A request of Ben's page: its status and what came back.
+/// Sends a request from Ben's page. Returns the status and the body.
 const ASK: &str = r#"
     const [method, path, body, done] = arguments;
     const options = { method, headers: { "Content-Type": "application/json" } };
@@ -51,7 +52,7 @@ async fn ask(browser: &Browser, method: &str, path: &str, body: Value) -> (u64, 
     (answer["status"].as_u64().unwrap(), serde_json::from_str(text).unwrap_or_else(|_| json!(text)))
 }
 
-/// Waits until Ben's stream has shown this last, and returns all that it has shown.
+/// Waits until Ben's stream has shown this last, and returns everything that it has shown.
 async fn shown(browser: &Browser, stream: &str, last: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
@@ -107,7 +108,7 @@ async fn a_member_joins_and_leaves_a_project_while_streams_are_open() {
         let anns_id = me(ann.0.get("/auth/me").await.is(200).json()).await;
         let bens_id = me(ask(&browser, "GET", "/auth/me", Value::Null).await.1).await;
 
-        // A stranger's page: nothing there, and nothing arrives.
+        // Before he is a member, Ben's page shows nothing, and no event arrives.
         assert_eq!(browser.run(LISTEN, json!([])).await, "open");
         let mut anns_stream = ann.0.listen("tasks").await;
         let apollo = ann.makes("/projects", json!({"name": "Apollo", "owner": anns_id})).await;
@@ -122,7 +123,7 @@ async fn a_member_joins_and_leaves_a_project_while_streams_are_open() {
         assert!(refused == 403 || refused == 422, "{refused}");
         assert_eq!(refused, ask(&browser, "POST", "/members", nowhere).await.0, "to a stranger no project exists");
 
-        // Ann admits Ben as a viewer to both.
+        // Ann adds Ben to both projects as a viewer.
         let member = json!({"project": apollo, "user": bens_id});
         let of_apollo = ann.makes("/members", member.clone()).await;
         ann.makes("/members", json!({"project": gemini, "user": bens_id})).await;
@@ -148,7 +149,7 @@ async fn a_member_joins_and_leaves_a_project_while_streams_are_open() {
         Ann::sees(&mut anns_stream, "created land").await;
         shown(&browser, "apollo", "created land").await;
 
-        // Ben leaves. What happens in the project now is no longer his to see; the other project's still is.
+        // Ben leaves one project. He no longer sees its writes, and still sees those of the other project.
         let left = ask(&browser, "DELETE", &format!("/members/{of_apollo}"), Value::Null).await;
         assert_eq!(left.0, 204, "{}", left.1);
         ann.makes("/tasks", json!({"project": apollo, "title": "after Ben"})).await;
@@ -159,7 +160,7 @@ async fn a_member_joins_and_leaves_a_project_while_streams_are_open() {
         assert_eq!(ask(&browser, "GET", &format!("/tasks/{first}"), Value::Null).await.0, 404);
         assert_eq!(ask(&browser, "POST", "/members", joining).await.0, refused);
 
-        // Admitted once more, he sees all of it, and what comes from now on.
+        // After Ann adds him again, he sees all of its records and new writes.
         ann.makes("/members", member).await;
         ann.makes("/tasks", json!({"project": apollo, "title": "home"})).await;
         assert_eq!(shown(&browser, "apollo", "created home").await, ["created launch", "created land", "created home"]);

@@ -1,4 +1,4 @@
-//! Sign-in with a certified OpenID Connect provider, through its own pages.
+//! Sign-in with a certified OpenID Connect provider, on its own pages.
 
 use std::{collections::HashSet, fs};
 
@@ -7,22 +7,22 @@ use serde_json::json;
 
 use crate::harness::{Answer, Browser, Client, Database, IdentityProvider, Launch, Scripts, Server};
 
-/// A server that signs in with two providers, which it and its callers find at their addresses.
+/// A server with two providers. The server and its clients reach them at their addresses.
 struct Place {
     server: Server,
-    /// Its own address, as it is told to the world.
+    /// The server's public address.
     here: String,
     first: IdentityProvider,
     second: IdentityProvider,
 }
 
 impl Place {
-    /// None where the provider's packages are not installed.
+    /// `None` if the provider's packages are not installed.
     async fn start(alg: &str, database: &Database) -> Option<Self> {
         Self::start_at("127.0.0.1", alg, database).await
     }
 
-    /// The same, with the server under another name of this computer.
+    /// The same, with another host name of this computer for the server.
     async fn start_at(host: &str, alg: &str, database: &Database) -> Option<Self> {
         let mut server = Launch::dev().env("RUST_LOG", "trace").start(database).await;
         let here = format!("http://{}", server.address().replace("127.0.0.1", host));
@@ -37,7 +37,7 @@ impl Place {
             first.configuration("first"),
             second.configuration("second"),
         );
-        // Each knows the other's address only once it is there.
+        // The server and the providers know each other's addresses only after both have started.
         server.kill();
         fs::write(server.folder().join("gatewright.toml"), configuration).unwrap();
         server.restart();
@@ -65,7 +65,7 @@ async fn providers(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
+async fn a_user_signs_in_links_and_unlinks_with_a_certified_provider() {
     for database in Database::all().await {
         for alg in ["RS256", "ES256"] {
             let database = match &database {
@@ -74,7 +74,7 @@ async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
             };
             let Some(place) = Place::start(alg, &database).await else { return };
 
-            // Somebody new, and the same again from another browser.
+            // A new user, and the same user again in another browser.
             let (ann, elsewhere) = (place.server.client(), place.server.client());
             assert_eq!(place.sign_in(&ann, "ann").await.is(303).header("location"), "/healthz");
             let profile = me(&ann).await;
@@ -89,13 +89,13 @@ async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
                 |client: &Client, provider| client.request(Method::DELETE, &format!("/auth/unlink/{provider}"));
             Answer::read(unlink(&ann, "first")).await.is(409);
 
-            // The same `sub` of another issuer is somebody else.
+            // The same `sub` of another issuer is another user.
             let other = place.server.client();
             let callback = place.second.walk(&other, "/auth/oauth/second", "ann").await;
             place.back(&other, &callback).await.is(303);
             assert_ne!(me(&other).await["user"]["id"], profile["user"]["id"]);
 
-            // A password account is linked by its owner alone.
+            // Only the owner can link a password account.
             let bob = place.server.client();
             bob.register("bob@first.example").await.is(200);
             let stranger = place.server.client();
@@ -115,7 +115,7 @@ async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
             assert_eq!(providers(&bob).await, ["second"]);
             place.sign_in(&place.server.client(), "bob").await.is(409);
 
-            // An address that nobody vouches for makes an account, and binds to none.
+            // An unverified address creates an account, and never links to an existing one.
             let carol = place.server.client();
             place.sign_in(&carol, "carol+unverified").await.is(303);
             assert_eq!(me(&carol).await["emailVerified"], false);
@@ -125,11 +125,11 @@ async fn one_signs_in_links_and_unlinks_with_a_certified_provider() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_nothing_of_it_is_logged() {
+async fn a_flow_that_is_refused_replayed_or_from_another_browser_gets_400_and_no_secret_is_logged() {
     let Some(place) = Place::start("RS256", &Database::Sqlite).await else { return };
     let ann = place.server.client();
     let callback = place.first.walk(&ann, "/auth/oauth/first", "ann").await;
-    // Somebody else gets hold of the address before its own browser does.
+    // Another browser sends the callback before the user's own browser does.
     let eve = place.server.client();
     let not_here = place.back(&eve, &callback).await.is(400);
     assert_eq!(not_here.json()["detail"], "oauth flow was not started in this browser");
@@ -138,13 +138,13 @@ async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_
     let replayed = place.back(&ann, &callback).await.is(400);
     assert_eq!(replayed.json()["detail"], "oauth flow was not started in this browser");
 
-    // Who says no at the provider comes back with its error.
+    // A user who refuses consent at the provider returns with the provider's error.
     let start = ann.get("/auth/oauth/first").await.is(303);
     let state = Url::parse(start.header("location")).unwrap();
     let state = state.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let refused = ann.get(&format!("/auth/oauth/first/callback?error=access_denied&state={state}")).await.is(400);
     assert_eq!(refused.json()["code"], "provider_error");
-    // A code that the provider never gave.
+    // A code that the provider did not issue.
     let start = ann.get("/auth/oauth/first").await.is(303);
     let state_of =
         |url: &str| Url::parse(url).unwrap().query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
@@ -165,8 +165,8 @@ async fn a_flow_that_is_broken_off_replayed_or_another_browsers_ends_in_400_and_
     }
 }
 
-/// The provider is at an address, the server at a name: two sites, so that the browser sends back only the cookies that
-/// may go along when another site leads here.
+/// The provider has an IP address, the server a host name: two sites. So the browser sends only cookies that are
+/// allowed when another site leads here.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_signs_in_across_sites_and_links_another_provider() {
     let Some(browser) = Browser::start(Scripts::Off).await else { return };
@@ -191,7 +191,7 @@ async fn a_browser_signs_in_across_sites_and_links_another_provider() {
     browser.sees("the last way to sign in").await;
 }
 
-/// Signs in on the provider's pages, and agrees to what they ask.
+/// Signs in on the provider's pages, and consents.
 async fn consent(browser: &Browser, provider: &IdentityProvider, login: &str) {
     browser.sees("Sign-in").await;
     assert!(browser.url().await.starts_with(&provider.issuer));

@@ -1,4 +1,4 @@
-//! Everything that works once, in the hands of two who come with it at the same moment: one gets it.
+//! Everything that works only once: of two clients that use it at the same moment, one succeeds.
 
 use futures_util::future::join;
 use reqwest::Method;
@@ -8,10 +8,10 @@ use crate::accounts::authenticator_code;
 use crate::connections::{CONFIGURATION, Program};
 use crate::harness::{Answer, Client, Database, Launch, PASSWORD, Server, gatewright};
 
-/// How often each is tried: the two are sent at once, and what happens in between is up to the machine.
+/// The rounds of each race. Both requests are sent at once, and the machine decides the order.
 const ROUNDS: usize = 4;
 
-/// Two browsers of nobody in particular, and the person whose things they have got hold of.
+/// Two clients that have the same link, code or token.
 struct Race<'a> {
     server: &'a Server,
     database: &'a Database,
@@ -21,7 +21,7 @@ struct Race<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_browsers_with_one_single_use_thing_one_wins() {
+async fn of_two_clients_with_one_single_use_token_one_succeeds() {
     for database in Database::all().await {
         let limits = ["register", "magic_link", "password_reset", "two_factor"];
         let limits = limits.map(|limit| format!("[auth.limits.{limit}]\nmax_attempts = 1000\n")).concat();
@@ -38,7 +38,7 @@ async fn of_two_browsers_with_one_single_use_thing_one_wins() {
             race.stream_ticket().await;
             race.authorization_code().await;
             race.refresh_token().await;
-            // Without an authenticator, this one alone is left out.
+            // Without an authenticator, only this race is skipped.
             let _tried = race.second_factor().await;
         }
     }
@@ -126,12 +126,12 @@ impl Race<'_> {
         true
     }
 
-    /// Both send this body at once, and one of them succeeds.
+    /// Both send this body at once. One of them succeeds.
     async fn both(&self, what: &str, path: &str, body: &Value) {
         let send = async |client: &Client| Answer::read(client.request(Method::POST, path).json(body)).await;
         let (one, other) = join(send(&self.one), send(&self.other)).await;
         self.one_of(what, [one.status.as_u16(), other.status.as_u16()]);
-        // Whatever they were by the last race, they are nobody in the next.
+        // Sign both out before the next race.
         for client in [&self.one, &self.other] {
             client.post("/auth/logout", &json!({})).await.is(204);
         }

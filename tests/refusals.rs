@@ -1,4 +1,4 @@
-//! A server that cannot start says why in one clear message on standard error, and exits with 1; bad usage with 2.
+//! A server that cannot start prints one clear message to standard error, and exits with 1. Bad usage exits with 2.
 
 use std::{
     fs,
@@ -117,7 +117,7 @@ fn a_port_in_use_is_named() {
 fn a_folder_that_cannot_be_written_is_named() {
     let folder = Folder::create("refusal").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Its own copy: another user may not reach the folder that it was built in.
+    // A copy of the binary: another user may not reach the folder that it was built in.
     let program = folder.path().join("gatewright");
     fs::copy(binary(), &program).unwrap();
     let closed = folder.path().join("closed");
@@ -127,7 +127,7 @@ fn a_folder_that_cannot_be_written_is_named() {
         let mut command = Command::new(&program);
         command.args(words).current_dir(&closed);
         if is_superuser() {
-            command.uid(65534).gid(65534); // root may write anywhere, nobody may not
+            command.uid(65534).gid(65534); // root may write anywhere, the user nobody may not
         }
         let finished = finished(command.output().unwrap());
         let file = if words == ["init"] { "gatewright.toml" } else { "gatewright.db" };
@@ -138,7 +138,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_database_that_is_none_is_named() {
+fn a_file_that_is_not_a_database_is_named() {
     let folder = Folder::create("refusal").unwrap();
     fs::write(folder.path().join("gatewright.db"), "this is a letter, not a database; ".repeat(100)).unwrap();
     refused(&gatewright(folder.path(), &["serve", "--dev", "--listen", "127.0.0.1:0"], ""), &["gatewright.db"]);
@@ -163,7 +163,7 @@ fn bad_usage_is_status_2() {
     }
 }
 
-/// It failed with status 1 and said these words, in a message for people, on standard error.
+/// Checks that it failed with status 1, and that standard error has this text, in a message for people.
 #[track_caller]
 fn refused(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.status, 1, "{finished:?}");

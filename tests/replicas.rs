@@ -1,4 +1,4 @@
-//! Two servers share the outbox of one Postgres: they are killed in turn, and nothing is lost or invented.
+//! Two servers share the outbox of one Postgres. They are killed in turn, and no event is lost or invented.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::{Database, Launch, Receiver, Server};
 use crate::outbox::{command, launch, nothing_is_lost_or_invented, until, write};
 
-/// How often a server is killed, unless the variable `GATEWRIGHT_TEST_ROUNDS` says otherwise.
+/// The number of kills, unless the variable `GATEWRIGHT_TEST_ROUNDS` sets another.
 const ROUNDS: usize = 4;
 /// Clients of each server.
 const WRITERS: usize = 4;
@@ -34,12 +34,12 @@ async fn no_kill_of_one_of_two_servers_loses_an_event_or_invents_one() {
             .flat_map(|server| (0..WRITERS).map(|_| tokio::spawn(write(server.client(), made.clone()))))
             .collect();
         until("enough is written", async || made.lock().unwrap().len() >= before + WRITES).await;
-        // In the middle of everybody's writes and of both servers' deliveries.
+        // During writes, and during deliveries of both servers.
         servers[round % 2].kill();
         until("the other goes on", async || made.lock().unwrap().len() >= before + WRITES + 20).await;
         for writer in writers {
             writer.abort();
-            // One that found its server gone has ended by itself.
+            // A client whose server was killed has ended already.
             let _aborted = writer.await;
         }
         servers[round % 2].restart();
@@ -50,7 +50,7 @@ async fn no_kill_of_one_of_two_servers_loses_an_event_or_invents_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_takes_over_what_another_held_when_it_was_killed() {
+async fn a_server_takes_over_the_deliveries_of_a_killed_server() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     receiver.lock().takes_bad = true;
@@ -60,7 +60,7 @@ async fn a_server_takes_over_what_another_held_when_it_was_killed() {
     until("a delivery is under way", async || receiver.lock().stalled.len() == 1).await;
 
     let other = launch(&url).start(&database).await;
-    // Three leases: they are renewed for as long as their holder lives.
+    // Longer than three leases: they are renewed while their holder lives.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(receiver.lock().stalled.len(), 1, "nobody takes what is held");
     holder.kill();
@@ -80,7 +80,7 @@ async fn a_killed_server_is_replaced_long_before_its_lease_ends() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     receiver.lock().stalls = true;
-    // Much longer than this test waits.
+    // The lease is much longer than this test waits.
     let configuration = format!(
         "[outbox]\nenabled = true\nlease_seconds = 3600\npoll_interval_ms = 100\n\
          [[outbox.consumer]]\nname = \"good\"\nevent = \"entity.created\"\nurl = \"{url}/good\"\n\
@@ -100,11 +100,11 @@ async fn a_killed_server_is_replaced_long_before_its_lease_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_woken_by_what_another_stages() {
+async fn a_server_is_notified_of_rows_that_another_stages() {
     let Some(database) = Database::postgres().await else { return };
     let (receiver, url) = Receiver::start().await;
     let table = "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
-    // It would look by itself only after an hour.
+    // Without a notification, the server would poll only after an hour.
     let outbox = "[outbox]\nenabled = true\npoll_interval_ms = 3600000\n";
     let consumer = format!(
         "[[outbox.consumer]]\nname = \"good\"\nevent = \"entity.created\"\nurl = \"{url}/good\"\n\

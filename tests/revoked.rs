@@ -1,4 +1,4 @@
-//! Two servers on one database: who loses a right on one loses the streams that it opened on the other.
+//! Two servers on one database: whoever loses a right on one server loses the streams that they opened on the other.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ fn ask(client: &Client, method: Method, path: &str, headers: Headers<'_>) -> req
     headers.iter().fold(client.request(method, path), |request, (name, value)| request.header(*name, *value))
 }
 
-/// Opens a stream, and sees that it tells of a record that is made in the same way.
+/// Opens a stream, and checks that it sends a record that is created with the same credentials.
 async fn live(client: &Client, table: &str, headers: Headers<'_>) -> Stream {
     let opened = ask(client, Method::GET, &format!("/{table}/_events"), headers).send().await.unwrap();
     assert_eq!(opened.status(), 200, "{table} {headers:?}");
@@ -52,7 +52,7 @@ async fn live(client: &Client, table: &str, headers: Headers<'_>) -> Stream {
     stream
 }
 
-/// Reads to the end of a stream, which must come soon.
+/// Reads until a stream ends, which must happen soon.
 async fn ends(what: &str, mut stream: Stream) {
     let begun = Instant::now();
     while stream.next().await.is_some() {}
@@ -60,7 +60,7 @@ async fn ends(what: &str, mut stream: Stream) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_loses_a_right_on_one_server_loses_their_streams_on_the_other() {
+async fn a_right_lost_on_one_server_ends_the_streams_on_the_other() {
     let Some(database) = Database::postgres().await else { return };
     let [a, b] = [Launch::configured(CONFIGURATION), Launch::configured(CONFIGURATION)];
     let [a, b]: [Server; 2] = [a.start(&database).await, b.start(&database).await];
@@ -97,7 +97,7 @@ async fn whoever_loses_a_right_on_one_server_loses_their_streams_on_the_other() 
     let (eve, _) = sign_in("eve@example.com").await;
     let mut untouched = live(&eve, "notes", &[]).await;
 
-    // Ada ends her session on the one server from the other.
+    // Ada ends her session on one server with a request to the other.
     let elsewhere = a.client();
     elsewhere.log_in("ada@example.com").await.is(200);
     let sessions = elsewhere.get("/auth/sessions").await.is(200).json();

@@ -13,18 +13,18 @@ use crate::harness::{Database, Launch};
 
 /// Servers behind the proxy.
 const SERVERS: usize = 4;
-/// Connections that the proxy keeps to each server, each with one request at a time.
+/// Connections that the proxy keeps to each server, each with one request in progress.
 const WORKERS: usize = 16;
-/// How often each sends one: together more than a thousand in a second.
+/// How often each connection sends a request: together more than a thousand per second.
 const PACE: Duration = Duration::from_millis(10);
-/// How often the proxy asks a server whether it is ready.
+/// How often the proxy checks whether a server is ready.
 const CHECK: Duration = Duration::from_millis(100);
 
 const CONFIGURATION: &str = "[server]\ndrain_seconds = 1\n[[entity]]\nname = \"posts\"\npublic = true\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_while_servers_behind_a_proxy_restart() {
-    // A database for each: one SQLite file belongs to one server.
+    // Each server has a database: one SQLite file belongs to one server.
     let start = || Launch::production(CONFIGURATION).start(&Database::Sqlite);
     let mut servers: [_; SERVERS] = [start().await, start().await, start().await, start().await];
     let load = Arc::new(Load::default());
@@ -56,7 +56,7 @@ struct Load {
 }
 
 impl Load {
-    /// Waits for so many more answers.
+    /// Waits for this many more answers.
     async fn answers(&self, count: usize) {
         let until = self.answered.load(Ordering::Relaxed) + count;
         while self.answered.load(Ordering::Relaxed) < until {
@@ -64,7 +64,7 @@ impl Load {
         }
     }
 
-    /// Does what a proxy's health check does.
+    /// Behaves like a proxy's health check.
     async fn check_readiness(self: Arc<Self>, addresses: Arc<[String; SERVERS]>) {
         while !self.stop.load(Ordering::Relaxed) {
             for (address, unready) in addresses.iter().zip(&self.unready) {
@@ -78,14 +78,14 @@ impl Load {
         }
     }
 
-    /// The server to take in the place of `server`.
+    /// The server to use instead of `server`.
     fn another(&self, server: usize) -> usize {
         let mut others = (1..SERVERS).map(|step| (server + step) % SERVERS);
         others.find(|other| !self.unready[*other].load(Ordering::Relaxed)).expect("one server restarts at a time")
     }
 
-    /// Does what a proxy's worker does: keeps its connections, opens a new one where the server asked for that, and takes
-    /// another server where one is not ready or nobody listens. Nothing is sent twice.
+    /// Behaves like a proxy's worker: keeps its connections, opens a new one if the server closed one, and uses another
+    /// server if one is not ready or does not listen. It sends no request twice.
     async fn work(self: Arc<Self>, number: usize, addresses: Arc<[String; SERVERS]>) {
         let mut kept: [Option<Connection>; SERVERS] = std::array::from_fn(|_| None);
         let mut tick = tokio::time::interval(PACE);
@@ -96,7 +96,7 @@ impl Load {
             turn += 1;
             let mut server = turn % SERVERS;
             if self.unready[server].load(Ordering::Relaxed) {
-                // A proxy closes what it keeps to a server that is not ready.
+                // A proxy closes its idle connections to a server that is not ready.
                 kept[server] = None;
                 server = self.another(server);
             }
@@ -130,7 +130,7 @@ struct Exchange {
 }
 
 impl Connection {
-    /// `None` where nobody listens.
+    /// `None` if nobody listens.
     async fn open(address: &str) -> Option<Self> {
         TcpStream::connect(address).await.ok().map(|stream| Self(BufReader::new(stream)))
     }

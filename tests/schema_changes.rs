@@ -1,5 +1,6 @@
-//! Servers with the configurations before and after a change, side by side on one Postgres: the steps of `docs/upgrades.md`
-//! under traffic to both. No request fails, no value is lost, and each server's stream shows the writes of both.
+//! Servers with the configurations before and after a change, side by side on one Postgres. The tests follow the steps
+//! of `docs/upgrades.md` while clients write to both. No request fails, no value is lost, and each server's stream
+//! shows the writes of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,16 +17,16 @@ use crate::outbox::until;
 
 /// Clients that write at the same time, each to all servers in turn.
 const WRITERS: usize = 4;
-/// Records that are made in each phase of a step.
+/// Records that are created in each phase of a step.
 const RECORDS: usize = 16;
 
-/// The page that tells operators what to do. Its SQL is what the tests run.
+/// The page with the operator's steps. The tests run its SQL.
 const PAGE: &str = include_str!("../docs/upgrades.md");
 
 /// A configuration, and how its clients write and read.
 #[derive(Debug)]
 struct Release {
-    /// The fields of `posts`: their names, and what the declaration says beside name and type.
+    /// The fields of `posts`: their names, and the rest of their declarations.
     fields: &'static [(&'static str, &'static str)],
     /// The field that holds a record's text.
     text: &'static str,
@@ -39,7 +40,7 @@ const NOTE: (&str, &str) = ("note", "");
 const REQUIRED: &str = "required = true";
 const STATE: (&str, &str) = ("state", "default = 'new'");
 
-/// In the order in which they replace each other.
+/// The configurations, in the order in which they replace each other.
 static ORIGINAL: Release = Release { fields: &[("title", REQUIRED)], text: "title", note: None };
 static ADDED: Release = Release { fields: &[("title", REQUIRED), NOTE, STATE], text: "title", note: Some("n") };
 static BOTH_NAMES: Release = Release { fields: &[TITLE, HEADLINE, NOTE, STATE], text: "headline", note: Some("n") };
@@ -147,11 +148,11 @@ impl Running {
     }
 }
 
-/// Clients that write to the servers that are up, and what they know to be stored.
+/// Clients that write to the running servers, and the values that must be stored.
 #[derive(Default)]
 struct Traffic {
     servers: Mutex<Vec<Arc<Running>>>,
-    /// The text that was written last to each record.
+    /// The latest text of each record.
     texts: Mutex<BTreeMap<String, String>>,
     made: Mutex<Vec<String>>,
     stop: AtomicBool,
@@ -174,7 +175,7 @@ impl Traffic {
         }
     }
 
-    /// Makes a record by one server, changes it by the next one, and reads it by both.
+    /// Creates a record on one server, changes it on the next one, and reads it on both.
     async fn one(&self, turn: usize) {
         let servers = self.servers();
         let (first, second) = (&servers[turn % servers.len()], &servers[(turn + 1) % servers.len()]);
@@ -197,13 +198,14 @@ impl Traffic {
         }
     }
 
-    /// Waits until so many more records were made.
+    /// Waits until this many more records are created.
     async fn continues(&self) {
         let enough = self.made() + RECORDS;
         until("enough was written", async || self.made() >= enough || self.stop.load(Ordering::Relaxed)).await;
     }
 
-    /// Starts a server with the next configuration beside the old one, lets clients use both, compares, and ends the old one.
+    /// Starts a server with the next configuration beside the old one, lets clients use both, compares, and stops the
+    /// old one.
     async fn release(&self, next: &'static Release, database: &Database) {
         self.continues().await;
         let new = next.start(database).await;
@@ -223,7 +225,7 @@ impl Traffic {
         until("no client uses the old server", async || Arc::strong_count(&old) == 1).await;
     }
 
-    /// Every record that was written, in this step or an earlier one, has the text that was written last.
+    /// Every record, of this step or an earlier one, has the text that was written last.
     async fn is_complete(&self, server: &Running) {
         let texts = self.texts.lock().unwrap().clone();
         let stored = server.all().await;
@@ -233,7 +235,7 @@ impl Traffic {
     }
 }
 
-/// The block of SQL on the page that begins with these words.
+/// The block of SQL on the page that begins with this text.
 fn sql(words: &str) -> &'static str {
     let mut blocks = PAGE.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
     let block = blocks.find(|block| block.trim_start().starts_with(words));
@@ -249,10 +251,10 @@ async fn no_request_fails_and_nothing_is_lost_while_fields_are_added_renamed_req
     traffic.servers.lock().unwrap().push(original);
     let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(traffic.clone().work(writer))).collect();
 
-    // Add: the new server makes the columns.
+    // Add: the new server creates the columns.
     traffic.release(&ADDED, &database).await;
 
-    // Rename: both names, kept equal by the database; then the new name alone.
+    // Rename: first both names, kept equal by the database; then only the new name.
     let refused = migrate(&BOTH_NAMES.configuration(), &database, &[]);
     let printed = sql("ALTER TABLE \"posts\" ALTER COLUMN \"title\" DROP NOT NULL");
     assert!(refused.status == 1 && refused.err.contains(printed), "{refused:?}");
@@ -267,7 +269,7 @@ async fn no_request_fails_and_nothing_is_lost_while_fields_are_added_renamed_req
     run(sql("DROP TRIGGER")).await;
     traffic.continues().await;
 
-    // Require: what the old server wrote without the field is found and mended once it is gone.
+    // Require: after the old server has stopped, records without the field are found and corrected.
     run("UPDATE posts SET note = 'mended' WHERE note IS NULL").await;
     traffic.release(&NOTE_REQUIRED, &database).await;
     let planned = migrate(&NOTE_REQUIRED.configuration(), &database, &["--plan"]);
@@ -276,7 +278,7 @@ async fn no_request_fails_and_nothing_is_lost_while_fields_are_added_renamed_req
     let planned = migrate(&NOTE_REQUIRED.configuration(), &database, &["--plan"]);
     assert!(planned.status == 0 && !planned.out.contains("`required`"), "{planned:?}");
 
-    // Drop: first optional, then absent; the column goes when no server declares it.
+    // Drop: first optional, then absent. The column is dropped when no server declares it.
     traffic.release(&NOTE_OPTIONAL, &database).await;
     traffic.release(&DROPPED, &database).await;
     run("ALTER TABLE posts DROP COLUMN note").await;
@@ -331,7 +333,7 @@ async fn a_server_from_before_a_rename_answers_503_for_that_entity_alone_and_wri
         let list = new.client().get(place).await.is(200).json();
         assert_eq!((&list["total"], &list["data"][0]["headline"]), (&json!(1), &json!("kept")), "{list}");
     }
-    // It does not start again, and says which configuration to take.
+    // It does not start again, and names the configuration to use.
     assert_eq!(old.stop().await, Some(0));
     let planned = migrate(&format!("{NOTES}{posts}"), &database, &["--plan"]);
     assert!(planned.status == 1 && planned.err.contains("a newer configuration renamed this table"), "{planned:?}");

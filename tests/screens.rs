@@ -1,5 +1,5 @@
-//! The screens in a real browser: on a phone and on a desk, light and dark, in both shipped languages, with a product's name
-//! and color. axe-core finds nothing in any of them, and each leads somewhere.
+//! The screens in a real browser: on a phone and on a desktop, light and dark, in both built-in languages, with a
+//! product's name and color. axe-core finds nothing in any of them, and each has a link or a button.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server};
 
 const ADA: &str = "ada@example.com";
 
-/// A color that is hard to read as it is, on light and on dark.
+/// A color with too little contrast on light and on dark backgrounds, unless it is adjusted.
 const BRANDED: &str =
     "[branding]\nname = \"Acme & Söhne\"\ncolor = \"#ffd400\"\nsupport_url = \"https://help.example.com\"\n";
 
@@ -45,7 +45,7 @@ async fn every_screen_is_accessible_in_every_size_color_and_language() {
     }
 }
 
-/// Looks at a page on a phone and on a desk, light and dark.
+/// Checks a page on a phone and on a desktop, light and dark.
 async fn look_at(browser: &Browser, axe: &str, url: &str, language: &str, name: &str) {
     for (width, height) in [(390, 844), (1280, 900)] {
         for scheme in ["light", "dark"] {
@@ -63,7 +63,7 @@ async fn look_at(browser: &Browser, axe: &str, url: &str, language: &str, name: 
     }
 }
 
-/// What a page is: its language, and how many links and buttons its own part has.
+/// Facts about a page: its language, and the number of links and buttons in its main part.
 const PAGE: &str = r#"
 arguments[0]({
   language: document.documentElement.lang,
@@ -80,7 +80,7 @@ async fn sign_in(browser: &Browser, server: &Server) {
     browser.waits_for("//section[@id='sessions']").await;
 }
 
-/// A link that signs in, of which only the page is looked at.
+/// A link that signs in. The tests only open its page.
 async fn mailed(server: &Server) -> String {
     server.client().post("/auth/magic-link/send", &json!({ "email": ADA })).await.is(200);
     let mails = server.client().get("/dev/mail.json").await.is(200).json();
@@ -89,7 +89,7 @@ async fn mailed(server: &Server) -> String {
     format!("/auth/{path}")
 }
 
-/// A choice of a language stays, comes before what the browser prefers, and leads back to the page where it was made.
+/// A chosen language persists, takes precedence over the browser's, and returns to the page where it was chosen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_visitor_chooses_a_language_and_reads_mails_in_it() {
     let Some(browser) = Browser::start(Scripts::Off).await else { return };
@@ -112,7 +112,7 @@ async fn a_visitor_chooses_a_language_and_reads_mails_in_it() {
     let mail = mails.as_array().unwrap().iter().find(|mail| mail["to"] == ADA).unwrap();
     assert_eq!(mail["subject"], "Anmeldung bei Gatewright");
     assert!(text(&mail["text"]).starts_with("Guten Tag,"), "{mail}");
-    // A reader of English asks for the same in English.
+    // A request in English gets a mail in English.
     let english = json!({ "email": "bob@example.com" });
     server.client().post("/auth/magic-link/send", &english).await.is(200);
     let mails = server.client().get("/dev/mail.json").await.is(200).json();

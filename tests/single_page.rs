@@ -1,5 +1,5 @@
-//! A single-page application on an origin of its own: its users leave it for a mailed link, a new password or a provider,
-//! and come back to where they began, signed in.
+//! A single-page application on its own origin: its users leave it for a mailed link, a password reset or a provider,
+//! and return signed in to the page where they began.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::harness::{Browser, Database, IdentityProvider, Launch, PASSWORD, Page
 
 const ADA: &str = "ada@example.com";
 
-/// The application. `BASE` is where the service is.
+/// The application. `BASE` is the address of the service.
 const APPLICATION: &str = r##"<!doctype html>
 <title>Application</title>
 <p id="who">Asking</p>
@@ -59,7 +59,7 @@ impl Place {
              [auth.oauth]\nstate_secret = \"a secret for tests alone, long enough\"\n{}",
             provider.configuration("first"),
         );
-        // Each knows the other's address only once it is there.
+        // The server and the application know each other's addresses only after both have started.
         server.kill();
         fs::write(server.folder().join("gatewright.toml"), configuration).unwrap();
         server.restart();
@@ -80,7 +80,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_users_come_back_signed_in_by_a_link_a_reset_and_a_provider() {
+async fn users_return_signed_in_after_a_link_a_reset_and_a_provider() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(place) = Place::start().await else { return };
     let board = place.page("/board/42?tab=notes");
@@ -124,9 +124,9 @@ async fn its_users_come_back_signed_in_by_a_link_a_reset_and_a_provider() {
     browser.sees("You are ann@first.example").await;
 }
 
-/// A link whose `next` leads to a page that is not allowed ends at the service itself.
+/// A link with a `next` that is not allowed leads to the service itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_beside_the_allowed_ones_gets_nobody() {
+async fn a_next_that_is_not_allowed_leads_to_the_service() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let Some(place) = Place::start().await else { return };
     let elsewhere = Pages::serve("<h1>elsewhere</h1>").await;
@@ -141,7 +141,7 @@ async fn a_page_beside_the_allowed_ones_gets_nobody() {
     ] {
         let query = next.replace('%', "%25").replace('&', "%26");
         browser.open(&format!("{here}auth/oauth/first?next={query}")).await;
-        // The provider asks once, and knows its user afterwards.
+        // The provider asks for consent once, and then recognizes its user.
         browser.waits_for("//*[@name='login'] | //h1 | //button[normalize-space(.)='Continue']").await;
         if browser.texts("input[name=login]").await.len() == 1 {
             browser.fill_by_name("login", "ann").await;

@@ -1,4 +1,4 @@
-//! The story that the readme tells, from an empty folder to a restart, on both engines.
+//! The example of the README, from an empty folder to a restart, on both engines.
 
 use reqwest::Method;
 use serde_json::json;
@@ -13,7 +13,7 @@ async fn a_post_reaches_its_author_s_other_client_and_no_stranger() {
         let user = writer.register("Ada@Example.com ").await.is(200).json()["user"].clone();
         assert_eq!(user["email"], "ada@example.com");
         assert_eq!(user["roles"], json!(["user"]));
-        writer.get("/auth/me").await.is(401); // registering by JSON signs nobody in
+        writer.get("/auth/me").await.is(401); // registering with JSON does not sign in
         for client in [&writer, &reader] {
             assert_eq!(client.log_in("ada@example.com").await.is(200).json()["user"], user);
             assert_eq!(client.get("/auth/me").await.is(200).json()["user"], user);
@@ -40,7 +40,7 @@ async fn a_post_reaches_its_author_s_other_client_and_no_stranger() {
         }
         stranger.post("/posts", &json!({ "title": "Mine now" })).await.is(401);
 
-        // Another user is no stranger, and yet sees nothing of it.
+        // Another user is signed in, and still cannot see the post.
         stranger.register("eve@example.com").await.is(200);
         stranger.log_in("eve@example.com").await.is(200);
         let mut hers = stranger.listen("posts").await;
@@ -48,7 +48,7 @@ async fn a_post_reaches_its_author_s_other_client_and_no_stranger() {
         stranger.get(answer.header("location")).await.is(404);
         Answer::read(stranger.request(Method::DELETE, answer.header("location"))).await.is(404);
 
-        // What changes and goes is told in order, to the owner alone.
+        // The owner's stream receives updates and deletes in order. Nobody else's does.
         let path = answer.header("location");
         Answer::read(writer.request(Method::PATCH, path).json(&json!({ "status": "published" }))).await.is(200);
         Answer::read(writer.request(Method::DELETE, path)).await.is(204);
@@ -80,7 +80,7 @@ async fn a_session_outlives_a_restart_and_ends_at_logout() {
         ada.get("/auth/me").await.is(401);
         ada.get("/posts").await.is(401);
 
-        // The cookie is dead, not only forgotten: another copy of it would be refused too, after a crash as well.
+        // The server has ended the session: a copy of the cookie is refused too, even after a crash.
         server.kill();
         server.restart();
         ada.get("/auth/me").await.is(401);
@@ -90,7 +90,7 @@ async fn a_session_outlives_a_restart_and_ends_at_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copied_cookie_is_dead_after_logout() {
+async fn a_copied_cookie_is_refused_after_logout() {
     let server = Launch::dev().start(&Database::Sqlite).await;
     let (ada, thief) = (server.client(), server.client());
     ada.register("ada@example.com").await.is(200);
@@ -107,7 +107,7 @@ async fn a_copied_cookie_is_dead_after_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn production_has_no_development_paths_and_cookies_for_https_alone() {
+async fn production_has_no_development_paths_and_only_secure_cookies() {
     for database in Database::all().await {
         let mut server = Launch::production("[[entity]]\nname = \"notes\"\n").start(&database).await;
         let ada = server.client();
@@ -123,7 +123,7 @@ async fn production_has_no_development_paths_and_cookies_for_https_alone() {
         }
         assert!(!cookie.contains("Domain"), "{cookie}");
 
-        // With a secret of its own the server believes its tokens after a restart too.
+        // With a configured secret, the server accepts its tokens after a restart.
         assert_eq!(server.stop().await, Some(0));
         server.restart();
         let bearer = format!("Bearer {token}");

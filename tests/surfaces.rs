@@ -1,4 +1,5 @@
-//! The document and the tools, met by programs that others wrote: validators, a fuzzer, the protocol's own client.
+//! The OpenAPI document and the tools, used by independent programs: validators, a fuzzer, the protocol's official
+//! client.
 
 use std::{env, fs, path::Path};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Database, Launch, Server, gatewright, node_tools, python_tools, run};
 
-/// Every kind of field, access of every kind.
+/// A configuration with every kind of field and every kind of access.
 const ENTITIES: &str = r#"
 [roles]
 editor = ["articles:write"]
@@ -107,7 +108,7 @@ async fn two_validators_accept_the_document() {
     }
 }
 
-/// What `gatewright openapi` prints for this configuration, which has no secret.
+/// The output of `gatewright openapi` for this configuration, which has no secret.
 fn printed(folder: &Path, configuration: &str) -> String {
     fs::write(folder.join("gatewright.toml"), configuration).unwrap();
     let printed = gatewright(folder, &["openapi"], "");
@@ -116,7 +117,7 @@ fn printed(folder: &Path, configuration: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fuzzer_that_reads_the_document_finds_nothing_that_it_does_not_say() {
+async fn a_fuzzer_finds_no_answer_that_the_document_lacks() {
     let Some(python) = python_tools() else { return };
     // Once on each engine: a run takes most of a minute.
     let server = Launch::configured(ENTITIES).start(&Database::Sqlite).await;
@@ -127,7 +128,7 @@ async fn a_fuzzer_that_reads_the_document_finds_nothing_that_it_does_not_say() {
     fuzz(&python, &server, Some(&editor)).await;
 }
 
-/// Streams stay open and metrics have no schema; everything else is asked.
+/// Runs the fuzzer on everything except streams, which stay open, and metrics, which have no schema.
 async fn fuzz(python: &Path, server: &Server, bearer: Option<&str>) {
     let url = format!("http://{}/openapi.json", server.address());
     let header = bearer.map(|token| format!("Authorization: Bearer {token}"));
@@ -210,9 +211,9 @@ async fn the_inspector_lists_and_calls_tools() {
         .unwrap();
 }
 
-/// A JWT of somebody who may write articles.
+/// A JWT of a user who may write articles.
 async fn editor(server: &Server, database: &Database) -> String {
-    // Not the one of the document's examples, which a fuzzer registers.
+    // Not the address of the document's examples, which the fuzzer registers.
     let email = "grace@example.com";
     server.client().register(email).await.is(200);
     let words = ["user", "set-roles", email, "user,editor", "--database", &database.url()];

@@ -1,4 +1,4 @@
-//! Tenants as an operator sees to them: by commands beside a running server, for people and for programs.
+//! Tenants: the operator's commands beside a running server, for users and for service accounts.
 
 use reqwest::Method;
 use serde_json::json;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::{Database, Launch};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_start_at_once_on_an_empty_postgres_all_come_up_and_agree() {
+async fn servers_that_start_at_once_on_an_empty_postgres_all_become_ready() {
     let Some(database) = Database::postgres().await else { return };
     let start = || Launch::dev().start(&database);
     let (first, second, third, fourth) = tokio::join!(start(), start(), start(), start());
@@ -21,7 +21,7 @@ async fn servers_that_start_at_once_on_an_empty_postgres_all_come_up_and_agree()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_parallel_registrations_through_two_servers_one_wins() {
+async fn of_parallel_registrations_on_two_servers_one_succeeds() {
     let Some(database) = Database::postgres().await else { return };
     let (one, two) = tokio::join!(Launch::dev().start(&database), Launch::dev().start(&database));
     let tries = (0..16).map(|number| {

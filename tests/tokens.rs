@@ -1,18 +1,18 @@
-//! API tokens and service accounts as the operator manages them, and what they open in the running server.
+//! API tokens and service accounts: the operator's commands, and the access that the tokens give in the running server.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Database, Launch, Server, gatewright};
 
-/// Runs a command against the server's database; standard output, without the end of its last line.
+/// Runs a command against the server's database. Returns standard output without the last line break.
 fn run(server: &Server, database: &Database, words: &[&str]) -> String {
     let finished = gatewright(server.folder(), &[words, &["--database", &database.url()]].concat(), "");
     assert_eq!(finished.status, 0, "{words:?}: {finished:?}");
     finished.out.trim_end_matches('\n').to_owned()
 }
 
-/// The same for one that fails; standard error.
+/// The same for a command that fails. Returns standard error.
 fn fail(server: &Server, database: &Database, words: &[&str], status: i32) -> String {
     let finished = gatewright(server.folder(), &[words, &["--database", &database.url()]].concat(), "");
     assert_eq!((finished.status, finished.out.as_str()), (status, ""), "{words:?}: {finished:?}");
@@ -104,7 +104,7 @@ async fn a_user_s_token_is_its_owner_and_lives_through_a_logout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_said_with_the_next_step() {
+async fn a_refused_command_names_the_next_step() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         run(&server, &database, &["service-account", "create", "robot"]);
@@ -142,7 +142,7 @@ async fn a_stream_is_cut_within_a_heartbeat_of_the_token_s_end() {
         };
         let tokens = [issue(["--user", "ada@example.com"]), issue(["--service", "robot"])];
         let mut streams = Vec::new();
-        // Everybody may read the topics, also without a token; who had one is cut all the same.
+        // Everybody may read topics, even without a token. A stream with a revoked token ends anyway.
         for (token, table) in tokens.iter().flat_map(|token| [(token, "posts"), (token, "topics")]) {
             let request = server.client().request(Method::GET, &format!("/{table}/_events"));
             let response = request.header("authorization", format!("Bearer {token}")).send().await.unwrap();
@@ -153,7 +153,7 @@ async fn a_stream_is_cut_within_a_heartbeat_of_the_token_s_end() {
         let of_ada = listed["items"].as_array().unwrap().iter().find(|item| item["ownerKind"] == "user").unwrap();
         run(&server, &database, &["token", "revoke", of_ada["id"].as_str().unwrap()]);
         run(&server, &database, &["service-account", "disable", "robot"]);
-        // The streams end, well within the 20 seconds that the reader waits.
+        // The streams end well within the reader's timeout of 20 seconds.
         for mut stream in streams {
             while stream.next().await.is_some() {}
         }

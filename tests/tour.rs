@@ -1,5 +1,5 @@
-//! Every page of an account, as a person comes to it in a real browser: on a phone and on a desk, light and dark, in both
-//! shipped languages. axe-core finds nothing on any of them, none scrolls sideways, and each leads somewhere.
+//! Visits every page of an account in a real browser: on a phone and on a desktop, light and dark, in both built-in
+//! languages. axe-core finds nothing on any of them, none scrolls sideways, and each has a link or a button.
 
 mod pages;
 
@@ -54,7 +54,7 @@ name = "title"
 type = "string"
 "#;
 
-/// Somebody who goes from page to page, in one language.
+/// A visitor who goes from page to page, in one language.
 struct Tour<'a> {
     server: &'a Server,
     browser: &'a Browser,
@@ -104,7 +104,7 @@ async fn every_page(language: &'static str) {
 }
 
 impl Tour<'_> {
-    /// What everybody may open.
+    /// The pages that are open to everybody.
     async fn outside(&self) {
         for (name, path) in [
             ("home", "/"),
@@ -133,7 +133,7 @@ impl Tour<'_> {
         self.type_credentials(PASSWORD).await;
         self.browser.submit("form[action='/auth/register']").await;
         self.look("register-taken").await;
-        // Somebody else, until the account is locked.
+        // Another account, until it is locked out.
         let guess = json!({ "email": "locked@example.com", "password": "not the password" });
         while self.server.client().post("/auth/login", &guess).await.status != 429 {}
         self.open("/login").await;
@@ -143,7 +143,7 @@ impl Tour<'_> {
         self.look("locked-out").await;
     }
 
-    /// Links that are mailed to somebody who is signed out.
+    /// Mailed links that are opened while signed out.
     async fn mailed_links(&self) {
         self.open("/login").await;
         self.browser.fill_by_id("link-email", &self.ada()).await;
@@ -151,7 +151,7 @@ impl Tour<'_> {
         self.look("link-mailed").await;
         self.open(&self.link("/magic-link/verify").await).await;
         self.look("magic-link").await;
-        // Asked for in another browser, so that this one types the code.
+        // Requested in another browser, so that this one types the code.
         let other = self.server.client();
         let form = [("email", self.ada())];
         Answer::read(other.request(Method::POST, "/auth/magic-link/send").form(&form)).await.is(200);
@@ -172,7 +172,7 @@ impl Tour<'_> {
         self.browser.submit("form[action='/auth/reset-password']").await;
         self.look("reset-done").await;
 
-        // Bob's address, which nobody has proven: the link that he asked for elsewhere claims the account.
+        // Bob's address is not verified: the link that he requested in another browser claims the account.
         let bob = self.server.client();
         bob.register(&self.bob()).await.is(200);
         bob.log_in(&self.bob()).await.is(200);
@@ -188,7 +188,7 @@ impl Tour<'_> {
     }
 
     async fn invitations(&self) {
-        // Another browser of hers, in which she connects a program while she belongs to no tenant.
+        // Another browser of Ada, in which she connects a program while she belongs to no tenant.
         let ada = self.server.client();
         ada.log_in(&self.ada()).await.is(200);
         Program::connect(self.server, &Database::Sqlite, &ada, "An agent", "notes:read").await;
@@ -211,7 +211,8 @@ impl Tour<'_> {
         self.look("invited-joined").await;
     }
 
-    /// A program asks Ada, who belongs to one tenant and then to two; and Bob, who belongs to none.
+    /// A program requests consent from Ada, who belongs to one tenant and then to two; and from Bob, who belongs to
+    /// none.
     async fn consent(&self) {
         let words = [
             "client",
@@ -254,14 +255,14 @@ impl Tour<'_> {
         self.browser.fill_by_id("token-name", "Nightly export of everything that there is").await;
         self.browser.submit("form:has(#token-name)").await;
         self.look("new-token").await;
-        // A passkey, beside another browser and a program.
+        // A passkey, in addition to another browser and a program.
         let authenticator = self.browser.authenticator().await;
         self.open("/account").await;
         self.browser.fill_by_id("passkey-password", PASSWORD).await;
         self.browser.submit("form[data-add]").await;
         self.browser.waits_for("//*[@id='passkeys']//p[@role='status']").await;
         self.look("account-full").await;
-        // The virtual one would sign in by itself wherever it is asked.
+        // The virtual authenticator would sign in by itself on every prompt.
         for passkey in self.browser.passkeys(&authenticator).await {
             self.browser.forgets_passkey(&authenticator, &passkey).await;
         }
@@ -283,7 +284,7 @@ impl Tour<'_> {
         self.look("email-change-elsewhere").await;
     }
 
-    /// Turns it on, and is asked for it. `false` without an authenticator.
+    /// Turns the second factor on, and passes its challenge. `false` without an authenticator.
     async fn second_factor(&self) -> bool {
         self.open("/account").await;
         self.browser.submit("form[action='/auth/2fa/enroll']").await;
@@ -312,7 +313,7 @@ impl Tour<'_> {
         true
     }
 
-    /// Bob gets another address, undoes that, and leaves. Somebody without a password looks at the account.
+    /// Bob changes his address, undoes that, and deletes his account. A user without a password opens the account page.
     async fn the_end(&self) {
         self.sign_in(&self.bob(), PASSWORD, "/account").await;
         self.browser.fill_by_id("new-email", &format!("bob.new-{}@example.com", self.language)).await;
@@ -347,7 +348,7 @@ impl Tour<'_> {
         format!("bob-{}@example.com", self.language)
     }
 
-    /// There are no passkeys for addresses.
+    /// Passkeys need a host name: browsers refuse them for IP addresses.
     fn at(&self, path: &str) -> String {
         format!("http://{}{path}", self.server.address().replace("127.0.0.1", "localhost"))
     }
@@ -384,8 +385,8 @@ impl Tour<'_> {
         self.browser.waits_for("//body[not(.//form[@action='/auth/logout'])]").await;
     }
 
-    /// The path of the latest link of this kind that was mailed, once there is one that was not returned before: a form that was
-    /// submitted may still be on its way.
+    /// The path of the latest mailed link of this kind. Waits for one that it has not returned before: a submitted form
+    /// may still be in progress.
     async fn link(&self, kind: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -407,7 +408,7 @@ impl Tour<'_> {
         path_of(link)
     }
 
-    /// Waits until the refusal that the page shows, if any, is in the window: the page scrolls once it is drawn.
+    /// Waits until the page's refusal, if any, is inside the window: the page scrolls after it is drawn.
     async fn sees_refusal(&self, name: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while let Some(top) = self.browser.run(REFUSAL, json!([])).await.as_f64() {
@@ -416,7 +417,7 @@ impl Tour<'_> {
         }
     }
 
-    /// Looks at the page that is shown, on a phone and on a desk, light and dark.
+    /// Checks the current page on a phone and on a desktop, light and dark.
     async fn look(&self, name: &str) {
         self.sees_refusal(name).await;
         for (width, height) in [(390, 844), (1280, 900)] {
@@ -443,14 +444,15 @@ fn path_of(link: &str) -> String {
     rest[rest.find('/').unwrap()..].to_owned()
 }
 
-/// Where the refusal that a page shows lies, if that is outside of the window.
+/// The position of a page's refusal, if it is outside of the window.
 const REFUSAL: &str = r#"
 const refusal = [...document.querySelectorAll("[role=alert]:not([hidden])")].find((part) => part.textContent);
 const top = refusal?.getBoundingClientRect().top ?? 0;
 arguments[0](top >= 0 && top < innerHeight ? null : top);
 "#;
 
-/// What a page is: its language, how many links and buttons its own part has, and what is wider than what it stands in.
+/// Facts about a page: its language, the number of links and buttons in its main part, and elements that are wider than
+/// their parents.
 const PAGE: &str = r#"
 const parts = [...document.querySelectorAll("main *")];
 arguments[0]({

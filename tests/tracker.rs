@@ -1,4 +1,4 @@
-//! The tracker of the examples, in a browser: sign-in, a list that is live, edits without a connection, conflicts.
+//! The example `tracker` in a browser: sign-in, a live list, edits while offline, conflicts.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::harness::{Answer, Browser, Client, Database, Launch, PASSWORD, Pages,
 
 const ADA: &str = "ada@example.com";
 
-/// The example, compiled as its readme says, against the built client.
+/// The example, compiled against the built client, as its README describes.
 async fn compiled(client: &Path) -> (PathBuf, PathBuf) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/tracker");
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tracker");
@@ -36,7 +36,7 @@ async fn compiled(client: &Path) -> (PathBuf, PathBuf) {
 struct Place {
     server: Server,
     pages: Pages,
-    /// Somebody else, who writes by a token.
+    /// Another user, who writes with a token.
     robot: Client,
     token: String,
 }
@@ -66,7 +66,7 @@ impl Place {
         Self { server, pages, robot, token }
     }
 
-    /// What somebody else does.
+    /// Sends a write of the other user.
     async fn ask(&self, method: Method, path: &str, body: Value) -> Answer {
         let request = self.robot.request(method, &format!("/api/tasks{path}")).bearer_auth(&self.token);
         Answer::read(if body.is_null() { request } else { request.json(&body) }).await
@@ -82,7 +82,7 @@ impl Place {
         format!("/{}", found["id"].as_str().unwrap())
     }
 
-    /// Waits until the server has a task of this title, done or not.
+    /// Waits until the server has a task with this title and state.
     async fn has(&self, title: &str, done: bool) {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !self.tasks().await.iter().any(|task| task["title"] == title && task["done"] == done) {
@@ -92,12 +92,12 @@ impl Place {
     }
 }
 
-/// A row by the title that the server has.
+/// The row of a task, by the title on the server.
 fn row(title: &str) -> String {
     format!("//li[input[@aria-label='Title: {title}']]")
 }
 
-/// Types another title into a row and leaves the field.
+/// Types another title into a row, and leaves the field.
 async fn retitle(browser: &Browser, title: &str, new: &str) {
     browser.waits_for(&row(title)).await;
     let script = r#"
@@ -125,7 +125,7 @@ async fn the_tracker_is_live_survives_a_lost_server_and_asks_about_conflicts() {
     browser.press("Create account").await;
     browser.waits_for("//p[@id='status'][.='live']").await;
 
-    // Live: others' writes arrive, and text is text.
+    // Live: the writes of others arrive, and text is shown as text.
     browser.fill("New task", "<img src=x onerror=alert(1)>").await;
     browser.press("Add").await;
     browser.waits_for(&row("<img src=x onerror=alert(1)>")).await;
@@ -138,7 +138,7 @@ async fn the_tracker_is_live_survives_a_lost_server_and_asks_about_conflicts() {
     place.has("Buy soy milk", false).await;
     browser.picture("tracker-live").await;
 
-    // Without a server, an edit waits, and a reload forgets nothing.
+    // Without a server, an edit waits, and a reload keeps it.
     place.server.kill();
     browser.waits_for("//p[@id='status'][.='offline']").await;
     retitle(&browser, "Buy soy milk", "Buy coconut milk").await;
@@ -150,12 +150,13 @@ async fn the_tracker_is_live_survives_a_lost_server_and_asks_about_conflicts() {
     browser.waits_for("//p[@id='status'][.='live']").await;
     browser.waits_for(&row("Buy coconut milk")).await;
 
-    // Two people change one task while one of them has no connection: nobody's work is lost without a word.
+    // Two users change one task while one of them is offline. The page reports the conflict, so no edit is lost
+    // silently.
     for (keep, title) in [("Take theirs", "Theirs"), ("Keep mine", "Mine again")] {
         let before = place.tasks().await;
         let milk = before.iter().find(|task| task["title"] != "<img src=x onerror=alert(1)>").unwrap();
         let (title_before, path) = (milk["title"].as_str().unwrap(), format!("/{}", milk["id"].as_str().unwrap()));
-        // The page's next request fails as without a connection, and the other's change is not told to it.
+        // The page's next request fails as if offline, and it receives no event about the other user's change.
         browser.run("window.theirFetch ??= window.fetch; window.fetch = async () => { throw new TypeError('offline') }; arguments[0]()", json!([])).await;
         place.server.kill();
         browser.waits_for("//p[@id='status'][.='offline']").await;

@@ -1,4 +1,4 @@
-//! The tutorial of the handbook, from its first to its last command, in a shell of its own.
+//! Runs the handbook's tutorial from its first to its last command, in a private shell.
 
 use std::{
     fs,
@@ -17,13 +17,13 @@ use toml::Table;
 use crate::handbook::{pages::root, settings::merge};
 use crate::harness::{Browser, Database, Scripts, binary, clean, installed};
 
-/// How long a command, and the start of a server, may take.
+/// The time limit of a command, and of the start of a server.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The ports of the page. The test takes others.
+/// The ports in the page. The test replaces them.
 const PORTS: [&str; 4] = ["8080", "8081", "8082", "5173"];
 const DATABASE: &str = "postgres://postgres@127.0.0.1:5432/tracker";
 
-/// What the page has the reader do.
+/// A step of the page.
 enum Step {
     Write { file: String, text: String },
     Add { file: String, text: String },
@@ -32,7 +32,7 @@ enum Step {
     Browser(String),
 }
 
-/// The steps of a page: its files, its commands with what they print, and what its comments ask.
+/// The steps of a page: its files, its commands with their output, and the instructions in its comments.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut before = "";
@@ -70,13 +70,13 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// A shell in a folder of its own, and the servers that were started in it.
+/// A shell in its own folder, and the servers that it started.
 struct Terminal {
     child: Child,
     input: ChildStdin,
     output: Receiver<String>,
     folder: Folder,
-    /// What runs in other terminals: the port and the process.
+    /// Processes in other terminals: the port and the process.
     servers: Vec<(String, i64, Watchdog)>,
     _watchdog: Watchdog,
 }
@@ -107,7 +107,7 @@ impl Terminal {
         terminal
     }
 
-    /// Runs a command to its end: its exit status and what it printed.
+    /// Runs a command to its end. Returns its exit status and its output.
     fn run(&mut self, command: &str) -> (i32, String) {
         writeln!(self.input, "{command}\nprintf '\\n<<<%s\\n' $?").unwrap();
         let mut text = String::new();
@@ -122,7 +122,7 @@ impl Terminal {
         }
     }
 
-    /// Starts what a reader starts in a terminal of its own, and waits until it takes connections.
+    /// Starts a server like a reader in another terminal, and waits until it accepts connections.
     fn serve(&mut self, command: &str, port: &str) {
         let (_, printed) = self.run(&format!("{command} > serves-{port}.log 2>&1 & echo $!"));
         let process = printed.trim().parse().unwrap();
@@ -135,7 +135,7 @@ impl Terminal {
         }
     }
 
-    /// Presses Ctrl-C in the terminals of these servers, all of them without a port.
+    /// Presses Ctrl-C in the terminals of these servers. Without a port, in all of them.
     fn stop(&mut self, port: Option<&str>) {
         let (stopped, running) = self.servers.drain(..).partition(|(its, ..)| port.is_none_or(|port| port == its));
         self.servers = running;
@@ -169,7 +169,7 @@ fn port_of(command: &str, nginx: &str) -> Option<String> {
     }
 }
 
-/// Whether a text has all that is shown, in its order. `…` stands for anything.
+/// Whether a text has all shown parts, in order. `…` stands for any text.
 fn shows(printed: &str, shown: &str) -> bool {
     let mut rest = printed;
     shown.split('…').all(|part| match rest.find(part.trim()) {
@@ -181,7 +181,7 @@ fn shows(printed: &str, shown: &str) -> bool {
     })
 }
 
-/// Lays a part of a configuration over the file.
+/// Merges a part of a configuration into the file.
 fn add(path: &Path, text: &str) {
     let mut whole: Table = fs::read_to_string(path).unwrap().parse().unwrap();
     merge(&mut whole, text.parse().unwrap());
@@ -202,7 +202,7 @@ async fn the_tutorial_works_from_its_first_command_to_its_last() {
     for (shown, taken) in PORTS.iter().zip(&ports) {
         page = page.replace(shown, taken);
     }
-    // The server's own default is the page's.
+    // The page uses the server's default address.
     let listen = format!("export GATEWRIGHT__SERVER__LISTEN=127.0.0.1:{}", ports[0]);
     let at = format!("http://127.0.0.1:{}", ports[3]);
 
@@ -221,7 +221,7 @@ async fn the_tutorial_works_from_its_first_command_to_its_last() {
                     return terminal.serve(&command, &port);
                 }
                 let (status, printed) = terminal.run(&command);
-                // It answers no.
+                // The page's question has the answer no: exit status 1.
                 let expected = i32::from(command.starts_with("gatewright explain"));
                 assert_eq!(status, expected, "{command}\n{printed}");
                 assert!(shows(&printed, &shown), "{command}\nprinted: {printed}\nthe page shows: {shown}");

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
-/// A server under load, ended when dropped.
+/// A server under load. Dropping it ends it.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -23,7 +23,7 @@ impl Server {
                 break address.trim().parse()?;
             }
         };
-        // Whatever it prints later must not fill the pipe.
+        // Later output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, address })
     }

@@ -12,9 +12,9 @@ use crate::load::{self, Measured, get, once, post};
 
 /// Connections in every run.
 const CONNECTIONS: usize = 64;
-/// Records in the table before it is read.
+/// Records in the table before reads.
 const RECORDS: usize = 2_000;
-/// Parts that the time of a run is cut into.
+/// The number of parts of a run.
 const ROUNDS: u32 = 3;
 const PATH: &str = "/posts";
 
@@ -59,7 +59,8 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Runs every operation against both programs, writes the ratios and returns the rates of creating, the hand-written
-/// program's first. They take turns, so that both meet the machine in the same mood, and the middle one of three counts.
+/// program's first. The programs take turns, so that other load on the machine affects both. The median of three
+/// counts.
 async fn compare(report: &mut String, engine: &str, servers: [&Server; 2], time: Duration) -> anyhow::Result<[f64; 2]> {
     let mut ids = [Vec::new(), Vec::new()];
     for (server, ids) in servers.iter().zip(&mut ids) {
@@ -147,7 +148,7 @@ fn gatewright(folder: &Path, database: &str) -> anyhow::Result<Server> {
     Server::start(command.env("RUST_LOG", "warn"))
 }
 
-/// The server lies beside this program.
+/// The server's binary is beside this program.
 fn binary() -> anyhow::Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("gatewright");
     anyhow::ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");

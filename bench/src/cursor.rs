@@ -9,17 +9,17 @@ use gatewright_entities::{Call, Entities, Entity, Field, ListQuery, Plan};
 use crate::engines::on_both;
 use crate::median::median;
 
-/// Records in the table, unless the command line says otherwise.
+/// Records in the table, unless the command line sets another number.
 const RECORDS: u32 = 1_000_000;
 /// Records on a page.
 const LIMIT: u32 = 25;
 /// The page that is compared with the first.
 const DEEP: u32 = 10_000;
-/// How often each page is read.
+/// The number of reads of each page.
 const READS: usize = 400;
 
-/// Compares reading the first page by cursor with reading the ten thousandth, in the order of the ids and in that of a
-/// field of many equal values, and prints the ratios. The target is at most 1.3.
+/// Compares reading the first page by cursor with the ten thousandth, sorted by id and by a field with many equal
+/// values. Prints the ratios. The target is at most 1.3.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let records = arguments.first().map_or(Ok(RECORDS), |text| text.parse())?;
     anyhow::ensure!(records > DEEP * LIMIT, "page {DEEP} needs more than {} records", DEEP * LIMIT);
@@ -43,7 +43,7 @@ async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<St
         let plan = entities.plan(name).context("the entity is declared")?.clone();
         let deep = walk(&entities, &plan).await?;
         let (mut first, mut last) = (Vec::new(), Vec::new());
-        // Taking turns, so that both meet the machine in the same mood.
+        // In turns, so that other load on the machine affects both.
         for _ in 0..READS {
             first.push(read(&entities, &plan, "").await?.0);
             last.push(read(&entities, &plan, &deep).await?.0);
@@ -57,7 +57,7 @@ async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<St
     Ok(report)
 }
 
-/// Records as the operations would make them, a million a minute faster.
+/// Inserts records as the operations would create them, but much faster.
 async fn fill(db: &Db, table: &str, records: u32) -> anyhow::Result<()> {
     let rows = match db.engine() {
         Engine::Sqlite => "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)",
@@ -81,7 +81,7 @@ async fn fill(db: &Db, table: &str, records: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cursor at which the deep page begins.
+/// The cursor at the start of the deep page.
 async fn walk(entities: &Entities, plan: &Plan) -> anyhow::Result<String> {
     let mut from = String::new();
     for _ in 1..DEEP {

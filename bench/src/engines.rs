@@ -1,7 +1,7 @@
 use gatewright_servers::PrivatePostgres;
 
-/// Runs `measure`, which is given the database's URL and the engine's name, on a new SQLite file and, where Postgres is
-/// installed, on a private Postgres server. Prints the lines that it returns after both are done.
+/// Runs `measure` with a database URL and the engine's name: on a new SQLite file and, if Postgres is installed, on a
+/// private Postgres server. Prints the returned lines after both runs.
 pub(crate) async fn on_both<F>(measure: F) -> anyhow::Result<()>
 where
     F: AsyncFn(&str, &str) -> anyhow::Result<Vec<String>>,

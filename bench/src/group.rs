@@ -8,7 +8,8 @@ const INSERT: &str = "INSERT INTO t (a, b) VALUES (?1, ?2)";
 const TEXT: &str =
     "A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.";
 
-/// Durable inserts a second without a network: by 64 callers of the data layer, and by a loop that commits each.
+/// Durable inserts per second without a network: by 64 callers of the data layer, and by a loop that commits each
+/// insert.
 pub(crate) async fn run(folder: &Path, time: Duration) -> anyhow::Result<(f64, f64)> {
     let grouped = grouped(&folder.join("grouped.db"), time).await?;
     let file = folder.join("each.db");

@@ -1,5 +1,5 @@
-//! How many instructions a request takes, counted by valgrind: the same number on a busy machine as on a quiet one, so that
-//! a pull request can hold it. The counts that hold are in `instructions.json`.
+//! Counts the instructions of a request with valgrind. The number does not depend on the machine's load, so a pull
+//! request can be checked against it. The accepted counts are in `instructions.json`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,17 +11,17 @@ use anyhow::{Context, bail, ensure};
 use crate::child::Server;
 use crate::load::{Connection, get, once, post};
 
-/// Requests of a kind before counting, and those that are counted.
+/// Requests of each kind before counting, and counted requests.
 const WARM: usize = 100;
 const COUNTED: u64 = 300;
-/// Records in each table before it is read.
+/// Records in each table before reads.
 const RECORDS: usize = 100;
-/// How far a count may lie above the one in the file, in parts of a hundred.
+/// The tolerance above the count in the file, in percent.
 const TOLERANCE: u64 = 5;
 const HOLDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
-/// Counts, prints and compares. `write` puts the new counts into the file; `profiles FOLDER` keeps callgrind's files, one
-/// for each kind of request.
+/// Counts, prints and compares. `write` writes the new counts to the file. `profiles FOLDER` keeps callgrind's files,
+/// one for each kind of request.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let (write, folder) = match arguments {
         [] => (false, None),
@@ -112,7 +112,7 @@ async fn count(folder: &Path) -> anyhow::Result<Counts> {
     Ok(counts)
 }
 
-/// A server whose instructions are counted, and somebody's credentials there.
+/// A server whose instructions are counted, and a user's credentials there.
 struct Counted {
     server: Server,
     files: PathBuf,
@@ -150,7 +150,7 @@ impl Counted {
         Ok(counted)
     }
 
-    /// Makes records, and tells the id of the last one.
+    /// Creates records, and returns the id of the last one.
     async fn fill(&self, path: &str, header: &str) -> anyhow::Result<String> {
         let (mut connection, request) =
             (Connection::open(self.server.address).await?, with(&post(path, RECORD), header));
@@ -178,13 +178,13 @@ impl Counted {
         Ok(())
     }
 
-    /// What was counted since the last time, as callgrind writes it.
+    /// The count since the last call, as callgrind writes it.
     fn dump(&self, name: &str) -> anyhow::Result<String> {
         self.tell(&["dump", name])?;
         let mut written = Vec::new();
         for file in std::fs::read_dir(&self.files)? {
             let file = file?.path();
-            // The number of each is greater than that of the last.
+            // Each file's number is greater than that of the previous one.
             if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("count.")) {
                 written.push(file);
             }
@@ -204,7 +204,7 @@ impl Counted {
     }
 }
 
-/// The request with one more header.
+/// The request with another header.
 fn with(request: &[u8], header: &str) -> Vec<u8> {
     let line = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     [&request[..line], header.as_bytes(), &request[line..]].concat()

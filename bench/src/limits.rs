@@ -1,4 +1,4 @@
-//! Decisions of the limiters: how many a second, and how many bytes a key costs.
+//! Decisions of the limiters: the rate per second, and the memory for each key.
 
 mod memory;
 mod redis;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-/// Measures every store for `seconds` a case and prints it beside what a user would pick instead.
+/// Measures every store for `seconds` per case, and prints it with the alternative that a user would choose.
 pub(crate) fn run(arguments: &[&str], runtime: &Runtime) -> anyhow::Result<()> {
     if let ["fill", subject, keys] = arguments {
         return memory::fill(subject, keys.parse()?);
@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &[&str], runtime: &Runtime) -> anyhow::Result<()> {
     runtime.block_on(redis::run(time))
 }
 
-/// The best of some rounds, in calls a second: other work on the machine only ever takes away.
+/// The best of some rounds, in calls per second: other load on the machine only lowers a result.
 struct Best(f64);
 
 impl Best {

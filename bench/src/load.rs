@@ -1,4 +1,4 @@
-//! Keep-alive connections that send the next request when the answer to the last one is whole.
+//! Keep-alive connections that send the next request after the complete answer to the previous one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use anyhow::{Context, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What a run measured.
+/// The result of a run.
 pub(crate) struct Measured {
     /// Answers per second.
     pub(crate) rate: f64,
-    /// Half of the answers came within this.
+    /// The median latency.
     pub(crate) median: Duration,
-    /// All but one in a hundred came within this.
+    /// The 99th percentile of the latency.
     pub(crate) p99: Duration,
 }
 
-/// Sends what `request` makes of a connection's number and a running number, over `connections` connections, for
-/// `time` after a tenth of it as warm-up. Any answer that is not a success fails the run.
+/// Sends requests over `connections` connections for `time`, after a warm-up of a tenth of it. `request` builds them
+/// from the number of the connection and a running number. Any answer that is not a success fails the run.
 pub(crate) async fn run(
     address: SocketAddr,
     connections: usize,

@@ -9,10 +9,10 @@ use crate::load::{self, post};
 
 /// Connections that write.
 const CONNECTIONS: usize = 64;
-/// Parts that the time is cut into. The servers take turns, so that all meet the machine in the same mood.
+/// The number of parts of the run. The servers take turns, so that other load on the machine affects both.
 const ROUNDS: u32 = 7;
 
-/// Creates records with the event log and without, in turns, and prints what the log costs: the median of the ratios.
+/// Creates records with and without the event log, in turns, and prints the cost of the log: the median of the ratios.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let seconds = arguments.first().map_or(Ok(14), |text| text.parse())?;
     let folder = tempfile::tempdir()?;

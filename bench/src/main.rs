@@ -1,31 +1,31 @@
-//! Load benchmarks over real sockets. Each runs Gatewright and a hand-written program that does the same work with the
-//! same durability, in one run on one machine, and prints ratios: absolute numbers say more about the machine.
+//! Load benchmarks over real sockets. Each compares Gatewright with a hand-written program that does the same work with
+//! the same durability, in one run on one machine. It prints ratios, because absolute numbers depend on the machine.
 //!
-//! `cargo xtask bench crud` creates, gets and lists records on SQLite and, when a Postgres server is installed, on
-//! Postgres. The programs under load are child processes; the load comes from this one.
+//! `cargo xtask bench crud` creates, gets and lists records on SQLite and, if a Postgres server is installed, on
+//! Postgres. The programs under load are child processes. This process creates the load.
 //!
-//! `cargo xtask bench cursor` reads the first page of a million records by cursor and the ten thousandth, on SQLite and
-//! Postgres.
+//! `cargo xtask bench cursor` reads the first page of a million records by cursor and the ten thousandth page, on
+//! SQLite and Postgres.
 //!
 //! `cargo xtask bench instructions` counts the processor's instructions for one request of each kind, and compares them with
 //! the counts in `instructions.json`. Needs valgrind.
 //!
-//! `cargo xtask bench limits` asks the limiters for decisions, in memory beside the `governor` crate, and in Redis beside
-//! the cheapest command that Redis has.
+//! `cargo xtask bench limits` measures decisions of the limiters: in memory, compared with the crate `governor`, and in
+//! Redis, compared with the cheapest Redis command.
 //!
-//! `cargo xtask bench log` creates records with the event log and without, on SQLite and Postgres.
+//! `cargo xtask bench log` creates records with and without the event log, on SQLite and Postgres.
 //!
-//! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and tells the time
-//! from a commit to its handler.
+//! `cargo xtask bench outbox` delivers a backlog to one and to four consumers, on SQLite and Postgres, and measures the
+//! time from a commit to its handler.
 //!
-//! `cargo xtask bench rules` lists 25 of a million records under a rule over two relations, beside the plain list, on SQLite
-//! and Postgres.
+//! `cargo xtask bench rules` lists 25 of a million records under a rule over two relations, compared with the plain
+//! list, on SQLite and Postgres.
 //!
-//! `cargo xtask bench streams` opens 1,000 and 5,000 event streams on one server: what an idle one costs, how soon a write has
-//! reached them all, and what an event costs under load. Linux only.
+//! `cargo xtask bench streams` opens 1,000 and 5,000 event streams on one server. It measures the cost of an idle
+//! stream, the time until all streams have a write, and the cost of an event under load. Linux only.
 //!
-//! `cargo xtask bench timing` compares how long `forgot-password` and a refused `login` take for a known and for an
-//! unknown address.
+//! `cargo xtask bench timing` compares the response times of `forgot-password` and of a refused `login` for a known and
+//! for an unknown address.
 
 mod child;
 mod crud;
@@ -60,7 +60,7 @@ fn main() -> anyhow::Result<()> {
         ["rules", rest @ ..] => runtime.block_on(rules::run(rest)),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
         ["timing"] => runtime.block_on(timing::run()),
-        // The programs to compare with, started as children by the benchmarks.
+        // The programs for comparison. The benchmarks start them as children.
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(

@@ -7,13 +7,13 @@ use gatewright_events::outbox::{Consumer, Event, Outbox, OutboxOptions, StageErr
 use gatewright_servers::PrivatePostgres;
 use tokio::sync::mpsc;
 
-/// Rows staged in one transaction, and in all, for the rate.
+/// Rows that are staged in one transaction, and in all, for the rate.
 const BATCH: u64 = 500;
 const ROWS: u64 = 20_000;
 /// Single writes for the time from commit to handler, and the pause between them.
 const SINGLES: usize = 500;
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a run may take: a relay that hangs fails it.
+/// The time limit of a run, so that a blocked relay fails it.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Measures deliveries per second of a backlog, with one and four consumers, and the time from commit to handler.

@@ -9,20 +9,20 @@ use gatewright_entities::{Action, Call, Entities, Entity, Field, ListQuery, Plan
 use crate::engines::on_both;
 use crate::median::median;
 
-/// Tasks in each table, unless the command line says otherwise.
+/// Tasks in each table, unless the command line sets another number.
 const RECORDS: u32 = 1_000_000;
-/// Tasks of a project, and members.
+/// Tasks and members of a project.
 const TASKS: u32 = 100;
 const MEMBERS: u32 = 5;
 /// Records on a page.
 const LIMIT: u32 = 25;
-/// How often each list is read.
+/// The number of reads of each list.
 const READS: usize = 400;
-/// Over two relations, as in the example of projects and members.
+/// A rule over two relations, as in the example of projects and members.
 const RULE: &str = "project.members(project).account = @me || project.boss = @me";
 
-/// Compares a list of 25 under a rule over two relations with the plain list of as many tasks, for callers who see little, a
-/// tenth and nothing, and prints the ratios. The target is at most 2.
+/// Compares a list of 25 under a rule over two relations with the plain list of the same number of tasks, for callers
+/// who see a few tasks, a tenth of them and none. Prints the ratios. The target is at most 2.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let records = arguments.first().map_or(Ok(RECORDS), |text| text.parse())?;
     anyhow::ensure!(records >= 10_000, "a list under a rule needs at least 10,000 records");
@@ -47,13 +47,13 @@ async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<St
     fill(&db, records).await?;
     let (plain, ruled) = (entities.plan("plain").context("declared")?, entities.plan("ruled").context("declared")?);
     let projects = records / TASKS;
-    // A member of five projects, the owner of every tenth, and nobody's.
+    // A member of five projects, the owner of every tenth project, and a user without projects.
     let callers = [("a member of five projects", "m7"), ("the owner of a tenth", "b7"), ("a stranger", "nobody")];
     for paging in ["cursor", "page"] {
         for (who, caller) in callers {
             let caller = call(caller)?;
             let (mut without, mut under, mut seen) = (Vec::new(), Vec::new(), 0);
-            // Taking turns, so that both meet the machine in the same mood.
+            // In turns, so that other load on the machine affects both.
             for _ in 0..READS {
                 without.push(read(&entities, plain, &caller, paging).await?.0);
                 let (took, count) = read(&entities, ruled, &caller, paging).await?;

@@ -12,25 +12,26 @@ use tokio::task::JoinSet;
 use crate::child::Server;
 use crate::load::{self, get, once, post};
 
-/// Streams that resume at once, and the events that each has missed.
+/// Streams that resume together, and the number of events that each has missed.
 const RESUMING: u64 = 1_000;
 const MISSED: u64 = 200;
-/// The events that one stream has missed.
+/// The number of events that a single stream has missed.
 const MISSED_BY_ONE: u64 = 20_000;
-/// Open streams, run by run.
+/// Open streams in each run.
 const SUBSCRIBERS: [u64; 2] = [1_000, 5_000];
-/// Streams that are opened at a time.
+/// Streams that are opened at the same time.
 const OPENING: usize = 64;
-/// Writers under load, and single events for the time to the last stream.
+/// Writers under load, and single events for the time until the last stream has one.
 const WRITERS: usize = 4;
 const SINGLES: usize = 50;
-/// How long a run may take beside its load: a server that hangs fails it.
+/// The time limit of a run in addition to its load, so that a blocked server fails it.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// Stands once in every record and nowhere else in an event.
+/// A text that is in every record once and nowhere else in an event.
 const MARK: u8 = b'~';
 
-/// Opens streams, waits, and writes to them: memory of an idle stream, time from a write to the last of all streams, and
-/// events and processor time under load. Before that, streams resume: all at once, and one that is far behind.
+/// Opens streams, waits, and writes to them. Measures the memory of an idle stream, the time from a write to the last
+/// of all streams, and events and processor time under load. Before that, streams resume: many together, and one that
+/// is far behind.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let seconds = arguments.first().map_or(Ok(5), |text| text.parse())?;
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
@@ -56,7 +57,7 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
 async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
     let server = serve(&folder)?;
-    // The first requests make what every later one uses.
+    // The first requests allocate the memory that all later ones share.
     for _ in 0..100 {
         once(server.address, &event()).await?;
     }
@@ -107,7 +108,7 @@ fn serve(folder: &tempfile::TempDir) -> anyhow::Result<Server> {
     Server::start(command.env("RUST_LOG", "warn"))
 }
 
-/// Has streams resume together, behind as many events: how soon all have them.
+/// Lets streams resume together, each behind by the same number of events. Returns the time until all are up to date.
 #[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
 async fn resume(streams: u64, missed: u64) -> anyhow::Result<String> {
     let folder = tempfile::tempdir()?;
@@ -136,7 +137,7 @@ async fn resume(streams: u64, missed: u64) -> anyhow::Result<String> {
     ))
 }
 
-/// Opens streams that count what they get, until the set is dropped.
+/// Opens streams that count their events until the set is dropped.
 async fn subscribe(
     address: SocketAddr,
     count: u64,
@@ -162,7 +163,7 @@ async fn subscribe(
     Ok(readers)
 }
 
-/// A stream, and what has come of it.
+/// A stream, and the data that it has received.
 async fn open(address: SocketAddr, since: Option<String>) -> anyhow::Result<(TcpStream, Vec<u8>)> {
     let mut stream = TcpStream::connect(address).await?;
     let path = since.map_or_else(|| "/posts/_events".to_owned(), |since| format!("/posts/_events?since={since}"));
@@ -190,7 +191,7 @@ fn event() -> Vec<u8> {
     post("/posts", r#"{"title":"A title of some length, and one mark: ~"}"#)
 }
 
-/// Memory that a process holds, in bytes.
+/// The memory of a process, in bytes.
 fn resident(process: u32) -> anyhow::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the status has a line VmRSS")?;
@@ -198,9 +199,9 @@ fn resident(process: u32) -> anyhow::Result<u64> {
     Ok(kilobytes * 1_024)
 }
 
-/// What a process has worked so far, in its own code and in the kernel's.
+/// The processor time of a process so far, in user and kernel mode.
 fn processor_time(process: u32) -> anyhow::Result<Duration> {
-    /// The unit of that file on Linux, whatever the kernel's own clock is.
+    /// The unit of that file on Linux, regardless of the kernel's tick rate.
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, after_name) = stat.rsplit_once(") ").context("the stat has a name in parentheses")?;

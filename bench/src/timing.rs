@@ -1,5 +1,5 @@
-//! Whether answers tell by their time that there is an account: medians of a known and an unknown address, asked in
-//! turns by one client, so that whatever else the machine does falls on both alike.
+//! Whether response times reveal that an account exists: medians for a known and an unknown address. One client
+//! requests both in turns, so that other load on the machine affects both.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,9 +11,9 @@ use crate::child::Server;
 use crate::load::{once, post};
 use crate::median::median;
 
-/// Questions for each address.
+/// Requests for each address.
 const ROUNDS: usize = 300;
-/// How long background work has before the next question.
+/// The pause for background work before the next request.
 const PAUSE: Duration = Duration::from_millis(5);
 const KNOWN: &str = "known@example.com";
 const UNKNOWN: &str = "unknown@example.com";
@@ -36,17 +36,17 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long one answer takes, whatever it is.
+/// The time of one answer, regardless of its status.
 async fn ask(server: &Server, path: &str, email: &str) -> anyhow::Result<Duration> {
     let body = format!(r#"{{"email":"{email}","password":"a wrong password"}}"#);
     let sent = Instant::now();
     let answer = once(server.address, &post(path, &body)).await;
     let elapsed = sent.elapsed();
     if let Err(error) = answer {
-        // A refused sign-in is an answer like any other here.
+        // A refused sign-in is a valid answer here.
         anyhow::ensure!(error.to_string().contains(" 401 "), error);
     }
-    // What was begun in the background must not slow the next answer, which is the other address's.
+    // Background work of one request must not slow down the next answer, which is for the other address.
     tokio::time::sleep(PAUSE).await;
     Ok(elapsed)
 }
@@ -66,7 +66,7 @@ fn gatewright(folder: &Path) -> anyhow::Result<Server> {
     Server::start(command.env("RUST_LOG", "error")).context("the server starts")
 }
 
-/// The limits are out of the way, and one hash costs some milliseconds.
+/// Very high limits, and cheap hashes of some milliseconds.
 const CONFIGURATION: &str = r"
 [auth]
 bcrypt_cost = 6

@@ -1,8 +1,8 @@
-//! What was written, who may read it, and who has got it.
+//! Records which writes were sent, who may read them, and who received them.
 //!
-//! Everything that happens gets a number from one counter, in the order in which the test sees it. A write lies between the
-//! number at which it was sent and that at which it was answered, and so does each grant and each end of a membership. What is
-//! judged is certain in every order that these numbers allow.
+//! Every step gets a number from one counter, in the order in which the test sees it. A write happens between the
+//! number of its request and that of its answer; so does each start and each end of a membership. The ledger reports
+//! only violations that are certain in every order that these numbers allow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -12,14 +12,14 @@ pub(crate) type Account = usize;
 /// A project of the test, by number.
 pub(crate) type Project = usize;
 
-/// Whose record it is.
+/// The readers of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
-    /// A post: everybody reads it.
+    /// A post: everybody may read it.
     Posts,
-    /// A note: its owner reads it.
+    /// A note: only its owner may read it.
     Notes(Account),
-    /// A task: members of its project read it, as the rule says.
+    /// A task: members of its project may read it, by its rule.
     Tasks(Project),
 }
 
@@ -32,20 +32,20 @@ impl Topic {
         }
     }
 
-    /// Whether a resume shows every write. Under a rule it shows a record as it is now alone.
+    /// Whether a resume shows every write. Under a rule it shows only the current state of a record.
     fn shows_every_write(self) -> bool {
         !matches!(self, Self::Tasks(_))
     }
 }
 
-/// What a listener has a stream of, and who they are.
+/// The table of a listener's stream, and the listener's account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening {
     pub(crate) table: &'static str,
     pub(crate) account: Option<Account>,
 }
 
-/// An event as a listener got it.
+/// An event, as a listener received it.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) event: String,
@@ -54,13 +54,13 @@ pub(crate) struct Received {
     pub(crate) deleted: bool,
 }
 
-/// How a request to write ended.
+/// The result of a request to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Committed,
-    /// No server has got it.
+    /// No server received it.
     NotSent,
-    /// There was no answer that says so.
+    /// There was no answer: it may have been written or not.
     Unknown,
 }
 
@@ -69,7 +69,7 @@ struct Version {
     deleted: bool,
     /// Absent while it is unknown.
     committed: Option<bool>,
-    /// The event's id, from the first who got it.
+    /// The event's id, from the first listener that received it.
     event: Option<String>,
 }
 
@@ -90,11 +90,11 @@ struct Span {
 #[derive(Default)]
 struct Listener {
     listening: Option<Listening>,
-    /// Writes that are sent after this are to be seen.
+    /// The listener must receive writes that are sent after this number.
     since: u64,
-    /// The versions that it got, by record.
+    /// The versions that it received, by record.
     got: HashMap<i64, Vec<i64>>,
-    /// The latest that it got on its present connection, by record.
+    /// The latest version that it received on its current connection, by record.
     connection: HashMap<i64, i64>,
     connections: usize,
 }
@@ -133,7 +133,7 @@ impl Ledger {
         state.next_key
     }
 
-    /// A write is sent. Returns the number of the version that it makes.
+    /// Records that a write is sent. Returns the number of the version that it creates.
     pub(crate) fn sends(&self, topic: Topic, key: i64, deleted: bool) -> i64 {
         let mut state = self.state();
         let begun = state.tick();
@@ -142,7 +142,7 @@ impl Ledger {
         number(record.versions.len())
     }
 
-    /// The last write to the record has ended so.
+    /// Records the result of the last write to the record.
     pub(crate) fn sent(&self, key: i64, outcome: Outcome) {
         let mut state = self.state();
         let record = state.records.get_mut(&key).expect("it was sent");
@@ -182,7 +182,7 @@ impl Ledger {
         state.span(account, project).left = Some(now);
     }
 
-    /// A listener has its first position.
+    /// Records a listener's first position.
     pub(crate) fn listens(&self, number: usize, listening: Listening) {
         let mut state = self.state();
         let since = state.tick();
@@ -190,14 +190,14 @@ impl Ledger {
         (listener.listening, listener.since) = (Some(listening), since);
     }
 
-    /// A listener has opened a stream.
+    /// Records that a listener opened a stream.
     pub(crate) fn connects(&self, number: usize) {
         let listener = &mut self.state().listeners[number];
         listener.connections += 1;
         listener.connection.clear();
     }
 
-    /// A listener got an event.
+    /// Records that a listener received an event.
     pub(crate) fn receives(&self, number: usize, received: Received) {
         self.state().receives(number, received);
     }
@@ -210,7 +210,7 @@ impl Ledger {
         self.state().faults.clone()
     }
 
-    /// Says what is stored: the version of each record that is there.
+    /// Records what is stored: the version of each existing record.
     pub(crate) fn settle(&self, stored: &HashMap<i64, i64>) {
         let mut state = self.state();
         let State { records, faults, listeners, .. } = &mut *state;
@@ -236,7 +236,7 @@ impl Ledger {
         }
     }
 
-    /// What listeners have still to get.
+    /// The events that listeners must still receive.
     pub(crate) fn owed(&self) -> Vec<String> {
         self.state().owed()
     }
@@ -250,7 +250,7 @@ impl Ledger {
         self.state().committed
     }
 
-    /// A number that grows as long as something arrives for the first time.
+    /// A number that grows whenever something arrives for the first time.
     pub(crate) fn progress(&self) -> usize {
         let state = self.state();
         state.received + state.committed + state.listeners.iter().filter(|one| one.listening.is_some()).count()
@@ -282,13 +282,13 @@ impl State {
         self.spans.get_mut(&(account, project)).and_then(|spans| spans.last_mut()).expect("they were asked in")
     }
 
-    /// Whether the account may have been a member at any time from `begun` to now.
+    /// Whether the account may have been a member at any time from `begun` until now.
     fn may_have_read(&self, account: Account, project: Project, begun: u64) -> bool {
         let spans = self.spans.get(&(account, project));
         spans.is_some_and(|spans| spans.iter().any(|span| span.left.is_none_or(|left| left >= begun)))
     }
 
-    /// Whether the account has been a member since `begun`, without a break.
+    /// Whether the account has been a member without interruption since `begun`.
     fn could_always_read(&self, account: Account, project: Project, begun: u64) -> bool {
         let last = self.spans.get(&(account, project)).and_then(|spans| spans.last());
         last.is_some_and(|span| span.granted.is_some_and(|granted| granted <= begun) && span.leaving.is_none())

@@ -1,4 +1,4 @@
-//! A listener: a stream that is opened again, from its last position, whenever it ends.
+//! A listener: a stream that is reopened at its last position whenever it ends.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::ledger::{Listening, Received};
 use super::random::Random;
 use super::world::{ACCOUNTS, World};
 
-/// A connection on which nothing has come for so long is given up. A heartbeat comes every two seconds.
+/// A connection without data for this long is closed. The server sends a heartbeat every two seconds.
 const SILENCE: Duration = Duration::from_mins(1);
-/// How much the operating system may take for a listener that does not read, in bytes.
+/// The receive buffer of a listener that does not read, in bytes.
 const RECEIVE_BUFFER: u32 = 4_096;
 
 /// Listens until the task is ended.
@@ -63,7 +63,7 @@ pub(crate) async fn listen(world: Arc<World>, number: usize, mut random: Random)
     }
 }
 
-/// Tells the ledger of a frame.
+/// Adds a frame to the ledger.
 fn take(world: &World, number: usize, listening: Listening, is_first: bool, frame: &Frame) -> Result<(), String> {
     if frame.id.is_empty() {
         return Err(format!("a frame without a position: {frame:?}"));
@@ -91,7 +91,7 @@ fn take(world: &World, number: usize, listening: Listening, is_first: bool, fram
     Ok(())
 }
 
-/// The position that a list was answered with.
+/// The position in the answer of a list.
 async fn position_of_a_list(world: &World, listening: Listening, random: &mut Random) -> Option<String> {
     let server = random.below(world.addresses.len());
     let stream = Stream::request(world, server, &format!("/{}", listening.table), listening, None).await.ok()?;
@@ -105,11 +105,11 @@ struct Frame {
     data: String,
 }
 
-/// An answer that is read as it comes.
+/// An answer that is read incrementally.
 struct Stream {
     connection: BufReader<TcpStream>,
     headers: Vec<String>,
-    /// What is read and belongs to no frame yet.
+    /// Bytes that were read and belong to no complete frame yet.
     text: Vec<u8>,
 }
 

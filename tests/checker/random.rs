@@ -1,10 +1,10 @@
 use std::hash::{BuildHasher, RandomState};
 
-/// Numbers that a seed decides (splitmix64).
+/// Pseudorandom numbers from a seed (splitmix64).
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Those of a run, whose seed is printed.
+    /// The generator of a run. It prints its seed.
     pub(crate) fn of_run() -> Self {
         let seed = match std::env::var("GATEWRIGHT_TEST_SEED") {
             Ok(seed) => seed.parse().expect("GATEWRIGHT_TEST_SEED is a number"),
@@ -14,7 +14,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Others, decided by these.
+    /// A new generator, seeded by this one.
     pub(crate) fn child(&mut self) -> Self {
         Self(self.next())
     }
@@ -25,7 +25,7 @@ impl Random {
         usize::try_from(self.next() % end).unwrap()
     }
 
-    /// Whether something happens that happens once in so many times.
+    /// True once in this many times, on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

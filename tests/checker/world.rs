@@ -10,12 +10,12 @@ use super::ledger::{Account, Ledger, Outcome, Topic};
 use super::{LISTENERS, PATIENCE};
 use crate::harness::Server;
 
-/// Users that listen. One more writes tasks, as a member of every project.
+/// Users that listen. Another user writes tasks, as a member of every project.
 pub(crate) const ACCOUNTS: usize = 8;
 pub(crate) const EDITOR: Account = ACCOUNTS;
 pub(crate) const PROJECTS: usize = 3;
 
-/// What all tasks of a run share.
+/// The state that all tasks of a run share.
 pub(crate) struct World {
     pub(crate) addresses: Vec<String>,
     pub(crate) accounts: Vec<User>,
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     /// Ends a listener's connection.
     pub(crate) cuts: Vec<Notify>,
-    /// Nothing is written any more, and every listener reads as fast as it can.
+    /// Writing has stopped, and every listener reads as fast as it can.
     pub(crate) stopping: AtomicBool,
     /// Tasks that write.
     pub(crate) writing: AtomicUsize,
@@ -37,7 +37,7 @@ pub(crate) struct User {
 }
 
 impl World {
-    /// Makes the users and projects. Of the projects, each listening user is a member of some for good.
+    /// Creates the users and projects. Each listening user is a permanent member of some of the projects.
     pub(crate) async fn new(servers: &[Server], ledger: Ledger) -> Self {
         let mut world = Self {
             addresses: servers.iter().map(|server| server.address().to_owned()).collect(),
@@ -67,7 +67,7 @@ impl World {
         world
     }
 
-    /// Sends a request that writes, to one server. Absent unless the answer is a success.
+    /// Sends a write to one server. `None` unless the answer is a success.
     pub(crate) async fn send(
         &self,
         server: usize,
@@ -95,7 +95,7 @@ impl World {
         }
         let text = answer.text().await.unwrap_or_default();
         if status == 404 && method == Method::DELETE && path.starts_with("/members/") {
-            // An earlier request, whose answer did not come, has deleted it.
+            // An earlier request, whose answer did not arrive, has deleted it.
             return (Outcome::Committed, None);
         }
         if !status.is_success() {
@@ -105,7 +105,7 @@ impl World {
         (Outcome::Committed, Some(serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// A JSON document from whichever server gives it.
+    /// A JSON document from any server that answers.
     pub(crate) async fn read(&self, path: &str, account: Option<Account>) -> Value {
         let begun = Instant::now();
         for address in self.addresses.iter().cycle() {
@@ -125,7 +125,7 @@ impl World {
         unreachable!("the addresses go round")
     }
 
-    /// Reads every record, and tells the ledger what is stored.
+    /// Reads every record, and adds the stored versions to the ledger.
     pub(crate) async fn learn_what_was_committed(&self) {
         let mut stored = HashMap::new();
         let owners = (0..=ACCOUNTS).map(Topic::Notes);
@@ -148,13 +148,13 @@ impl World {
         self.ledger.settle(&stored);
     }
 
-    /// Waits until so many more writes are acknowledged.
+    /// Waits until this many more writes are acknowledged.
     pub(crate) async fn more_writes(&self, count: usize) {
         let enough = self.ledger.committed() + count;
         self.patiently("enough is written", || self.ledger.committed() >= enough).await;
     }
 
-    /// Waits until something holds, for as long as anything arrives.
+    /// Waits until a condition holds. There is no deadline while events arrive.
     pub(crate) async fn patiently(&self, what: &str, holds: impl Fn() -> bool) {
         let mut moved = (self.ledger.progress(), Instant::now());
         while !holds() {
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Fails if anything was wrong so far.
+    /// Fails if there was a violation so far.
     pub(crate) fn check(&self) {
         let faults = self.ledger.faults();
         let some = faults.iter().take(10).cloned().collect::<Vec<_>>().join("\n");

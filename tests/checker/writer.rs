@@ -1,4 +1,4 @@
-//! Those who write records, and who change memberships.
+//! Tasks that write records, and tasks that change memberships.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,8 @@ struct Live {
     id: String,
 }
 
-/// Creates, changes and deletes records until the run stops. A record with a write in doubt is not written to again.
+/// Creates, changes and deletes records until the run stops. If the result of a write is unknown, the record is not
+/// written again.
 pub(crate) async fn write(world: Arc<World>, mut random: Random) {
     let _busy = Busy::new(&world);
     let mut live: Vec<Live> = Vec::new();
@@ -47,7 +48,7 @@ pub(crate) async fn write(world: Arc<World>, mut random: Random) {
     }
 }
 
-/// Creates a record of each topic, with certainty.
+/// Creates a record of each topic, and retries until one is acknowledged.
 pub(crate) async fn write_one_of_each(world: &World) {
     let notes = (0..ACCOUNTS).map(Topic::Notes);
     let tasks = (0..PROJECTS).map(Topic::Tasks);
@@ -94,7 +95,7 @@ fn writer(topic: Topic) -> Option<Account> {
     }
 }
 
-/// Has users join and leave projects until the run stops. What is in doubt is asked again until it is certain.
+/// Makes users join and leave projects until the run stops. If a result is unknown, it asks again until it is known.
 pub(crate) async fn change_members(world: Arc<World>, mut random: Random) {
     let _busy = Busy::new(&world);
     let mut members: Vec<(Account, Project, Option<String>)> =
@@ -106,7 +107,7 @@ pub(crate) async fn change_members(world: Arc<World>, mut random: Random) {
             None => {
                 *membership = join(&world, *account, *project, &mut random).await;
                 if membership.is_none() {
-                    // There may be a row that nobody knows the id of: they stay.
+                    // There may be a row whose id is unknown: the account stays a member.
                     members.swap_remove(at);
                 }
             }
@@ -116,7 +117,7 @@ pub(crate) async fn change_members(world: Arc<World>, mut random: Random) {
     }
 }
 
-/// The id of the membership, unless an answer was in doubt.
+/// The id of the membership, unless the result is unknown.
 async fn join(world: &World, account: Account, project: Project, random: &mut Random) -> Option<String> {
     let body = json!({ "project": world.projects[project], "account": world.accounts[account].id });
     let mut in_doubt = false;

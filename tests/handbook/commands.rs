@@ -1,4 +1,5 @@
-//! Blocks of `console` and `sh`: each `gatewright` command exists with its options, and each path that `curl` asks is served.
+//! Blocks of `console` and `sh`: each `gatewright` command exists with its options, and each path in a `curl` command
+//! is served.
 
 use std::{collections::HashMap, fs};
 
@@ -9,14 +10,14 @@ use super::pages::{Block, Page, handbook};
 use crate::harness::gatewright;
 
 const AROUND: &str = include_str!("around.toml");
-/// What else the server of the examples has: everything that is off by default.
+/// Further settings of the examples' server: everything that is off by default.
 const ALL_ON: &str = "[server]\npublic_url = \"http://localhost:8080\"\n[authorization_server]\nenabled = true\n\
                       [admin]\nenabled = true\n[[outbox.consumer]]\nname = \"billing\"\n\
                       event = \"entity.created\"\npull = true\n";
-/// Paths that are served and not in the document, or not of this server.
+/// Paths that are served, but are not in the document or not of this server.
 const ELSEWHERE: [&str; 3] = ["/api/docs", "/dev/mail", "/metrics"];
 
-/// The commands that a block shows, without their output. A line that ends in `\` goes on.
+/// The commands of a block, without their output. A line that ends in `\` continues.
 fn commands(block: &Block<'_>) -> Vec<String> {
     let joined = block.code.replace("\\\n", " ");
     let lines = joined.lines();
@@ -27,14 +28,14 @@ fn commands(block: &Block<'_>) -> Vec<String> {
     }
 }
 
-/// The words of each call of `gatewright` in a line of shell, without the program itself.
+/// The arguments of each call of `gatewright` in a line of shell.
 fn calls(command: &str) -> Vec<Vec<&str>> {
     let parts = command.split(['|', ';', '&', ')', '>', '#', '(']);
     let words = parts.map(|part| part.split_whitespace().collect::<Vec<_>>());
     words
         .filter_map(|words| {
             let program = words.iter().position(|word| *word == "gatewright")?;
-            // An account of that name, and no call.
+            // An account or a file of that name, not a call.
             let called =
                 program == 0 || words[..program].iter().all(|word| !["adduser", "docker", "cp"].contains(word));
             let call = words[program + 1..].to_vec();
@@ -82,7 +83,7 @@ fn every_command_of_the_handbook_exists_with_its_options() {
 }
 
 #[test]
-fn every_path_that_curl_asks_is_served() {
+fn every_path_in_a_curl_command_is_served() {
     let folder = Folder::create("handbook").unwrap();
     fs::write(folder.path().join("gatewright.toml"), format!("{ALL_ON}{AROUND}")).unwrap();
     let document = gatewright(folder.path(), &["openapi"], "");
@@ -114,7 +115,7 @@ fn every_path_that_curl_asks_is_served() {
     assert!(count > 15, "only {count} addresses were found");
 }
 
-/// Whether a path of the document, with `{name}` in it, has this one. `$step` is a word of a shell's loop.
+/// Whether a path of the document, with `{name}` in it, matches this one. `$step` is a variable of a shell loop.
 fn same(served: &str, path: &str) -> bool {
     let (served, path): (Vec<_>, Vec<_>) = (served.split('/').collect(), path.split('/').collect());
     let word = |(served, word): (&&str, &&str)| served == word || served.starts_with('{') || word.starts_with('$');

@@ -1,10 +1,10 @@
-//! The reference of errors has every code that the server can answer with, and no other; of fields as well.
+//! The reference of errors has every code that the server can answer with, and no other code; the codes of fields too.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use super::pages::root;
 
-/// Codes that are not written beside a `Problem`: each is found in the source by its quoted name alone.
+/// Codes that are not in a `Problem` literal. The source contains each of them as a quoted text.
 const ELSEWHERE: [&str; 1] = ["error"];
 
 #[test]
@@ -21,7 +21,7 @@ fn the_reference_has_every_code_of_the_source_and_no_other() {
         used.insert(code.to_owned());
     }
     let page = fs::read_to_string(root().join("docs/errors.md")).unwrap();
-    // What an enum calls its errors is a code of an answer or of a field.
+    // The texts of an enum's `code` are codes of answers, or of fields.
     let fields: BTreeSet<&str> = listed(&page, "Codes of fields").into_iter().collect();
     for of_enum in source.split("fn code(").skip(1).filter(|rest| signature(rest).ends_with("-> &'static str ")) {
         used.extend(words_of_match(of_enum).filter(|code| !fields.contains(code)).map(str::to_owned));
@@ -41,7 +41,7 @@ fn the_reference_has_every_code_of_the_source_and_no_other() {
 fn the_reference_has_every_code_of_a_field() {
     let source = source();
     let mut used: BTreeSet<&str> = BTreeSet::new();
-    // The second word names the code: `invalid_field("email", "invalid", …)`.
+    // The second argument is the code: `invalid_field("email", "invalid", …)`.
     let calls = source.split("invalid_field(\"").skip(1).filter_map(|rest| rest.split_once("\", \""));
     used.extend(calls.filter(|(field, _)| !field.contains('"')).filter_map(|(_, rest)| rest.split('"').next()));
     let of_bodies = source.split_once("pub mod code {").unwrap().1.split_once("\n}").unwrap().0;
@@ -81,12 +81,12 @@ fn listed<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// What stands between a function's name and its body.
+/// The text between a function's name and its body.
 fn signature(rest: &str) -> &str {
     rest.split('{').next().unwrap_or_default()
 }
 
-/// The texts that a function returns which is one `match`.
+/// The texts that a function returns. Its body is one `match`.
 fn words_of_match(function: &str) -> impl Iterator<Item = &str> {
     let body = function.split("\n    }\n").next().unwrap_or_default();
     body.split("=> ").skip(1).filter(|rest| rest.starts_with('"')).filter_map(quoted)
@@ -101,7 +101,7 @@ fn source() -> String {
     source
 }
 
-/// The first quoted word after each occurrence of `word`, on the same statement.
+/// The first quoted text after each occurrence of `word`, in the same statement.
 fn after<'a>(source: &'a str, word: &'a str) -> impl Iterator<Item = String> + 'a {
     source.split(word).skip(1).filter_map(|rest| quoted(&rest[..rest.floor_char_boundary(120)])).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-// What the handbook's blocks of TypeScript take for granted.
+// Declarations for the handbook's blocks of TypeScript.
 import type { Client, Records, Stored, SchemaOf } from "@gatewright/client";
 
 export interface Tasks {

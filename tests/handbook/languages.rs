@@ -1,4 +1,4 @@
-//! Blocks of the other languages: each is read by the program of that language, or is part of an example that compiles.
+//! Blocks of the other languages: each is parsed by its language's program, or is part of an example that compiles.
 
 use std::{env, fs, path::Path};
 
@@ -9,20 +9,20 @@ use super::pages::{Block, Page, handbook, pages, root};
 use crate::client::{built, compile, node};
 use crate::harness::run;
 
-/// The languages that a block may be in. Those that are not read by a test of this folder have the reason beside them.
+/// The languages that a block may have. If no test of this folder checks a language, the comment says why.
 const LANGUAGES: [&str; 15] = [
     "console", "html", // a form for a reader's own page
-    "ini", "js", "json", "mermaid", // a picture, drawn by GitHub
-    "nginx",   // run by the tutorial's test, or part of what it runs
+    "ini", "js", "json", "mermaid", // a picture that GitHub draws
+    "nginx",   // run by the tutorial's test
     "promql", "python", "rust", "sh", "sql", // run against a database in `operations`
     "text", "toml", "ts",
 ];
 
-/// What the blocks of TypeScript take for granted.
+/// Declarations for the blocks of TypeScript.
 const GLOBALS: &str = include_str!("globals.d.ts");
 
 #[test]
-fn every_block_names_a_language_that_is_known() {
+fn every_block_has_a_known_language() {
     for page in pages() {
         for block in page.blocks() {
             assert!(LANGUAGES.contains(&block.language), "{}: `{}` is no language", block.place, block.language);
@@ -32,7 +32,7 @@ fn every_block_names_a_language_that_is_known() {
 
 #[test]
 fn every_block_of_rust_is_part_of_a_program_that_compiles() {
-    // The formatter breaks lines where a page does not.
+    // The formatter breaks lines in other places than a page.
     let dense = |text: &str| text.split_whitespace().collect::<String>();
     let program = dense(&fs::read_to_string(root().join("examples/handbook.rs")).unwrap());
     for page in handbook() {

@@ -1,4 +1,4 @@
-//! The handbook is true: its links lead somewhere, and each block of code is accepted by the program that reads it.
+//! The handbook is correct: its links have targets, and the program of each language accepts each block of code.
 
 mod commands;
 mod errors;

@@ -1,4 +1,4 @@
-//! The chapters on operating: metrics and alerts that exist, defences whose tests exist, SQL that runs.
+//! The pages on operating: metrics and alerts exist, defences have their tests, and SQL runs.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -24,7 +24,7 @@ fn every_defence_of_the_security_pages_has_its_test() {
     }
 }
 
-/// Whether a function of that name is run as a test.
+/// Whether a function of that name is a test.
 fn is_test(source: &str, name: &str) -> bool {
     let Some((before, _)) = source.split_once(&format!("fn {name}(")) else { return false };
     let attributes = before.rsplit("\n\n").next().unwrap_or_default();
@@ -56,7 +56,7 @@ async fn every_metric_of_the_alerts_and_of_the_handbook_exists() {
     let server = crate::outbox::launch(&url).env("GATEWRIGHT__EVENTS__FANOUT", "postgres");
     let server =
         server.env("GATEWRIGHT__EMAIL__SMTP_URL", "smtp://127.0.0.1:9").env("GATEWRIGHT__EMAIL__FROM", "a@example.com");
-    // Without a secret, mails wait in memory alone.
+    // Without a secret, mails would wait only in memory.
     let server = server.env("GATEWRIGHT__AUTH__JWT_SECRET", "a secret for tests alone, long enough");
     let server = server.start(&database).await;
     let client = server.client();
@@ -70,7 +70,7 @@ async fn every_metric_of_the_alerts_and_of_the_handbook_exists() {
     }
 }
 
-/// Whether this is a crate's name in a path, and no metric.
+/// Whether this is a crate's name in a path, not a metric.
 fn is_crate(name: &str) -> bool {
     name.strip_prefix("gatewright_").is_some_and(|name| root().join("crates").join(name).is_dir())
 }
@@ -101,7 +101,7 @@ async fn every_block_of_sql_runs_on_postgres() {
     assert_eq!(ended.status, 0, "{}", ended.err);
     for page in handbook() {
         for block in page.blocks().into_iter().filter(|block| block.language == "sql") {
-            // A role of the reader's; the tests' own has another name.
+            // The page names the reader's role. The tests' role has another name.
             let statements = block.code.replace("ROLE gatewright", "ROLE CURRENT_USER");
             database.execute(server.folder(), &format!("{statements} -- {}", block.place)).await;
         }

@@ -1,13 +1,13 @@
-//! The pages of the handbook, and the blocks of code in them.
+//! The pages of the handbook, and their blocks of code.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A file of Markdown.
+/// A Markdown file.
 pub(crate) struct Page {
-    /// From the top of the repository.
+    /// The path from the root of the repository.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) text: String,
@@ -15,19 +15,19 @@ pub(crate) struct Page {
 
 /// A fenced block of code.
 pub(crate) struct Block<'a> {
-    /// The page and the line of the fence, as an editor takes it.
+    /// The page and the line of the fence, in the form that editors open.
     pub(crate) place: String,
-    /// The first word after the fence.
+    /// The first word of the fence.
     pub(crate) language: &'a str,
     pub(crate) code: String,
 }
 
-/// The top of the repository.
+/// The root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The handbook, the readme files and the list of changes.
+/// The handbook, the README files and the changelog.
 pub(crate) fn pages() -> Vec<Page> {
     let mut files: Vec<PathBuf> =
         ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name)).into();
@@ -85,7 +85,7 @@ impl Page {
                 Some(_) => open = false,
                 None if open => {
                     let block = blocks.last_mut().expect("a block was opened");
-                    // A block in a list is indented as the list is.
+                    // A block in a list is indented like the list.
                     block.code += line.get(indent..).unwrap_or_default();
                     block.code.push('\n');
                 }

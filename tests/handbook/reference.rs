@@ -1,4 +1,4 @@
-//! Pages that the program writes are as it would write them now.
+//! The generated pages are up to date.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::pages::root;
 use crate::harness::gatewright;
 
 #[test]
-fn the_reference_of_commands_settings_and_requests_is_what_the_program_says() {
+fn the_generated_pages_are_up_to_date() {
     let folder = Folder::create("handbook").unwrap();
     let pages = ["command-line.md", "configuration.md", "http.md"];
     for page in pages {

@@ -9,7 +9,7 @@ use toml::{Table, Value as Toml};
 use super::pages::handbook;
 use crate::harness::gatewright;
 
-/// The data that the handbook's examples are about. A block may declare any of it otherwise.
+/// The data of the handbook's examples. A block may declare parts of it differently.
 const AROUND: &str = include_str!("around.toml");
 
 #[test]
@@ -38,7 +38,7 @@ fn every_block_of_toml_is_accepted_by_check() {
 }
 
 #[test]
-fn every_block_of_json_is_json() {
+fn every_block_of_json_is_valid() {
     for page in handbook() {
         for block in page.blocks().into_iter().filter(|block| block.language == "json") {
             let read = serde_json::from_str::<Value>(&block.code);
@@ -53,7 +53,7 @@ fn check(folder: &Folder, table: &Table) -> Result<(), String> {
     if finished.status == 0 { Ok(()) } else { Err(finished.out + &finished.err) }
 }
 
-/// With values in the place of what a reader puts in, and the name of the entity whose part is shown.
+/// The block with values instead of placeholders, and with an entity around a part of one.
 fn whole(code: &str) -> String {
     let secret = "handbook-handbook-handbook-handbook";
     let code = code.replace("whsec_…", "whsec_aGFuZGJvb2staGFuZGJvb2staGFuZGJvb2s=").replace('…', secret);
@@ -61,7 +61,7 @@ fn whole(code: &str) -> String {
     if part { format!("[[entity]]\nname = \"things\"\n{code}") } else { code }
 }
 
-/// Lays `own` over `base`: tables by key, lists of named tables by name, anything else as a whole.
+/// Merges `own` into `base`: tables by key, lists of named tables by name, anything else as a whole.
 pub(crate) fn merge(base: &mut Table, own: Table) {
     for (key, value) in own {
         match (base.get_mut(&key), value) {

@@ -36,7 +36,7 @@ fn build() -> Option<PathBuf> {
         .find(|path| path.ends_with("gatewright"))
 }
 
-/// What a command left behind.
+/// The output and exit status of a command.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) status: i32,
@@ -44,7 +44,7 @@ pub(crate) struct Finished {
     pub(crate) err: String,
 }
 
-/// Runs `gatewright` with these words in this folder, to its end. It has a minute.
+/// Runs `gatewright` with these arguments in this folder, to its end. The limit is a minute.
 pub(crate) fn gatewright<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &str) -> Finished {
     let mut child = clean(Command::new(binary()))
         .args(words)
@@ -54,7 +54,7 @@ pub(crate) fn gatewright<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &st
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that reads nothing may be gone by now.
+    // A command that reads no input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let process = i64::from(child.id());
     let (ended, waiting) = mpsc::channel::<()>();
@@ -73,7 +73,7 @@ pub(crate) fn gatewright<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &st
     }
 }
 
-/// Without the caller's own settings of the server, which are no part of the test.
+/// Removes the caller's own settings of the server, which must not influence the test.
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("GATEWRIGHT__") {

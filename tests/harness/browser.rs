@@ -1,6 +1,7 @@
-//! A real browser: chromium, driven by `chromedriver`. It reaches this computer alone.
+//! A real browser: chromium, driven by `chromedriver`. It can reach only this computer.
 //!
-//! `WebDriver` (W3C) is JSON over HTTP, which the tests speak anyway; what they need of it is below.
+//! `WebDriver` (W3C) is JSON over HTTP, so the tests use their HTTP client. This module has the commands that they
+//! need.
 
 use std::{
     env, fs,
@@ -18,7 +19,7 @@ use gatewright_servers::{Folder, Watchdog, find_program};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// How long a page has to come to what a test waits for.
+/// How long a test waits for a page to change.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A browser with an empty profile. Dropping it ends it.
@@ -28,13 +29,13 @@ pub(crate) struct Browser {
     _profile: Folder,
 }
 
-/// How long a page may take to be left once its form is sent.
+/// How long a page may still be shown after its form is sent.
 const LEAVING: Duration = Duration::from_secs(3);
 
-/// How wide and high a page is.
+/// The width and height of a page.
 const SIZE: &str = "const all = document.documentElement; arguments[0]([all.clientWidth, all.scrollHeight]);";
 
-/// How `WebDriver` writes an element.
+/// The key of an element in `WebDriver`'s JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Whether pages may run scripts.
@@ -52,7 +53,7 @@ struct Driver {
 }
 
 impl Browser {
-    /// Starts one; `None` without the programs, which `cargo xtask test` demands.
+    /// Starts a browser. `None` without the programs, which `cargo xtask test` requires.
     pub(crate) async fn start(scripts: Scripts) -> Option<Self> {
         let chromium = program("GATEWRIGHT_TEST_CHROMIUM", &["chromium", "chromium-browser", "google-chrome"])?;
         let chromedriver = program("GATEWRIGHT_TEST_CHROMEDRIVER", &["chromedriver"])?;
@@ -92,35 +93,35 @@ impl Browser {
         self.post("url", json!({ "url": url })).await;
     }
 
-    /// Goes back to the page before.
+    /// Goes back to the previous page.
     pub(crate) async fn back(&self) {
         self.post("back", json!({})).await;
     }
 
-    /// The address that is shown.
+    /// The current address.
     pub(crate) async fn url(&self) -> String {
         self.get("url").await.as_str().unwrap().to_owned()
     }
 
-    /// The path that is shown, with its query.
+    /// The current path, with its query.
     pub(crate) async fn path(&self) -> String {
         let url = self.url().await;
         let (_, path) = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).unwrap_or_default();
         format!("/{path}")
     }
 
-    /// The page's text, as a person reads it.
+    /// The visible text of the page.
     pub(crate) async fn text(&self) -> String {
         self.texts("body").await.remove(0)
     }
 
-    /// Waits until the page reads so.
+    /// Waits until the page has this text.
     pub(crate) async fn sees(&self, words: &str) {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         self.find(&format!("//body[contains(normalize-space(.), {})]", quoted(&words))).await;
     }
 
-    /// Types into the first field with this label, in place of what it holds.
+    /// Types into the first field with this label, and replaces its content.
     pub(crate) async fn fill(&self, label: &str, text: &str) {
         let field = self.find(&format!("//*[@id=//label[normalize-space(.)={}]/@for]", quoted(label))).await;
         self.post(&format!("element/{field}/clear"), json!({})).await;
@@ -133,13 +134,13 @@ impl Browser {
         self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
     }
 
-    /// Types into the field that is sent under this name.
+    /// Types into the field with this name.
     pub(crate) async fn fill_by_name(&self, name: &str, text: &str) {
         let field = self.find(&format!("//*[@name={}]", quoted(name))).await;
         self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
     }
 
-    /// Waits until this address is shown.
+    /// Waits until the browser is at this address.
     pub(crate) async fn arrives(&self, url: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.url().await != url {
@@ -158,8 +159,8 @@ impl Browser {
         self.click(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
     }
 
-    /// Presses the first button within what a CSS selector finds, and waits until its page is gone: the driver returns while a form
-    /// may still be on its way. A form that a script sends stays.
+    /// Presses the first button within the element of a CSS selector, and waits until its page is gone: the driver
+    /// returns while a form may still be submitted. A page whose form is sent by a script stays.
     pub(crate) async fn submit(&self, selector: &str) {
         let found =
             self.post("elements", json!({ "using": "css selector", "value": format!("{selector} button") })).await;
@@ -176,7 +177,7 @@ impl Browser {
         self.click(&format!("//a[normalize-space(.)={}]", quoted(name))).await;
     }
 
-    /// Clicks what an `XPath` expression finds. A page that draws itself anew in between is asked again.
+    /// Clicks the element that an `XPath` expression finds. If the page is redrawn in between, it searches again.
     async fn click(&self, path: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -210,7 +211,7 @@ impl Browser {
         cookies.as_array().unwrap().iter().map(|cookie| cookie["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Gives the browser an authenticator that is built into it, whose user is there and agrees. Returns its id.
+    /// Adds a built-in authenticator to the browser. Its user is present and consents. Returns its id.
     pub(crate) async fn authenticator(&self) -> String {
         let wanted = json!({
             "protocol": "ctap2",
@@ -223,31 +224,31 @@ impl Browser {
         self.post("webauthn/authenticator", wanted).await.as_str().unwrap().to_owned()
     }
 
-    /// What an authenticator keeps.
+    /// The passkeys of an authenticator.
     pub(crate) async fn passkeys(&self, authenticator: &str) -> Vec<Value> {
         self.get(&format!("webauthn/authenticator/{authenticator}/credentials")).await.as_array().unwrap().clone()
     }
 
-    /// Takes a passkey out of an authenticator.
+    /// Removes a passkey from an authenticator.
     pub(crate) async fn forgets_passkey(&self, authenticator: &str, passkey: &Value) {
         let id = passkey["credentialId"].as_str().unwrap();
         let command = format!("webauthn/authenticator/{authenticator}/credentials/{id}");
         self.command(Method::DELETE, &command, None).await;
     }
 
-    /// Puts a passkey into an authenticator.
+    /// Adds a passkey to an authenticator.
     pub(crate) async fn takes_passkey(&self, authenticator: &str, passkey: &Value) {
         self.post(&format!("webauthn/authenticator/{authenticator}/credential"), passkey.clone()).await;
     }
 
-    /// Has the browser ask for pages in these languages.
+    /// Makes the browser request pages in these languages.
     pub(crate) async fn reads(&self, languages: &str) {
         let headers = json!({ "headers": { "Accept-Language": languages } });
         self.devtools("Network.enable", json!({})).await;
         self.devtools("Network.setExtraHTTPHeaders", headers).await;
     }
 
-    /// Keeps a picture of the page in the folder `GATEWRIGHT_TEST_SCREENSHOTS`, where there is one.
+    /// Saves a screenshot of the page to the folder `GATEWRIGHT_TEST_SCREENSHOTS`, if that is set.
     pub(crate) async fn picture(&self, name: &str) {
         if let Some(folder) = env::var_os("GATEWRIGHT_TEST_SCREENSHOTS") {
             let picture = STANDARD.decode(self.get("screenshot").await.as_str().unwrap()).unwrap();
@@ -255,7 +256,7 @@ impl Browser {
         }
     }
 
-    /// The same of all of the page, as if the window were high enough.
+    /// The same for the whole page, as if the window were high enough.
     pub(crate) async fn whole_picture(&self, name: &str) {
         if let Some(folder) = env::var_os("GATEWRIGHT_TEST_SCREENSHOTS") {
             let size = self.run(SIZE, json!([])).await;
@@ -268,17 +269,17 @@ impl Browser {
         }
     }
 
-    /// Takes a cookie of this page away.
+    /// Deletes a cookie of this page.
     pub(crate) async fn forgets_cookie(&self, name: &str) {
         self.command(Method::DELETE, &format!("cookie/{name}"), None).await;
     }
 
-    /// Sets how wide and high the window is, in pixels.
+    /// Sets the width and height of the window, in pixels.
     pub(crate) async fn resize(&self, width: u32, height: u32) {
         self.post("window/rect", json!({ "width": width, "height": height })).await;
     }
 
-    /// Has pages see a screen of this width and height, and of this color scheme: `light` or `dark`.
+    /// Emulates a screen of this width and height, and a color scheme: `light` or `dark`.
     pub(crate) async fn emulates(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
@@ -290,7 +291,7 @@ impl Browser {
         self.post("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await;
     }
 
-    /// The first element that an `XPath` expression finds, once there is one.
+    /// Waits for the first element that an `XPath` expression finds.
     async fn find(&self, path: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -339,12 +340,12 @@ impl Driver {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let port =
             lines.find_map(|line| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok());
-        // It must not wait for a reader of what it prints.
+        // It must not block on a reader of its output.
         thread::spawn(move || lines.for_each(drop));
         Self { child, port: port.expect("chromedriver says its port"), session: String::new(), _watchdog: watchdog }
     }
 
-    /// Has the browser end, which is no child of this process.
+    /// Ends the browser, which is not a child of this process.
     fn end_session(&self) -> std::io::Result<()> {
         let session = &self.session;
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
@@ -369,7 +370,7 @@ fn program(variable: &str, names: &[&str]) -> Option<PathBuf> {
     found
 }
 
-/// As an `XPath` string. None of the tests' texts has both kinds of quotes.
+/// The text as an `XPath` string. None of the tests' texts contains both kinds of quotes.
 fn quoted(text: &str) -> String {
     if text.contains('\'') { format!("\"{text}\"") } else { format!("'{text}'") }
 }

@@ -1,4 +1,4 @@
-//! Somebody who speaks HTTP and keeps his cookies.
+//! An HTTP client that keeps cookies.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.base)).timeout(Duration::from_mins(1))
     }
 
-    /// A request to any address, another host's too. Cookies know hosts and no ports.
+    /// A request to any address, including other hosts. Cookies depend on the host, not on the port.
     pub(crate) fn request_at(&self, method: Method, url: Url) -> reqwest::RequestBuilder {
         self.http.request(method, url).timeout(Duration::from_mins(1))
     }
@@ -49,12 +49,12 @@ impl Client {
         Answer::read(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Creates an account, which signs nobody in.
+    /// Creates an account, without signing in.
     pub(crate) async fn register(&self, email: &str) -> Answer {
         self.post("/auth/register", &json!({ "email": email, "password": PASSWORD })).await
     }
 
-    /// Signs in, and keeps the session's cookie.
+    /// Signs in, and keeps the session cookie.
     pub(crate) async fn log_in(&self, email: &str) -> Answer {
         self.post("/auth/login", &json!({ "email": email, "password": PASSWORD })).await
     }
@@ -64,7 +64,7 @@ impl Client {
         self.http.get(format!("{}{path}", self.base))
     }
 
-    /// Opens the event stream of a table, once the server accepted it.
+    /// Opens the event stream of a table. Returns after the server has accepted it.
     pub(crate) async fn listen(&self, table: &str) -> Stream {
         let response = self.http.get(format!("{}/{table}/_events", self.base)).send().await.unwrap();
         assert_eq!(response.status(), 200);

@@ -1,4 +1,4 @@
-//! A program that does one step at a time: it prints a line of JSON after each, and waits for a line before the next.
+//! A program that runs step by step: it prints a line of JSON after each step, and waits for a line before the next.
 
 use std::{
     ffi::OsStr,
@@ -11,7 +11,7 @@ use std::{
 use gatewright_servers::Watchdog;
 use serde_json::Value;
 
-/// How long a program has for a step.
+/// The time limit of a step.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A running program. Dropping it ends it.
@@ -36,7 +36,7 @@ impl Conversation {
         Self { child, input, output, _watchdog: watchdog }
     }
 
-    /// What it printed after its next step.
+    /// The output of its next step.
     pub(crate) async fn step(&mut self) -> Value {
         let mut output = self.output.take().expect("one question at a time");
         let reading = tokio::task::spawn_blocking(move || {

@@ -11,25 +11,25 @@ use gatewright_servers::PrivatePostgres;
 
 use super::run;
 
-/// What the server is given as `--database`, and what must outlive it.
+/// The value of the server's `--database`, and the resources that must outlive the server.
 pub(crate) enum Database {
-    /// The server's default: a file in its own folder.
+    /// The server's default: a file in the server's folder.
     Sqlite,
-    /// A fresh database on the server that all tests share.
+    /// A new database on the server that all tests share.
     Shared(Fresh),
-    /// Another way to a database that somebody else keeps.
+    /// Another URL of a database that another value owns.
     Through(String),
-    /// A database on a Postgres of the test's own, which it may kill.
+    /// A database on a private Postgres, which the test may kill.
     Own(Box<PrivatePostgres>),
 }
 
-/// A database that goes when its test ends.
+/// A database that is dropped when its test ends.
 pub(crate) struct Fresh {
     server: String,
     name: String,
 }
 
-/// Distinguishes this process' databases; its id distinguishes them from other processes'.
+/// Distinguishes the databases of this process. The process id distinguishes them from those of other processes.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Database {
@@ -42,7 +42,7 @@ impl Database {
         }
     }
 
-    /// A fresh database on the shared server; none where there is no server and none is required.
+    /// A new database on the shared server. `None` if there is no server and none is required.
     pub(crate) async fn postgres() -> Option<Self> {
         let server = shared_server()?;
         let name = format!("blackbox_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -58,13 +58,13 @@ impl Database {
         (url.clone(), name.to_owned())
     }
 
-    /// A Postgres to kill.
+    /// A private Postgres that the test may kill.
     pub(crate) fn own_postgres() -> Option<Self> {
         shared_server()?;
         Some(Self::Own(Box::new(PrivatePostgres::start().unwrap())))
     }
 
-    /// Runs a statement, on Postgres several, beside the server whose folder this is.
+    /// Runs a statement, or several on Postgres, while the server with this folder runs.
     pub(crate) async fn execute(&self, folder: &Path, statement: &str) {
         let Self::Sqlite = self else { return execute(&self.url(), statement).await };
         let script = "import sqlite3, sys; base = sqlite3.connect(sys.argv[1], timeout=30); \
@@ -74,7 +74,7 @@ impl Database {
         run(python, &["-c", script, file.to_str().unwrap(), statement]).await;
     }
 
-    /// Every engine there is to test.
+    /// Every engine that is available for tests.
     pub(crate) async fn all() -> Vec<Self> {
         let mut engines = vec![Self::Sqlite];
         engines.extend(Self::postgres().await);
@@ -92,7 +92,7 @@ impl Fresh {
 impl Drop for Fresh {
     fn drop(&mut self) {
         let (server, statement) = (self.server.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
-        // A drop cannot wait for the runtime it may be running on, so it takes one of its own.
+        // `drop` cannot wait for the runtime that it may be running on, so it uses a new one.
         let dropping = thread::spawn(move || {
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -1,4 +1,4 @@
-//! A certified OpenID Connect provider, and somebody who fills in its pages.
+//! A certified OpenID Connect provider, and a user who fills in its pages.
 
 use std::{
     env,
@@ -12,24 +12,24 @@ use reqwest::{Method, Url};
 
 use super::{Answer, Client};
 
-/// `oidc-provider` on a port of its own. Dropping it ends it.
+/// `oidc-provider` on its own port. Dropping it ends it.
 pub(crate) struct IdentityProvider {
     pub(crate) issuer: String,
     child: Child,
-    /// It writes more than the first line, and ends when nobody can read that.
+    /// Kept open: it prints more than the first line, and ends if nobody can read that.
     _output: BufReader<ChildStdout>,
     _watchdog: Watchdog,
 }
 
-/// Its secret of the client `gatewright`.
+/// The secret of its client `gatewright`.
 pub(crate) const CLIENT_SECRET: &str = "canary-client-secret-of-the-identity-provider";
 
-/// The pages of one sign-in, at most.
+/// The maximum number of pages of one sign-in.
 const PAGES: usize = 20;
 
 impl IdentityProvider {
-    /// Starts one that signs with `alg`, whose people have addresses at `domain`, and which sends browsers back to
-    /// `redirect`. None where its packages are not installed and are not required.
+    /// Starts a provider that signs with `alg`, has users with addresses at `domain`, and redirects browsers to
+    /// `redirect`. `None` if its packages are neither installed nor required.
     pub(crate) fn start(alg: &str, domain: &str, redirect: &str) -> Option<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("identity-provider");
         if !folder.join("node_modules/oidc-provider").exists() {
@@ -63,7 +63,7 @@ impl IdentityProvider {
     }
 
     /// Follows a browser from `start`, a path of the server, through the provider's pages, where it signs in as `login`
-    /// and consents, and back. Returns the address of the callback, not yet followed.
+    /// and consents, and back. Returns the address of the callback without requesting it.
     pub(crate) async fn walk(&self, client: &Client, start: &str, login: &str) -> Url {
         let mut answer = client.get(start).await.is(303);
         for _ in 0..PAGES {

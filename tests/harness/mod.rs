@@ -1,4 +1,4 @@
-//! Starting the server and speaking with it.
+//! Starts the server and sends requests to it.
 
 mod binary;
 mod browser;
@@ -24,5 +24,5 @@ pub(crate) use server::{Launch, Server};
 pub(crate) use stream::Stream;
 pub(crate) use tools::{installed, node_tools, python_tools, run};
 
-/// Passwords are long enough for the server and the same for everybody.
+/// The password of all test accounts, long enough for the server.
 pub(crate) const PASSWORD: &str = "correct horse battery";

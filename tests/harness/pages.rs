@@ -1,4 +1,4 @@
-//! Pages on an origin of their own, for a browser to open.
+//! Pages on their own origin, for a browser to open.
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
@@ -14,12 +14,12 @@ pub(crate) struct Pages {
     serving: JoinHandle<()>,
 }
 
-/// What a site answers with.
+/// The content of a site.
 #[derive(Default)]
 pub(crate) struct Site {
-    /// Texts by their paths; the empty path is for every path that nothing else answers.
+    /// Texts by path. The empty path answers every path that nothing else answers.
     texts: Vec<(String, String)>,
-    /// Folders by the paths that they are under, slashes at both ends.
+    /// Folders by the path prefix, with a slash at both ends.
     folders: Vec<(String, PathBuf)>,
 }
 
@@ -52,7 +52,7 @@ impl Site {
     }
 }
 
-/// A site's port, before it is known what it answers with.
+/// The port of a site before its content is known.
 pub(crate) struct Bound {
     listener: TcpListener,
     port: u16,
@@ -87,7 +87,7 @@ impl Pages {
         Bound { listener, port }
     }
 
-    /// The site's origin by an address, or by another name of it, which makes another site of it.
+    /// The site's origin by an address, or by another host name. Another host name is another site.
     pub(crate) fn origin(&self, host: &str) -> String {
         format!("http://{host}:{}", self.port)
     }

@@ -17,7 +17,7 @@ use tokio_rustls::{
     rustls::{ServerConfig, crypto::aws_lc_rs::default_provider, pki_types::PrivateKeyDer},
 };
 
-/// A receiver of webhooks: takes those at `/good`, refuses those at `/bad` until it is told to take them.
+/// A receiver of webhooks. It accepts those at `/good`, and refuses those at `/bad` until told to accept them.
 #[derive(Clone, Default)]
 pub(crate) struct Receiver(Arc<Mutex<Received>>);
 
@@ -27,9 +27,9 @@ pub(crate) struct Received {
     pub(crate) taken: BTreeMap<(String, String), BTreeSet<String>>,
     pub(crate) signed: bool,
     pub(crate) takes_bad: bool,
-    /// Lets those at `/good` wait for their answers.
+    /// Delays the answers at `/good`.
     pub(crate) stalls: bool,
-    /// Webhook ids of those that wait, in the order of their coming.
+    /// The webhook ids of the delayed ones, in the order of arrival.
     pub(crate) stalled: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Receiver {
         (receiver, format!("http://127.0.0.1:{port}"))
     }
 
-    /// The same behind TLS, and the certificate of the authority that vouches for `localhost`, as PEM.
+    /// The same with TLS, and the certificate of the authority that signed the one of `localhost`, as PEM.
     pub(crate) async fn start_tls() -> (Self, String, String) {
         let authority_key = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
@@ -82,7 +82,7 @@ impl Receiver {
         (receiver, port)
     }
 
-    /// Answers one request after the other, until the connection or what it says ends.
+    /// Answers one request after the other, until the connection ends or the request says so.
     async fn serve(&self, mut connection: impl AsyncRead + AsyncWrite + Unpin) {
         let mut buffer = Vec::new();
         loop {
@@ -142,7 +142,7 @@ impl Receiver {
         self.0.lock().unwrap()
     }
 
-    /// The records that were taken at a path.
+    /// The records that were accepted at a path.
     pub(crate) fn records(&self, path: &str) -> BTreeSet<String> {
         let received = self.lock();
         received.taken.keys().filter(|(taken, _)| taken == path).map(|(_, record)| record.clone()).collect()

@@ -1,4 +1,4 @@
-//! A running server, its folder and what it prints.
+//! A running server, its folder and its output.
 
 use std::{
     fs::{self, File},
@@ -38,7 +38,7 @@ impl Launch {
         Self { configuration: Some(text.to_owned()), ..Self::dev() }
     }
 
-    /// `serve` as in production, with a secret and this beside it.
+    /// `serve` as in production, with a secret and this configuration.
     pub(crate) fn production(text: &str) -> Self {
         let secret = "a secret for tests alone, long enough";
         let configuration = Some(format!("[auth]\njwt_secret = \"{secret}\"\n{text}"));
@@ -50,19 +50,19 @@ impl Launch {
         self
     }
 
-    /// Lets it open no more than so many files.
+    /// Limits the number of open files.
     pub(crate) fn files(self, most: u32) -> Self {
         Self { files: Some(most), ..self }
     }
 
-    /// Starts it in a folder of its own and waits until it listens.
+    /// Starts the server in a new folder and waits until it listens.
     pub(crate) async fn start(self, database: &Database) -> Server {
         let url = database.url();
         tokio::task::spawn_blocking(move || Server::start(self, url)).await.unwrap()
     }
 }
 
-/// A server in a folder of its own. Dropping it kills it.
+/// A server in its own folder. Dropping it kills it.
 pub(crate) struct Server {
     launch: Launch,
     database: String,
@@ -77,7 +77,7 @@ struct Process {
     _watchdog: Watchdog,
 }
 
-/// Standard output so far.
+/// The standard output so far.
 #[derive(Default)]
 struct Printed {
     lines: Mutex<Vec<String>>,
@@ -96,7 +96,7 @@ impl Server {
         server
     }
 
-    /// Starts the killed or stopped server again, on the same data and the same address.
+    /// Restarts a killed or stopped server, with the same data and the same address.
     pub(crate) fn restart(&mut self) {
         assert!(self.process.is_none(), "still running");
         tokio::task::block_in_place(|| self.run());
@@ -116,7 +116,7 @@ impl Server {
             .arg("serve")
             .args(&self.launch.arguments)
             .args(["--listen", &self.address, "--database", &self.database])
-            // The cheapest hashes: what a test waits for is elsewhere.
+            // The cheapest hashes: the tests need no strong ones.
             .env("GATEWRIGHT__AUTH__BCRYPT_COST", "4")
             .envs(self.launch.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder.path())
@@ -146,7 +146,7 @@ impl Server {
         self.address = first;
     }
 
-    /// Waits until what was printed has something, and returns it.
+    /// Waits until the output contains something, and returns it.
     pub(crate) fn wait_for_output<T>(&self, mut find: impl FnMut(&[String]) -> Option<T>) -> T {
         let printed = &self.process.as_ref().expect("not running").printed;
         let deadline = Instant::now() + START_WITHIN;
@@ -170,7 +170,7 @@ impl Server {
         self.folder.path()
     }
 
-    /// A stranger without cookies.
+    /// A client without cookies.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.address)
     }
@@ -180,7 +180,7 @@ impl Server {
         fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
     }
 
-    /// The memory that it has, of Linux.
+    /// The memory of the process. Linux only.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let process = self.process.as_ref().expect("not running").child.id();
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -188,14 +188,14 @@ impl Server {
         kilobytes.unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// Ends it as a crash would.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         let mut process = self.process.take().expect("not running");
         process.child.kill().unwrap();
         process.child.wait().unwrap();
     }
 
-    /// Asks it to end (SIGTERM) and returns its exit status.
+    /// Stops it with SIGTERM and returns its exit status.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
         let mut process = self.process.take().expect("not running");
         tokio::task::spawn_blocking(move || {

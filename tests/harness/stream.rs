@@ -23,7 +23,7 @@ impl Stream {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
-    /// The next event; comments and `ready` are passed over. None at the end of the stream.
+    /// The next event. Comments and `ready` are skipped. `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             match self.any().await {
@@ -33,7 +33,7 @@ impl Stream {
         }
     }
 
-    /// The next event, `ready` included.
+    /// The next event, including `ready`.
     pub(crate) async fn any(&mut self) -> Option<Event> {
         tokio::time::timeout(Duration::from_secs(20), self.read()).await.expect("no event within 20 seconds")
     }

@@ -7,12 +7,12 @@ use std::{
     process::{Command, Output},
 };
 
-/// The folder of Python's programs; none where it is not there and not required.
+/// The folder of the Python programs. `None` if they are neither installed nor required.
 pub(crate) fn python_tools() -> Option<PathBuf> {
     folder("GATEWRIGHT_TEST_PYTHON_TOOLS").map(|folder| folder.join("bin"))
 }
 
-/// The folder that has `node_modules`; none where it is not there and not required.
+/// The folder that has `node_modules`. `None` if it is neither there nor required.
 pub(crate) fn node_tools() -> Option<PathBuf> {
     folder("GATEWRIGHT_TEST_NODE_TOOLS")
 }
@@ -24,7 +24,7 @@ fn folder(variable: &str) -> Option<PathBuf> {
     folder
 }
 
-/// Whether a server that a test starts is installed; where tests are required it must be.
+/// Whether a server that a test starts is installed. Fails if it is missing and the tests are required.
 pub(crate) fn installed(program: &str) -> bool {
     let required = env::var_os("GATEWRIGHT_TEST_REQUIRED").is_some();
     let found = gatewright_servers::find_program(program).is_some();
@@ -32,7 +32,7 @@ pub(crate) fn installed(program: &str) -> bool {
     found
 }
 
-/// Runs a program to its end and returns what it printed, which is shown where it fails.
+/// Runs a program to its end and returns its output. A failure shows the output.
 pub(crate) async fn run<S: AsRef<OsStr>>(program: impl Into<PathBuf>, words: &[S]) -> String {
     let mut command = Command::new(program.into());
     command.args(words);

@@ -2,8 +2,9 @@
 //
 //     node provider.mjs ALG DOMAIN REDIRECT_URI...
 //
-// ALG is RS256 or ES256, and people have addresses at DOMAIN. It prints one line, `issuer http://127.0.0.1:PORT`, and ends with its standard input. Anybody
-// signs in under any name, with any password, on its own pages; the name is the subject and the address's first part.
+// ALG is RS256 or ES256, and users have addresses at DOMAIN. It prints one line, `issuer http://127.0.0.1:PORT`, and
+// ends when its standard input is closed. On its pages, every name and password is accepted. The name is the subject
+// and the first part of the address.
 import { createServer } from 'node:http';
 import { generateKeyPairSync } from 'node:crypto';
 import Provider from 'oidc-provider';
@@ -38,7 +39,7 @@ const provider = new Provider(issuer, {
     claims: () => ({
       sub: id,
       email: `${id.split('+')[0]}@${domain}`,
-      // `bob+unverified` has an address that nobody vouches for.
+      // `bob+unverified` has an unverified address.
       email_verified: !id.endsWith('+unverified'),
       name: `The ${id}`,
       picture: `https://people.example/${encodeURIComponent(id)}.png`,

@@ -1,4 +1,4 @@
-// What the official TypeScript client gets from a server: `node mcp-client.mjs URL BEARER`, answered as one JSON object.
+// Uses a server with the official TypeScript client: `node mcp-client.mjs URL BEARER`. Prints one JSON object.
 import { createRequire } from "node:module";
 
 const [url, bearer] = process.argv.slice(2);

@@ -1,5 +1,6 @@
-// How the official TypeScript SDK connects from a URL alone: `node mcp-connect.mjs URL [DOCUMENT]`. With the URL of its metadata
-// document it does not register. It prints one JSON object for each step and waits for a line on its standard input before the next.
+// Connects with the official TypeScript SDK, from only a URL: `node mcp-connect.mjs URL [DOCUMENT]`. With the URL of
+// its metadata document it does not register. It prints one JSON object for each step, and waits for a line on standard
+// input before the next step.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -13,7 +14,7 @@ const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/cli
 const say = (step) => console.log(JSON.stringify(step));
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
-// Where the browser comes back to.
+// The redirect URI.
 let answered;
 const answer = new Promise((done) => (answered = done));
 const callback = createServer((request, response) => {

@@ -1,6 +1,6 @@
-"""How the official Python SDK connects from a URL alone: `python mcp_connect.py URL EMAIL PASSWORD`.
+"""Connects with the official Python SDK, from only a URL: `python mcp_connect.py URL EMAIL PASSWORD`.
 
-It prints one JSON object for each step and waits for a line on its standard input before the next.
+It prints one JSON object for each step, and waits for a line on standard input before the next step.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def main():
             say(tools=tools, failed=await call(), registered=kept.client is not None, asked=len(asked))
             await waited()
             before = kept.tokens
-            # The client goes by its own clock.
+            # The client uses its own clock.
             provider.context.token_expiry_time = 1
             failed = await call()
             is_new = kept.tokens.access_token != before.access_token

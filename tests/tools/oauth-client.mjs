@@ -1,5 +1,5 @@
-// What `oauth4webapi` gets from the authorization server: `node oauth-client.mjs BASE EMAIL PASSWORD PUBLIC ID SECRET`.
-// PUBLIC is a client for people, ID and SECRET are those of a service. Answered as one JSON object.
+// Uses the authorization server with `oauth4webapi`: `node oauth-client.mjs BASE EMAIL PASSWORD PUBLIC ID SECRET`.
+// PUBLIC is a client for users, ID and SECRET are those of a service. Prints one JSON object.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -31,7 +31,7 @@ const discovered = await oauth.discoveryRequest(issuer, { algorithm: "oauth2", .
 const server = await oauth.processDiscoveryResponse(issuer, discovered);
 const report = {};
 
-// The code flow, for the tools: the resource is theirs alone.
+// The code flow, with the tools as the only resource.
 const client = { client_id: publicId };
 const verifier = oauth.generateRandomCodeVerifier();
 const state = oauth.generateRandomState();
@@ -65,7 +65,7 @@ report.revoked = await oauth.processRevocationResponse(revoked);
 const again = await oauth.refreshTokenGrantRequest(server, client, oauth.None(), second.refresh_token, exchange);
 report.again = await oauth.processRefreshTokenResponse(server, client, again).catch((error) => error.error);
 
-// A service, by its secret.
+// A service, with its secret.
 const service = { client_id: id };
 for (const [name, authentication] of [
   ["basic", oauth.ClientSecretBasic(secret)],

@@ -1,6 +1,6 @@
-"""What Authlib gets from the authorization server: `python oauth_client.py BASE EMAIL PASSWORD PUBLIC ID SECRET`.
+"""Uses the authorization server with Authlib: `python oauth_client.py BASE EMAIL PASSWORD PUBLIC ID SECRET`.
 
-PUBLIC is a client for people, ID and SECRET are those of a service. Answers with one JSON object.
+PUBLIC is a client for users, ID and SECRET are those of a service. Prints one JSON object.
 """
 
 import json

@@ -1,10 +1,10 @@
-//! The list of the pages that the tour looks at.
+//! The list of the pages that the tour visits.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages that each template makes. What has no template (refusals, the home page) is at the end.
+/// The pages of each template. Pages without a template (refusals, the home page) are at the end.
 pub(super) const PAGES: &[(&str, &[&str])] = &[
     ("ask.html", &["email-change", "email-change-elsewhere", "email-undo"]),
     ("backup_codes.html", &["backup-codes"]),
@@ -60,7 +60,7 @@ pub(super) const PAGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A template that is new has a page on the tour.
+/// A new template needs a page on the tour.
 #[test]
 fn every_template_is_on_the_tour() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/auth/src/screens/templates");

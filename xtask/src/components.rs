@@ -1,4 +1,4 @@
-//! The programs that the tests use, found or installed.
+//! Finds or installs the programs that the tests use.
 
 use std::{
     fs,
@@ -11,13 +11,13 @@ use gatewright_servers::{find_program, is_superuser};
 
 use crate::run::root;
 
-/// A program that tests use. A new one is a new row of [`COMPONENTS`].
+/// A program that tests use. To add one, add a row to [`COMPONENTS`].
 struct Component {
-    /// Its names, any of which will do.
+    /// Its names. Any of them is enough.
     programs: &'static [&'static str],
-    /// The Debian package that has it.
+    /// The Debian package that contains it.
     package: &'static str,
-    /// The variable that tells the tests where it is, where they start it themselves.
+    /// The variable that passes its path to the tests, if they start it themselves.
     variable: Option<&'static str>,
 }
 
@@ -46,9 +46,9 @@ const COMPONENTS: [Component; 14] = [
     Component { programs: &["aiosmtpd"], package: "python3-aiosmtpd", variable: Some("GATEWRIGHT_TEST_AIOSMTPD") },
 ];
 
-/// The variables that tell tests where the programs are, once every program is there.
+/// Finds every program, and returns the variables that pass their paths to the tests.
 ///
-/// What is missing is installed with `apt-get` where that is possible without asking for a password.
+/// Missing programs are installed with `apt-get`, if that needs no password.
 pub(crate) fn ensure() -> Result<Vec<(&'static str, PathBuf)>> {
     let missing = missing();
     if !missing.is_empty() {
@@ -70,11 +70,11 @@ impl Component {
     }
 }
 
-/// The folders whose packages are installed in place: the identity provider that the black-box tests sign in with, and
-/// the client with its compiler.
+/// The folders in which npm packages are installed: the identity provider of the black-box tests, and the client with
+/// its compiler.
 const PACKAGES: [&str; 2] = ["tests/identity-provider", "clients/typescript"];
 
-/// Installs what the locked files name, where it is not there yet or a file has changed since.
+/// Installs the packages of the lock files, if they are missing or a file has changed.
 pub(crate) fn ensure_packages() -> Result<()> {
     PACKAGES.iter().try_for_each(|folder| ensure_packages_of(folder))
 }
@@ -82,7 +82,7 @@ pub(crate) fn ensure_packages() -> Result<()> {
 fn ensure_packages_of(name: &str) -> Result<()> {
     let folder = Path::new(root()).join(name);
     let lock = fs::read(folder.join("package-lock.json"))?;
-    // npm leaves no copy of the file that it installed from, so that one is kept beside what it installed.
+    // npm keeps no copy of the lock file that it installed from, so a copy is stored beside the installed packages.
     let installed = folder.join("node_modules/.installed");
     if fs::read(&installed).is_ok_and(|installed| installed == lock) {
         return Ok(());
@@ -108,7 +108,7 @@ fn missing() -> Vec<&'static str> {
     packages
 }
 
-/// Installs Debian packages, where that is possible without asking for a password.
+/// Installs Debian packages, if that needs no password.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let by_hand = format!("the tests need the Debian packages `{0}`: apt-get install {0}", packages.join(" "));
     let prefix: &[&str] = if is_superuser() { &[] } else { &["sudo", "-n"] };
@@ -120,7 +120,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
         &["apt-get", "update", "-qq"],
         &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-qq", "--no-install-recommends"],
     ];
-    // An update that cannot reach one of several sources may still have what is needed, so only the second counts.
+    // An update may fail for one of several sources and still find the packages, so only the installation counts.
     succeeds(&[prefix, steps[0]].concat());
     if !succeeds(&[prefix, steps[1], packages].concat()) {
         bail!("apt-get did not install them; {by_hand}");

@@ -1,4 +1,4 @@
-//! What no compiler refuses, and a reviewer should not have to look for.
+//! Checks of the source tree that no compiler makes and no reviewer should have to make.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use crate::run::root;
 
 const LONGEST: usize = 500;
-/// The words that give the reason for a longer file, within its first lines.
+/// The text that gives the reason for a longer file, within its first lines.
 const REASON: &str = "long because";
 
-/// Words that must not be in Rust source. In pieces here, or this file would be the first to be refused.
+/// Words that must not be in Rust source. They are split here, so that this file passes.
 const IN_SOURCE: [(&str, &str); 6] = [
     (concat!("#[al", "low("), "say `expect`, with a reason"),
     (concat!("#![al", "low("), "say `expect`, with a reason"),
@@ -23,7 +23,7 @@ const IN_SOURCE: [(&str, &str); 6] = [
     (concat!("#[ign", "ore]"), "give the reason: `ignore = \"…\"`"),
 ];
 
-/// Words that must not be anywhere: folders of one machine and the hosts of package registries.
+/// Words that must not be in any file: folders of one machine, and hosts of package registries.
 const ANYWHERE: [(&str, &str); 9] = [
     (concat!("/wo", "rk/"), "a folder of one machine"),
     (concat!("/ro", "ot/"), "a folder of one machine"),
@@ -36,8 +36,8 @@ const ANYWHERE: [(&str, &str); 9] = [
     (concat!("index.cra", "tes.io"), "a registry's host"),
 ];
 
-/// Which crates of the workspace a crate may build on; its tests may use any. The arrows point one way, and the
-/// sign-in code and the entity code never see each other.
+/// The crates of the workspace that a crate may depend on. Its tests may use any. The graph has no cycles, and the
+/// sign-in code and the entity code never depend on each other.
 const LAYERS: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("servers", &[]),
@@ -53,23 +53,23 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
-/// The files of `auth` outside of its plugins that may use them: they put the plugins together.
+/// The files of `auth` outside of its plugins that may use them: they assemble the plugins.
 const ABOVE_PLUGINS: [&str; 3] = ["auth.rs", "builder.rs", "lib.rs"];
 
-/// Files that are there twice, since a package holds only what lies in its folder, and symbolic links do not survive every
-/// way a tree is passed on. The first is the one to edit; a name without folders is that of a file of each crate.
+/// Files that exist twice, because a package contains only the files of its folder, and symbolic links do not survive
+/// every way of copying a tree. The first is the one to edit. A name without folders means a file of each crate.
 const COPIES: [(&str, &str); 3] = [
     ("examples/blog.toml", "crates/gatewright/src/config/blog.toml"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
     ("LICENSE-MIT", "LICENSE-MIT"),
 ];
 
-/// Reads every file that is or would be committed; prints what is wrong, one line each.
+/// Reads every file that is or would be committed. Prints one line for each problem.
 pub(crate) fn run() -> Result<ExitCode> {
     let mut findings = Vec::new();
     let mut count = 0;
     for path in files()? {
-        // A file just removed but not yet committed as such is listed too, and a picture is no text.
+        // `git` also lists files whose removal is not staged yet. Pictures are not text.
         let Ok(text) = fs::read_to_string(format!("{}/{path}", root())) else {
             continue;
         };
@@ -94,7 +94,7 @@ fn files() -> Result<Vec<String>> {
     Ok(list.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// What is wrong with one file, each beginning with the position after its name.
+/// The problems of one file. Each begins with the position in the file.
 fn check(path: &str, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     let extension = path.rsplit('.').next();
@@ -114,7 +114,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// Whether a file that is a copy is still the same as its original, which `read` reads.
+/// Whether a copy is equal to its original, which `read` reads.
 fn copy(path: &str, text: &str, read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let is_copy = |name: &str| path == name || (path.starts_with("crates/") && path.split('/').skip(2).eq([name]));
     let (original, _) = COPIES.iter().find(|(original, copy)| path != *original && is_copy(copy))?;
@@ -132,7 +132,7 @@ fn words(text: &str, table: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// In `auth`, plugins stand on what they share, never the other way round.
+/// In `auth`, plugins depend on shared modules, never the reverse.
 fn plugins(path: &str, text: &str) -> Vec<String> {
     let below = path.strip_prefix("crates/auth/src/").filter(|file| !file.starts_with("plugins/"));
     if below.is_none_or(|file| ABOVE_PLUGINS.contains(&file)) {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_not_be_committed_is_found_with_its_position() {
+    fn a_forbidden_text_is_found_with_its_position() {
         let long = "\n".repeat(LONGEST + 1);
         for (path, text, finding) in [
             ("a.md", format!("fine\nsee {}x", ANYWHERE[0].0), ":2: `"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reasoned_or_elsewhere_passes() {
+    fn an_explained_length_and_texts_in_other_places_pass() {
         let reasoned = format!("//! This file is {REASON} it is one table.{}", "\n".repeat(LONGEST + 1));
         for (path, text) in [
             ("a.rs", reasoned),

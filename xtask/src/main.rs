@@ -1,10 +1,10 @@
 //! Development tasks, run as `cargo xtask NAME`.
 //!
-//! - `test` finds or installs what the tests need, starts private servers, runs every test and counts ([`mod@test`]);
-//! - `guards` reads the tree for what no compiler refuses ([`guards`]);
+//! - `test` finds or installs the programs that tests need, starts private servers, and runs all tests ([`mod@test`]);
+//! - `guards` checks the source tree for mistakes that compilers do not report ([`guards`]);
 //! - `bench` runs a benchmark by name.
 //!
-//! It depends on next to nothing, so that the first of these starts within seconds of a fresh clone.
+//! It has almost no dependencies, so that `test` starts within seconds in a fresh clone.
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -45,7 +45,7 @@ fn dispatch(task: &str, arguments: Vec<OsString>) -> Result<ExitCode> {
 }
 
 fn bench(arguments: Vec<OsString>) -> Result<ExitCode> {
-    // The benchmarks start the server that lies beside them.
+    // The benchmarks start the server's binary beside them.
     let mut server = run::cargo();
     server.args(["build", "--release", "--package", "gatewright-cli"]);
     if !run::to_end(server, |_| {})?.success() {

@@ -1,4 +1,4 @@
-//! Starting cargo from inside cargo.
+//! Runs cargo from inside cargo.
 
 use std::{
     env,
@@ -10,11 +10,11 @@ use std::{
 use anyhow::{Context, Result};
 use gatewright_servers::Watchdog;
 
-/// What `cargo run` tells the program it runs about its package. Passed on, it would tell the next cargo's build
-/// scripts that they changed.
+/// Variables that `cargo run` sets about its own package. If they were passed on, the build scripts of the next cargo
+/// would run again.
 const OWN: [&str; 5] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
 
-/// The cargo that started this program, in the workspace's root.
+/// The cargo command that started this program, in the root of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -26,13 +26,13 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// The workspace's root folder.
+/// The root folder of the workspace.
 pub(crate) fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
-/// Runs a command to its end without input, showing its output line by line as it comes and handing each line over.
-/// Should this program be killed, the command and all that it started end with it.
+/// Runs a command to its end without input. Shows its output line by line, and passes each line to `line`. If this
+/// program is killed, the command and its children end too.
 pub(crate) fn to_end(mut command: Command, mut line: impl FnMut(&str)) -> Result<ExitStatus> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
@@ -42,7 +42,7 @@ pub(crate) fn to_end(mut command: Command, mut line: impl FnMut(&str)) -> Result
     let mut lines = BufReader::new(output);
     let mut bytes = Vec::new();
     while lines.read_until(b'\n', &mut bytes)? > 0 {
-        // A reader that went away must not fail the tests.
+        // A closed output must not fail the tests.
         let _ = std::io::stdout().write_all(&bytes);
         line(String::from_utf8_lossy(&bytes).trim_end());
         bytes.clear();

@@ -1,4 +1,4 @@
-//! Counting what the test binaries report.
+//! Counts the results of the test binaries.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a line of a test binary's output, if it is one that sums up.
+    /// Adds a line of a test binary's output, if it has results.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.failures.push(name.to_owned());
@@ -35,8 +35,8 @@ impl Tally {
         }
     }
 
-    /// Takes over what a second run of the failed tests, alone, found. They count as failed in either case: a test of a race
-    /// that fails once has found something.
+    /// Adds the results of the second run, in which the failed tests ran alone. They count as failed in either case: a
+    /// test of a race that fails once has found a bug.
     pub(crate) fn settle(&mut self, again: &Self) {
         let mut still = again.failures.clone();
         for name in std::mem::take(&mut self.failures) {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_passes_alone_is_named_and_has_failed_all_the_same() {
+    fn a_test_that_passes_alone_is_named_and_counts_as_failed() {
         let (mut tally, mut again) = (Tally::default(), Tally::default());
         for line in [
             "test a::stays ... FAILED",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_single_test_is_no_success() {
+    fn a_run_without_a_test_fails() {
         assert!(!Tally::default().is_success());
         assert_eq!(Tally::default().to_string(), "0 passed, 0 failed");
     }

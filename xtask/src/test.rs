@@ -1,7 +1,8 @@
-//! `cargo xtask test`: everything, from a fresh clone.
+//! `cargo xtask test`: runs all tests, from a fresh clone.
 //!
-//! Programs first ([`components`], [`tools`]), then private servers, then the tests, told by environment variables where the
-//! servers are; `CONTRIBUTING.md` lists those. The last line is the count, and nothing is printed after it.
+//! It first provides programs ([`components`], [`tools`]), then private servers, and then runs the tests. Environment
+//! variables pass the addresses of the servers to the tests; `CONTRIBUTING.md` lists them. The last line has the
+//! counts, and nothing is printed after it.
 
 use std::{env, ffi::OsString, num::NonZeroUsize, process::ExitCode, thread};
 
@@ -10,7 +11,7 @@ use gatewright_servers::{PrivateNats, PrivatePostgres, PrivateRedis};
 
 use crate::{components, run, tally::Tally, tools};
 
-/// Runs all tests, or what cargo's own `arguments` select.
+/// Runs all tests, or those that cargo's `arguments` select.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
     if env::var_os("RUST_TEST_THREADS").is_none() {
@@ -32,7 +33,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     let mut tally = Tally::default();
     let mut failed_silently = false;
     let whole = arguments.is_empty();
-    // The server that the tests start is built along with them: alone it would be built with other features, once more.
+    // The server is built together with the tests. A separate build would use other features, and would compile it
+    // again.
     if !names_package(&arguments)
         && env::var_os("GATEWRIGHT_BIN").is_none()
         && let Some(binary) = build_everything()?
@@ -67,16 +69,17 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
     Ok(if tally.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tests at once: more than there are cores, since a test waits for servers, timeouts and the disk most of its time.
+/// The number of parallel tests: more than there are cores, because tests mostly wait for servers, timeouts and the
+/// disk.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get) + 4
 }
 
-/// How many failed tests of a whole run get a second one.
+/// The maximum number of failed tests that run a second time.
 const RUN_AGAIN: usize = 3;
 
-/// Runs the failed tests once more, alone, to tell those that depend on how busy the machine is from the others. The last
-/// line of the run names them; the run has failed in either case.
+/// Runs the failed tests again, alone, to find those that fail only on a busy machine. The last line names them. The
+/// run has failed in either case.
 fn run_again(tally: &mut Tally, environment: &[(&str, OsString)]) -> Result<()> {
     println!("\nrunning again, alone: {}", tally.failures.join(", "));
     let mut cargo = run::cargo();
@@ -84,15 +87,15 @@ fn run_again(tally: &mut Tally, environment: &[(&str, OsString)]) -> Result<()> 
     cargo.envs(environment.iter().map(|(name, value)| (name, value))).env("RUST_TEST_THREADS", "1");
     let mut again = Tally::default();
     let status = run::to_end(cargo, |line| again.read(line))?;
-    // A doctest has no name that can be selected, and a binary that crashes names no test.
+    // A doctest has no name to select, and a binary that crashes names no test.
     if status.success() == again.failures.is_empty() && again.passed + again.failed >= tally.failed {
         tally.settle(&again);
     }
     Ok(())
 }
 
-/// Builds what the tests will run, and tells where the server's binary is, or nothing where something does not build:
-/// the run that follows then says what, and counts.
+/// Builds the test binaries, and returns the path of the server's binary. `None` if a build fails: the run that follows
+/// then reports the error.
 fn build_everything() -> Result<Option<String>> {
     let mut cargo = run::cargo();
     cargo.args(["build", "--workspace", "--all-targets", "--message-format=json-render-diagnostics"]);
@@ -100,14 +103,14 @@ fn build_everything() -> Result<Option<String>> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(server_binary).next_back())
 }
 
-/// The path in cargo's report of a finished executable, if it is the server's. A test of it has a hash in its name.
+/// The path of the server's binary, if this line of cargo's report has it. A test binary has a hash in its name.
 fn server_binary(message: &str) -> Option<String> {
     let (_, rest) = message.split_once(r#""executable":""#)?;
     let (path, _) = rest.split_once('"')?;
     path.ends_with("/gatewright").then(|| path.to_owned())
 }
 
-/// The caller's choice of tests. Without a package it is made from the whole workspace.
+/// The caller's selection of tests. Without a package it selects from the whole workspace.
 fn selection(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut words = if names_package(&arguments) { Vec::new() } else { words(&["--workspace"]) };
     words.extend(arguments);

@@ -1,7 +1,8 @@
-//! Programs from `PyPI` and npm that the tests use, installed beside the build at the versions that `tests/tools` pins.
+//! Programs from `PyPI` and npm that the tests use. They are installed into the build folder, at the versions that
+//! `tests/tools` pins.
 //!
-//! They lie under `target/test-tools`, Python's in an environment of their own. What is there already is used again, for as
-//! long as the pins are the same.
+//! They are in `target/test-tools`, Python's in a virtual environment. Installed programs are reused while the pins are
+//! unchanged.
 
 use std::{
     env, fs,
@@ -13,13 +14,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::{components, run};
 
-/// A set of programs with one list of pins.
+/// A set of programs with one file of pins.
 struct Set {
     /// Its folder under `target/test-tools`.
     name: &'static str,
-    /// The files of pins, in `tests/tools`.
+    /// The files with the pins, in `tests/tools`.
     pins: &'static [&'static str],
-    /// The variable that tells the tests where it is.
+    /// The variable that passes its folder to the tests.
     variable: &'static str,
     install: fn(&Path, &Path) -> Result<()>,
 }
@@ -34,7 +35,7 @@ const SETS: [Set; 2] = [
     },
 ];
 
-/// The variables that tell tests where the sets are, once they are there.
+/// Installs the sets, and returns the variables that pass their folders to the tests.
 pub(crate) fn ensure() -> Result<Vec<(&'static str, PathBuf)>> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(run::root()).join("target"), PathBuf::from);
     let pins = Path::new(run::root()).join("tests/tools");
@@ -53,7 +54,7 @@ impl Set {
         fs::create_dir_all(&folder)?;
         let folder = fs::canonicalize(folder)?;
         (self.install)(&folder, pins).with_context(|| format!("the tests need the tools of {}", pins.display()))?;
-        // Last, so that an installation that broke off is begun again.
+        // Written last, so that an interrupted installation starts again.
         fs::write(stamp, wanted)?;
         Ok(folder)
     }

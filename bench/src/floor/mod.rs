@@ -1,5 +1,5 @@
-//! What one would write by hand for one table: no validation to speak of, no access rules, no events. It shows how much
-//! of the machine is left over for those.
+//! A hand-written server for one table: almost no validation, no access rules, no events. It shows how much of the
+//! machine's capacity is left for those.
 
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
@@ -7,7 +7,7 @@ pub(crate) mod sqlite;
 use axum::Router;
 use serde::{Deserialize, Serialize};
 
-/// The record as it is stored and answered.
+/// The record as stored and answered.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Post {
     pub(crate) id: String,
@@ -21,7 +21,7 @@ pub(crate) struct Post {
     pub(crate) updated_at: String,
 }
 
-/// The record as it is sent.
+/// The record as clients send it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct NewPost {
     title: String,
@@ -58,7 +58,7 @@ pub(crate) struct Page {
     pub(crate) has_more: bool,
 }
 
-/// The page size asked for.
+/// The requested page size.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Paging {
     pub(crate) limit: i64,

@@ -19,7 +19,7 @@ struct App {
     reads: Arc<(Mutex<Vec<Read>>, Condvar)>,
 }
 
-/// Serves `file`. With `single`, every insert is committed alone; else all that wait share a commit.
+/// Serves `file`. With `single`, every insert has its own commit. Otherwise all waiting inserts share a commit.
 pub(crate) async fn serve(file: &str, single: bool) -> anyhow::Result<()> {
     let connection = open(file)?;
     connection.execute_batch(

@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 const PER_SECOND: u32 = 50;
 const BURST: u32 = 100;
 
-/// What decides.
+/// What is measured.
 enum Subject {
     Governor(DefaultKeyedRateLimiter<String>),
     Bucket(TokenBucket),
@@ -26,7 +26,7 @@ enum Subject {
 const SUBJECTS: [&str; 3] = ["governor", "bucket", "lockout"];
 
 impl Subject {
-    /// With room for all keys, so that none has to go.
+    /// With room for all keys, so that none is evicted.
     fn new(name: &str, keys: usize) -> anyhow::Result<Self> {
         let (ambient, room) = (Ambient::system(), keys * 2 + 1_000);
         Ok(match name {
@@ -62,7 +62,7 @@ pub(crate) fn run(time: Duration) -> anyhow::Result<()> {
         for threads in [1, 2] {
             let subjects = SUBJECTS.map(|name| Subject::new(name, keys));
             let mut best = SUBJECTS.map(|_| Best(0.0));
-            // In turns, so that what else the machine does meets all of them.
+            // In turns, so that other load on the machine affects all of them.
             for _ in 0..ROUNDS {
                 for (subject, best) in subjects.iter().zip(&mut best) {
                     let subject = subject.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
@@ -89,7 +89,8 @@ pub(crate) fn run(time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each thread decides for `time` over all keys; the calls of all and the time they took. The first round fills.
+/// Each thread decides over all keys for `time`. Returns the number of calls and the time. The first round fills the
+/// store.
 fn round(subject: &Subject, keys: &[String], threads: usize, time: Duration) -> anyhow::Result<(u64, Duration)> {
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -101,7 +102,8 @@ fn round(subject: &Subject, keys: &[String], threads: usize, time: Duration) -> 
                 runtime?.block_on(async {
                     while calls % 1024 != 0 || begun.elapsed() < time {
                         subject.decide(&keys[at]).await;
-                        // A step that shares no factor with the number of keys visits all, none beside the last.
+                        // A step without a common factor with the number of keys visits all keys, and no neighbours in
+                        // sequence.
                         at = (at + 385_559) % keys.len();
                         calls += 1;
                     }
@@ -119,7 +121,7 @@ fn round(subject: &Subject, keys: &[String], threads: usize, time: Duration) -> 
     })
 }
 
-/// Tries each of `keys` keys once and prints by how much the process grew for each. For a process of its own.
+/// Tries each of `keys` keys once and prints the process's growth for each key. Runs in a separate process.
 pub(crate) fn fill(name: &str, keys: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let subject = Subject::new(name, keys)?;
@@ -133,7 +135,7 @@ pub(crate) fn fill(name: &str, keys: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of memory that this process has, where the system tells as Linux does.
+/// The resident memory of this process in bytes. Linux only.
 fn resident() -> anyhow::Result<usize> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

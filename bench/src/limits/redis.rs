@@ -14,10 +14,10 @@ const CALLERS: usize = 64;
 const KEYS: usize = 10_000;
 const ROUNDS: usize = 3;
 
-/// What is asked of the server.
+/// What is measured.
 #[derive(Clone)]
 enum Subject {
-    /// One connection for all callers, or one for each.
+    /// `INCR`: one connection for all callers, or one for each.
     Increment(Vec<MultiplexedConnection>),
     Bucket(TokenBucket),
     Lockout(Limiter),
@@ -40,7 +40,7 @@ pub(crate) async fn run(time: Duration) -> anyhow::Result<()> {
         anyhow::Ok(connections)
     };
     let ours = Redis::open(&Secret::new(server.url()))?;
-    // Limits that are not reached: a key that is blocked is refused without asking.
+    // Limits that are not reached, because a blocked key is refused without a request to Redis.
     let policy = Policy::new(1_000_000_000, Duration::ZERO, Duration::ZERO);
     let strict = Policy::new(64, Duration::from_millis(1), Duration::ZERO);
     let lockout = |policy| {

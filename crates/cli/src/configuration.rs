@@ -9,8 +9,7 @@ use crate::output;
 
 const DEFAULT_FILE: &str = "gatewright.toml";
 
-/// The configuration that the flags, the environment and the file make together. With `--dev` and without a file it is
-/// the example.
+/// The configuration from the flags, the environment and the file. With `--dev` and without a file it is the example.
 pub(crate) fn loader(common: &Common, dev: bool) -> anyhow::Result<Loader> {
     let loader = match file(common)? {
         Some(loader) => loader,
@@ -37,15 +36,15 @@ pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Conf
     })
 }
 
-/// The configuration for work on what is there, which needs none of the secrets that serving needs. A SQLite file that is
-/// missing is not made: its path may be mistyped.
+/// The configuration for work on an existing database. It needs none of the secrets that serving needs. A missing
+/// SQLite file is not created: its path may be mistyped.
 pub(crate) fn for_management(common: &Common) -> anyhow::Result<Config> {
     let mut config = for_creation(common)?;
     config.database.create_file = false;
     Ok(config)
 }
 
-/// The same for work that may be the first on a database.
+/// The same, for work that may create the database.
 pub(crate) fn for_creation(common: &Common) -> anyhow::Result<Config> {
     managing(loader(common, false)?)
 }
@@ -62,26 +61,26 @@ fn managing(loader: Loader) -> anyhow::Result<Config> {
     Ok(loader.for_management().load()?)
 }
 
-/// Says on standard error that there is no configuration file, where that is so.
+/// Prints a note to standard error if there is no configuration file.
 pub(crate) fn note_missing_file(loader: &Loader, dev: bool) {
     if !dev && loader.name().is_none() {
         output::note(&format!("{}; --dev takes the example that `gatewright serve --dev` serves", no_file()));
     }
 }
 
-/// That there is no configuration file here.
+/// The message that there is no configuration file.
 pub(crate) fn no_file() -> String {
     format!("there is no {DEFAULT_FILE} in this folder")
 }
 
-/// Says on standard error what is probably not meant in the environment.
+/// Prints warnings about probable mistakes in the environment to standard error.
 fn warn(loader: &Loader) {
     for warning in loader.warnings() {
         output::warning(&warning);
     }
 }
 
-/// Says on standard error that a SQLite file will be made, where it is missing.
+/// Prints a note to standard error if a SQLite file is missing and will be created.
 pub(crate) fn note_new_file(config: &Config) {
     if let Some(file) = config.database.file().filter(|file| !file.exists()) {
         output::note(&format!("creating the SQLite file {}", file.display()));

@@ -1,14 +1,14 @@
-//! Each connection takes a file descriptor, and many systems allow a process 1,024 unless it asks for more. What there are
-//! not files for is refused before it comes to that: a process without files can do nothing at all.
+//! Each connection takes a file descriptor, and many systems allow a process 1,024 unless it raises the limit. The
+//! server refuses connections before it runs out of descriptors: without a free one, a process cannot do anything.
 
 use gatewright::Config;
 
-/// Files that are open beside the connections of clients and of the database: the database itself, the log, the carrier
-/// of fan-out, webhooks and mails under way, and the connections that are just being refused, of which there are up to 64.
+/// Descriptors for everything except the connections of clients and of the database: the database itself, the log, the
+/// carrier of fan-out, webhooks and mails that are being sent, and up to 64 connections that are being refused.
 const OWN_FILES: usize = 192;
 
-/// Raises this process's limit of open files as far as it may, takes no more connections than there are files for, and
-/// warns where the configuration wants more streams.
+/// Raises this process's limit of open files to its maximum, lowers the number of connections to fit, and warns if the
+/// configuration allows more streams.
 pub(crate) fn heed_limit(config: &mut Config) {
     let limit = match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -27,7 +27,7 @@ pub(crate) fn heed_limit(config: &mut Config) {
     }
 }
 
-/// Lowers the connections to what `limit` files are enough for. Returns whether they are enough for the streams.
+/// Lowers the number of connections to fit into `limit` files. Returns whether the streams fit too.
 fn fit(config: &mut Config, limit: usize) -> bool {
     let left = limit.saturating_sub(config.database.max_connections.saturating_add(OWN_FILES)).max(1);
     config.server.max_connections = config.server.max_connections.min(left);
@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn connections_fit_into_the_available_files() {
-        // Files, connections and streams wanted, and for the database; connections taken, and whether streams fit.
+        // Limit of files; configured connections, streams and database connections; allowed connections, and
+        // whether the streams fit.
         for (limit, connections, subscribers, database, taken, enough) in [
             (1_048_576, 20_000, 10_000, 16, 20_000, true),
             (10_208, 20_000, 10_000, 16, 10_000, true),

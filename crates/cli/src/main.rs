@@ -1,8 +1,8 @@
-//! The binary `gatewright`: a thin face over the crate of the same name.
+//! The binary `gatewright`: a thin wrapper around the crate of the same name.
 //!
-//! Each command is one file under `commands`. A failure is one clear sentence with the next step on standard error and
-//! exit status 1; bad usage is 2; `migrate --plan` says 3 when something is pending. `explain` says 1 for a refusal and 2 for a
-//! failure.
+//! Each command is one file under `commands`. A failure prints one sentence with the next step to standard error, and
+//! the exit status is 1. For bad usage it is 2. `migrate --plan` exits with 3 if changes are pending. `explain` exits
+//! with 1 for a refusal and 2 for a failure.
 
 mod args;
 mod commands;

@@ -3,7 +3,7 @@ use std::io::{BufRead, IsTerminal, Read};
 use anyhow::{Context, bail};
 use gatewright_base::Secret;
 
-/// Longer than any password that is accepted.
+/// The limit of bytes to read: longer than any accepted password.
 const LONGEST: u64 = 64 * 1024;
 
 /// Asks for a new password twice without showing it, or reads one line of standard input.

@@ -1,2 +1,2 @@
-/** Where the server is. */
+/** The URL of the server. */
 export const api = "http://127.0.0.1:8080";

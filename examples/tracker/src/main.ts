@@ -9,7 +9,7 @@ const [signIn, section, list] = [find<HTMLFormElement>("sign-in"), find("tasks")
 let store: Store | undefined;
 let stop: AbortController | undefined;
 
-/** Shows what went wrong, in words for the person at the page. */
+/** An error message for the user. */
 function explain(error: unknown): string {
   if (!(error instanceof GatewrightError)) return String(error);
   const { failure } = error;
@@ -25,7 +25,7 @@ function explain(error: unknown): string {
   }
 }
 
-/** Runs what a button does. */
+/** Runs the action of a button. */
 async function act(task: () => Promise<void>): Promise<void> {
   find("message").textContent = "";
   try {
@@ -35,7 +35,7 @@ async function act(task: () => Promise<void>): Promise<void> {
   }
 }
 
-/** The store's key of whoever was signed in last, so that their tasks are shown without a connection. */
+/** The store's key of the last signed-in user, so that their tasks are shown without a connection. */
 const LAST = "tracker.last";
 
 async function start(): Promise<void> {
@@ -44,7 +44,7 @@ async function start(): Promise<void> {
     const me = await gatewright.auth.me();
     key = me && `tracker.${me.user.id}`;
   } catch (error) {
-    // Without a connection, what is kept is shown.
+    // Without a connection, the page shows the stored tasks.
     if (!(error instanceof GatewrightError) || error.failure.kind !== "network") return ask(explain(error));
   }
   if (!key) return ask("");
@@ -130,7 +130,7 @@ function render(status: string): void {
   for (const row of rows.values()) row.remove();
 }
 
-/** A row, whose controls act on the task as it is then. */
+/** A row. Its controls change the current version of the task. */
 function made({ id }: Task): HTMLLIElement {
   const row = document.createElement("li");
   row.dataset["id"] = id;
@@ -158,7 +158,7 @@ function shown(row: HTMLLIElement, task: Task): void {
   done.checked = now.done;
   done.ariaLabel = `Done: ${now.title}`;
   title.ariaLabel = `Title: ${task.title}`;
-  // Nobody's typing is interrupted.
+  // Do not overwrite a title while the user edits it.
   if (document.activeElement !== title) title.value = now.title;
   note.replaceChildren();
   if (draft?.theirs === undefined) {

@@ -1,5 +1,5 @@
-// The tasks as this browser knows them: what the server told last, and the changes that it has not taken yet. Both survive a
-// reload, so that the page shows something without a connection and resumes the stream where it was.
+// This browser's copy of the tasks: the server's last known state, and changes that are not sent yet. Both survive a
+// reload, so the page works without a connection and resumes the stream where it stopped.
 import { createClient, GatewrightError, type Stored } from "@gatewright/client";
 import { api } from "./config.js";
 import type { Schema, Tasks, TasksUpdate } from "./schema.js";
@@ -9,12 +9,12 @@ const tasks = gatewright.records("tasks");
 
 export type Task = Stored<Tasks>;
 
-/** A change that the server has not taken yet. */
+/** A change that the server has not accepted yet. */
 export interface Draft {
   changes: TasksUpdate;
   /** The version that the user saw when they made the change. */
   etag: string | undefined;
-  /** What somebody else has made of it meanwhile; null if it was deleted. The user decides. */
+  /** The task after another user's change; null if they deleted it. The user decides. */
   theirs?: Task | null;
 }
 
@@ -41,7 +41,7 @@ export class Store {
     this.#cursor = kept.cursor ?? null;
   }
 
-  /** Keeps up with the server until `signal` is aborted, or until the caller is nobody any more, which throws. */
+  /** Follows the server until `signal` is aborted. Throws if the sign-in has ended. */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#cursor) await this.#reload(signal);
     for await (const event of tasks.events({ since: this.#cursor, signal })) {
@@ -76,7 +76,7 @@ export class Store {
     this.#put(await tasks.create({ title }));
   }
 
-  /** Changes a task here at once, and at the server as soon as there is a connection. */
+  /** Changes a task locally at once, and on the server as soon as there is a connection. */
   change(task: Task, changes: TasksUpdate): void {
     const before = this.drafts.get(task.id);
     this.drafts.set(task.id, { changes: { ...before?.changes, ...changes }, etag: before ? before.etag : task._etag });
@@ -84,7 +84,7 @@ export class Store {
     void this.send();
   }
 
-  /** Decides a conflict: the user's change over the other one, or the other one. */
+  /** Resolves a conflict: keeps the user's change, or takes the other one. */
   decide(id: string, mine: boolean): void {
     const draft = this.drafts.get(id);
     if (draft && mine && draft.theirs) this.drafts.set(id, { changes: draft.changes, etag: draft.theirs._etag });
@@ -103,7 +103,7 @@ export class Store {
     localStorage.removeItem(this.key);
   }
 
-  /** Sends what is not sent yet. One after the other, so that an answer is not overtaken. */
+  /** Sends pending changes, one after the other, so that answers arrive in order. */
   send(): Promise<void> {
     this.#sending ??= this.#send().finally(() => (this.#sending = undefined));
     return this.#sending;
@@ -116,7 +116,7 @@ export class Store {
       const [id, draft] = waiting;
       try {
         const stored = await tasks.update(id, draft.changes, { ifMatch: draft.etag ?? null });
-        // A change that was made while this one was on its way goes next, to the version that this one made.
+        // A change made during this request is sent next. It applies to the version that this request created.
         const later = this.drafts.get(id);
         if (later === draft) this.drafts.delete(id);
         else if (later) later.etag = stored._etag;
@@ -141,7 +141,7 @@ export class Store {
   }
 
   #put(task: Task): void {
-    // The stream may tell of an older version than an answer did.
+    // The stream may send an older version than an answer did.
     const known = this.tasks.get(task.id);
     if (!known || known.updatedAt <= task.updatedAt) this.tasks.set(task.id, task);
     this.#told("live");

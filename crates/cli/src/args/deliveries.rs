@@ -1,4 +1,4 @@
-//! Commands for what is to be delivered: events to consumers, and mails.
+//! Commands for deliveries: events to consumers, and mails.
 
 use clap::Subcommand;
 use gatewright::events::outbox::RowStatus;

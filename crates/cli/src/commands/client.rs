@@ -11,7 +11,7 @@ use crate::args::Common;
 use crate::commands::{service_account, user};
 use crate::{configuration, output};
 
-/// A client to create, as the command line has it.
+/// The arguments for a new client.
 pub(crate) struct New {
     pub(crate) name: String,
     pub(crate) service: Option<String>,
@@ -136,7 +136,7 @@ fn joined(scopes: &Scopes) -> String {
     scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// A client in the words of RFC 7591.
+/// A client, with the member names of RFC 7591.
 fn object(client: &RegisteredClient) -> Value {
     let scopes = client.scopes.as_ref().map(joined);
     json!({

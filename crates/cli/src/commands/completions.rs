@@ -1,4 +1,4 @@
-//! What a shell and a reader of manuals get, from the same description as the arguments themselves.
+//! Shell completions and manual pages, from the definitions of the arguments.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `gatewright explain`: why a caller may do something with a record, or may not.
+//! `gatewright explain`: why a caller may or may not do something with a record.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::{configuration, failure, output};
 
 /// The exit status of a refusal.
 const DENIED: u8 = 1;
-/// The exit status where nothing was decided.
+/// The exit status if there is no decision.
 const FAILED: u8 = 2;
 
 pub(crate) async fn explain(common: &Common, wanted: &Explain) -> ExitCode {
@@ -61,7 +61,7 @@ fn with_way_on(error: ExplainError) -> anyhow::Error {
     }
 }
 
-/// Names the flag in place of the header, by which requests name their tenant.
+/// Replaces the header, which names the tenant in requests, by the flag.
 fn ask_for_tenant(explanation: &mut Explanation, header: &str) {
     let details = explanation.checks.iter_mut().filter_map(|check| check.detail.as_mut());
     for text in explanation.reason.iter_mut().chain(details) {

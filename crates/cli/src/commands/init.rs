@@ -24,7 +24,7 @@ pub(crate) fn init(dir: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file holds secrets, so nobody else may read it.
+/// The file contains secrets, so only its owner may read it.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! `gatewright mail …`: mails that wait or could not be sent.
+//! `gatewright mail …`: pending and failed mails.
 
 use std::process::ExitCode;
 

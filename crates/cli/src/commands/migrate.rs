@@ -5,7 +5,7 @@ use gatewright::schema;
 use crate::args::Common;
 use crate::{configuration, output};
 
-/// What `migrate --plan` answers when something is pending.
+/// The exit status of `migrate --plan` if changes are pending.
 const PENDING: u8 = 3;
 
 pub(crate) async fn migrate(common: &Common, plan: bool) -> anyhow::Result<ExitCode> {

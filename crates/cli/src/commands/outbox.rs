@@ -1,4 +1,4 @@
-//! `gatewright outbox …`: what is staged for durable consumers and what became of it.
+//! `gatewright outbox …`: rows that are staged for durable consumers, and their deliveries.
 
 use std::process::ExitCode;
 

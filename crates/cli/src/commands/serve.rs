@@ -16,7 +16,7 @@ pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<Exit
     let wanted = config.server.listen;
     let cannot = || format!("cannot listen on {wanted}; choose another address with --listen or `server.listen`");
     let listener = TcpListener::bind(wanted).await.with_context(cannot)?;
-    // The real address, where the configuration left the port open.
+    // The real address: the configured port may be 0.
     config.server.listen = listener.local_addr()?;
     let app = App::builder(config).build().await?;
     tracing::info!(address = %listener.local_addr()?, "listening");
@@ -28,7 +28,7 @@ pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins to listen for SIGTERM and SIGINT at once; what it returns resolves on either.
+/// Starts to listen for SIGTERM and SIGINT at once. The returned future resolves on either.
 #[cfg(unix)]
 fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -66,7 +66,7 @@ async fn open(config: &Config) -> anyhow::Result<ServiceAccounts> {
     gatewright::management(config).await?.service_accounts().ok_or_else(switched_off)
 }
 
-/// The plugin is not there.
+/// The error if the plugin is off.
 pub(super) fn switched_off() -> anyhow::Error {
     anyhow!("`auth.plugins` is without \"tokens\", so that there are no API tokens and no service accounts; add it")
 }

@@ -1,4 +1,4 @@
-//! `gatewright tenant …`: who belongs to which tenant.
+//! `gatewright tenant …`: the members of tenants.
 
 use std::process::ExitCode;
 
@@ -68,7 +68,7 @@ async fn open(common: &Common) -> anyhow::Result<Tenants> {
     Ok(gatewright::tenants(&configuration::for_management(common)?).await?)
 }
 
-/// The member that the words name, and what they call it. There is one of the two.
+/// The member that the arguments name, and its name for messages. The arguments have either a service or an email.
 fn named(member: &Member) -> (MemberName<'_>, &str) {
     match (&member.service, &member.email) {
         (Some(name), _) => (MemberName::Service(name), name),

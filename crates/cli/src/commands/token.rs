@@ -89,7 +89,7 @@ async fn find(auth: &Auth, owner: TokenOwner) -> anyhow::Result<Subject> {
     Ok(Subject::Service(service_account::find(&accounts, &name).await?.id))
 }
 
-/// The owners of `tokens` as people know them: by address or name, or by id where they are gone.
+/// The owners of `tokens` for display: the address or name, or the id if the owner no longer exists.
 async fn owners(auth: &Auth, tokens: &[StoredToken]) -> anyhow::Result<HashMap<Subject, String>> {
     let (accounts, services) = (auth.accounts(), auth.service_accounts().ok_or_else(switched_off)?);
     let mut owners = HashMap::new();
@@ -136,7 +136,7 @@ fn object(token: &StoredToken, owners: &HashMap<Subject, String>) -> Value {
     })
 }
 
-/// The scopes of a list on the command line, without the ends that a trailing comma leaves.
+/// The scopes from a list on the command line, without empty items, such as one after a trailing comma.
 fn given(scopes: &[String]) -> Vec<&str> {
     scopes.iter().map(|scope| scope.trim()).filter(|scope| !scope.is_empty()).collect()
 }

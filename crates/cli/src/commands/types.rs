@@ -9,7 +9,7 @@ use crate::{configuration, output};
 pub(crate) fn types(common: &Common, language: Language, dev: bool) -> anyhow::Result<ExitCode> {
     let config = configuration::as_served(common, dev)?;
     if config.entities.is_empty() && config.auth.profile.is_empty() {
-        // An empty file would replace the one that is there.
+        // Redirected output would replace an existing file by an empty one.
         bail!("no entities are declared, so there are no types; name the configuration file by --config");
     }
     let module = match language {

@@ -1,4 +1,4 @@
-//! `gatewright user …`: accounts, as the operator manages them.
+//! `gatewright user …`: management of accounts.
 
 use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use gatewright_base::{Roles, TenantId};
 use crate::args::Common;
 use crate::{configuration, output, password};
 
-/// What the command line says of a new account.
+/// The arguments for a new account.
 pub(crate) struct New<'a> {
     pub(crate) email: &'a str,
     pub(crate) roles: Option<Vec<String>>,
@@ -31,7 +31,7 @@ pub(crate) async fn create(
     let roles = roles.as_deref().map(named);
     warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
     let roles = if admin { Some(administering(&config, roles)) } else { roles };
-    // Before the database is opened, so that a mistake leaves no new file.
+    // Checked before the database is opened, so that a mistake creates no file.
     EmailAddress::parse(email).map_err(|error| explain(error.into(), email))?;
     let password = password::read(from_stdin)?;
     configuration::note_new_file(&config);
@@ -44,13 +44,13 @@ pub(crate) async fn create(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The given roles, or else the default ones, and the one that administers.
+/// The given roles, or the default ones, and the role of administrators.
 fn administering(config: &Config, roles: Option<Roles>) -> Roles {
     let roles = roles.unwrap_or_else(|| config.auth.default_roles.clone());
     roles.iter().chain([&*config.admin.role]).collect()
 }
 
-/// Says how the new administrator gets to the console.
+/// Prints the address of the console, or warns if it is off.
 fn way_in(config: &Config) {
     if !config.has_admin() {
         output::warning("the console is off; set `enabled = true` in `[admin]`, or give --dev for `serve --dev`");
@@ -189,7 +189,7 @@ pub(crate) async fn delete(common: &Common, email: &str, yes: bool) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks for the address once more.
+/// Asks the operator to type the address again.
 fn confirm(email: &str, records: &str) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!("there is no terminal to ask; give --yes to delete {email} without a question");
@@ -211,7 +211,7 @@ pub(super) async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<Use
     accounts.find(email).await.map_err(|error| explain(error, email))
 }
 
-/// Says which account a failure is about, and what to do.
+/// Adds to an error which account it is about, and what to do.
 pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
     match error {
         AccountError::Users(UserStoreError::NotFound) => {
@@ -230,19 +230,19 @@ pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
     }
 }
 
-/// The roles of a list on the command line.
+/// The roles from a list on the command line.
 pub(super) fn named(roles: &[String]) -> Roles {
     roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty()).collect()
 }
 
-/// Says on standard error which roles permit nothing. They are given all the same: the configuration may follow.
+/// Warns about roles that permit nothing. They are assigned anyway: the configuration may change later.
 pub(super) fn warn_of_unknown(config: &Config, roles: &Roles) {
     for warning in config.role_warnings(roles) {
         output::warning(&warning);
     }
 }
 
-/// Roles for people to read.
+/// Roles as text for a person.
 pub(super) fn shown(roles: &Roles) -> String {
     if roles.is_empty() { "no roles".to_owned() } else { roles.iter().collect::<Vec<_>>().join(", ") }
 }

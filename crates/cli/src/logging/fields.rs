@@ -8,10 +8,10 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, FormattedFields};
 
-/// Writes the fields of a span as they come.
+/// Writes the fields of a span in order, without collecting them first.
 ///
-/// Every request has a span, and few requests log anything. The formatter that comes with `tracing-subscriber` builds a
-/// map of the fields first, which took a fifth of a read of one record.
+/// Every request has a span, and few requests log anything. The formatter of `tracing-subscriber` builds a map of
+/// the fields first, which took a fifth of the time to read one record.
 pub(super) struct SpanFields;
 
 impl<'writer> FormatFields<'writer> for SpanFields {
@@ -38,7 +38,7 @@ fn record(writer: &mut Writer<'_>, fields: impl RecordFields, is_first: bool) ->
     object.result
 }
 
-/// The inside of a JSON object.
+/// Writes the members of a JSON object.
 struct Object<'a, 'writer> {
     writer: &'a mut Writer<'writer>,
     is_first: bool,

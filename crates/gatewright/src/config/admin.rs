@@ -8,11 +8,11 @@ use super::read::Section;
 pub struct Admin {
     /// Whether both are mounted. Absent: only in dev mode, if there are accounts.
     pub enabled: Option<bool>,
-    /// The role whose holders may administer.
+    /// The role of administrators.
     pub role: String,
-    /// Whether they must have proven a second factor.
+    /// Whether they need a second factor.
     pub require_two_factor: bool,
-    /// For acts that are hard to undo: the longest time since the sign-in.
+    /// For actions that are hard to undo: the maximum time since the sign-in.
     pub fresh: Duration,
 }
 

@@ -15,12 +15,12 @@ use super::{OAuth, entity, limits};
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Auth {
-    /// Whether there are accounts at all.
+    /// Whether accounts are enabled.
     pub enabled: bool,
     /// The path of the endpoints.
     pub base_path: String,
-    /// Signs JSON web tokens. The other keys are derived from it, each with a label. Empty in dev mode: a random one,
-    /// until the process ends.
+    /// Signs JSON web tokens. The other keys are derived from it, each with a label. Empty in dev mode: a random one
+    /// for each run of the process.
     pub jwt_secret: Secret,
     /// Earlier secrets, whose tokens are still accepted.
     pub jwt_previous_secrets: Vec<Secret>,
@@ -34,7 +34,7 @@ pub struct Auth {
     pub redirect_urls: Vec<Url>,
     /// Who may register.
     pub registration: Registration,
-    /// Whether an account whose mailbox was never proven is refused at sign-in.
+    /// Whether sign-in refuses an account whose email address is not verified.
     pub require_verified_email: bool,
     /// Whether accounts get a mail about a sign-in from an unknown device.
     pub new_device_notice: bool,
@@ -60,7 +60,7 @@ pub struct Auth {
     pub email_verification_ttl: Duration,
     /// How long a password reset token lasts.
     pub password_reset_ttl: Duration,
-    /// The name that authenticator apps show beside the code.
+    /// The issuer: the name that authenticator apps show with the code.
     pub two_factor_issuer: String,
     /// The relying party of passkeys.
     pub passkeys: Passkeys,
@@ -73,7 +73,7 @@ pub struct Auth {
 pub struct Passkeys {
     /// The relying party id: a parent domain of the host of `server.public_url`. Absent: that host.
     pub rp_id: Option<String>,
-    /// Origins of front ends that use them too.
+    /// Further origins that may use these passkeys.
     pub origins: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct Passkeys {
 pub enum Plugin {
     /// Register, login, logout and the current user.
     Core,
-    /// Sign-in by a link in a mail.
+    /// Sign-in with a link in a mail.
     MagicLink,
     /// Sign-in with OAuth 2.0 and OpenID Connect providers.
     OAuth,
@@ -90,9 +90,9 @@ pub enum Plugin {
     TwoFactor,
     /// Linked provider accounts.
     Accounts,
-    /// Proof that a mailbox belongs to the account.
+    /// Verification of the account's email address.
     EmailVerification,
-    /// A new password by a mailed link.
+    /// Password reset with a mailed link.
     PasswordReset,
     /// Scoped API tokens.
     Tokens,
@@ -126,7 +126,7 @@ impl Plugin {
         Self::AccountExport,
     ];
 
-    /// The word that a configuration uses.
+    /// The plugin's name in a configuration.
     pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(_, plugin)| *plugin == self).map_or("", |(word, _)| word)
     }
@@ -192,7 +192,7 @@ impl Default for Auth {
 }
 
 impl Auth {
-    /// Reads the section of a server that is `behind_proxies`, or is not.
+    /// Reads the section. `behind_proxies`: whether the server has trusted proxies.
     pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Self {
         let default = Self::default();
         let (magic_link_ttl, magic_link_template) =
@@ -319,7 +319,7 @@ fn magic_link(section: &mut Section<'_>, ttl: Duration) -> (Duration, Option<Pat
     (section.seconds("ttl_seconds", ttl, "Lifetime of a magic link."), template.map(PathBuf::from))
 }
 
-/// The two words of `password_hash`.
+/// The two values of `password_hash`.
 #[derive(Clone, Copy, PartialEq)]
 enum Hash {
     Bcrypt,

@@ -13,7 +13,7 @@ pub struct AuthorizationServer {
     pub client_documents: bool,
     /// How long an access token lasts.
     pub access_token_ttl: Duration,
-    /// How long a refresh token lasts that is not used.
+    /// How long an unused refresh token lasts.
     pub refresh_token_ttl: Duration,
 }
 

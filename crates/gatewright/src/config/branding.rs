@@ -14,7 +14,7 @@ pub struct Branding {
     pub logo: Option<String>,
     /// The color of buttons and links: `#0b57b8`.
     pub color: Option<String>,
-    /// The URL of the support: `https:`, `http:` or `mailto:`.
+    /// The URL of the support page or address: `https:`, `http:` or `mailto:`.
     pub support_url: Option<Url>,
     /// The languages, the default first.
     pub languages: Vec<String>,
@@ -60,12 +60,12 @@ impl Branding {
         }
     }
 
-    /// The languages, read.
+    /// Loads the languages.
     pub(crate) fn languages(&self) -> Result<Languages, InvalidLanguage> {
         Languages::load(&self.languages, self.languages_folder.as_deref())
     }
 
-    /// What pages show. `own_logo` is the path at which the server serves a logo's file.
+    /// The branding that pages show. `own_logo` is the path at which the server serves a logo's file.
     pub(crate) fn shown(&self, own_logo: &str) -> Shown {
         let logo = match self.logo_place() {
             Some(LogoPlace::File(_)) => Some(Logo::Own(own_logo.to_owned())),
@@ -82,7 +82,7 @@ impl Branding {
 
     pub(crate) fn logo_place(&self) -> Option<LogoPlace> {
         let logo = self.logo.as_deref()?;
-        // A name with a colon and two slashes is no file's.
+        // A name with `://` is a URL, not a file.
         Some(match Url::parse(logo) {
             Ok(url) if logo.contains("://") => LogoPlace::Elsewhere(url),
             _ => LogoPlace::File(logo.into()),

@@ -19,9 +19,9 @@ pub struct Database {
     pub create_tables: bool,
     /// Whether a missing SQLite file is created. Not a setting of the file: commands that only read turn it off.
     pub create_file: bool,
-    /// The most Postgres connections, at least 5. The readers of SQLite depend on the number of cores.
+    /// The maximum number of Postgres connections, at least 5. The readers of SQLite depend on the number of cores.
     pub max_connections: usize,
-    /// How long a list may take, waiting included.
+    /// How long a list may take, including the time that it waits.
     pub list_timeout: Duration,
     /// How many bytes of text a list on SQLite may search. The bytes of a text count once for each condition on it.
     pub list_search_bytes: u64,
@@ -114,7 +114,7 @@ impl Database {
     }
 }
 
-/// A number of lists; 0 is taken as 1.
+/// A number of lists. 0 means 1.
 fn count(section: &mut Section<'_>, key: &'static str, default: NonZeroUsize, about: &'static str) -> NonZeroUsize {
     NonZeroUsize::new(section.value(key, default.get(), about)).unwrap_or(NonZeroUsize::MIN)
 }

@@ -4,7 +4,7 @@ use gatewright_entities::{Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, L
 
 use super::read::{FromNode, Node, Report, Section, Value, json, words};
 
-/// What cursors are made of, whoever asks.
+/// The fields that cursors contain, for every caller.
 const CURSOR_FIELDS: [&str; 2] = ["created_at", "id"];
 
 pub(super) fn read(section: &mut Section<'_>) -> Entity {
@@ -141,12 +141,12 @@ fn field(section: &mut Section<'_>) -> Field {
     field
 }
 
-/// A text for which empty means absent.
+/// A text. An empty one counts as absent.
 fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
     section.optional::<String>(key, about).filter(|text| !text.is_empty())
 }
 
-/// A [`Kind`] with a stand-in, since it must be written.
+/// A [`Kind`] with a placeholder as its default. The setting is required.
 struct Type(Kind);
 
 impl Default for Type {

@@ -7,19 +7,19 @@ use super::read::{Keyword, Section};
 /// `[events]`: the live streams of entity writes.
 #[derive(Debug, Clone)]
 pub struct Events {
-    /// Whether there is an event bus. If not, streams answer 503.
+    /// Whether the event bus is on. If not, streams answer 503.
     pub enabled: bool,
     /// What carries events to the other replicas. Absent: nothing.
     pub fanout: Option<Fanout>,
-    /// The carrier's URL; may contain a password. Absent: the database's, for Postgres.
+    /// The carrier's URL; may contain a password. Absent: for Postgres, the URL of the database.
     pub fanout_url: Option<Secret>,
-    /// How often a silent stream sends a comment.
+    /// How often an idle stream sends a comment.
     pub heartbeat: Duration,
-    /// The most streams in this process.
+    /// The maximum number of streams in this process.
     pub max_subscribers: usize,
-    /// The most streams of one account, or of all anonymous clients of one address.
+    /// The maximum number of streams of one account, or of all anonymous clients of one address.
     pub max_subscribers_per_caller: usize,
-    /// The most streams of one client address.
+    /// The maximum number of streams of one client address.
     pub max_subscribers_per_address: usize,
     /// How long events are kept for streams that resume. Zero: they are not kept.
     pub replay: Duration,
@@ -124,7 +124,7 @@ impl Events {
     }
 }
 
-/// `[outbox]`: the durable lane of entity writes.
+/// `[outbox]`: durable delivery of entity writes.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     /// Whether writes are staged for durable consumers.
@@ -163,11 +163,11 @@ pub struct Consumer {
 pub enum Delivery {
     /// They are sent to it, signed.
     Webhook {
-        /// Where it is told.
+        /// The URL that receives them.
         url: String,
-        /// Signs what it is told.
+        /// Signs them.
         secret: Secret,
-        /// Signs it too, while the receiver changes from one secret to another.
+        /// Signs them too, while the receiver changes from one secret to another.
         previous_secret: Option<Secret>,
     },
     /// It requests them with an API token (`pull = true`).

@@ -6,8 +6,8 @@ use gatewright_limits::Policy;
 
 use super::read::{Keyword, Section};
 
-/// `[auth.limits]`: one lockout limiter each. Limiters that do not set `trust_forwarded_for` trust it if the server is
-/// `behind_proxies`: the peer's address is then the proxy's, and one client would lock out everybody.
+/// `[auth.limits]`: one section for each lockout limiter. If the server is `behind_proxies`, the default of
+/// `trust_forwarded_for` is true: the peer's address is the proxy's there, and one client would lock out everybody.
 pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
     let limit = |section: &mut Section<'_>| limit(section, behind_proxies);
     Limits {
@@ -23,7 +23,7 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
     }
 }
 
-/// Zero stands for the default of each number.
+/// A number that is zero means its default.
 fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
     let default = Policy::new(0, Duration::ZERO, Duration::ZERO);
     let attempts = section.value("max_attempts", default.max_attempts(), "Attempts admitted within the window.");
@@ -43,7 +43,7 @@ fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
 /// `[rate_limit]`: where limiters count, and the token bucket of entity routes.
 #[derive(Debug, Clone, Default)]
 pub struct RateLimit {
-    /// What the limiters count in.
+    /// Where the limiters count.
     pub store: LimitStore,
     /// The URL of the Redis server; may contain a password.
     pub redis_url: Option<Secret>,
@@ -71,21 +71,21 @@ impl Keyword for LimitStore {
 /// A sustained rate with bursts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenBucket {
-    /// Who has a bucket.
+    /// Who has a separate bucket.
     pub key: BucketKey,
     /// Requests per second.
     pub per_second: f64,
-    /// Requests at once.
+    /// The size of a burst, in requests.
     pub burst: u32,
 }
 
 /// Who has a separate token bucket. Anonymous callers always have one for each address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BucketKey {
-    /// Each signed-in caller, with all their credentials together.
+    /// Each signed-in caller. All their credentials share it.
     #[default]
     User,
-    /// Each API token, up to what all tokens of one owner may use together; and each signed-in caller without one.
+    /// Each API token, within a common limit for all tokens of one owner; and each signed-in caller without a token.
     Token,
     /// Each address, for all callers together.
     Address,

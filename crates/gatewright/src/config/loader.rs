@@ -167,8 +167,8 @@ impl Config {
     }
 }
 
-/// Whether a fault only follows from a finding: what could not be read was replaced by a stand-in, which may be refused
-/// in turn, and a field without its type has nothing to be judged by.
+/// Whether a fault only follows from a finding. A value that could not be read was replaced by a placeholder, which the
+/// checks may refuse. A field without its type cannot be checked.
 fn explains(finding: &Finding, fault: &Fault) -> bool {
     let whole = finding.path.strip_suffix(".type").unwrap_or(&finding.path);
     fault.key.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -180,7 +180,7 @@ fn place(tree: &Table, text: &str, Fault { key, message, at }: Fault, default: &
         None => (place, message),
         Some(at) => match inside(&place, text, at) {
             Some(place) => (place, message),
-            // A text that is not in the file, such as a variable's.
+            // The text is not in the file: it is the value of a variable, for example.
             None => (place, format!("{message} at {}:{}", at.line, at.column)),
         },
     };
@@ -192,7 +192,7 @@ fn inside(place: &Place, text: &str, at: TextPlace) -> Option<Place> {
     let Place::File { name, line, column } = place else { return None };
     let written: String = text.lines().nth(line - 1)?.chars().skip(column - 1).collect();
     let quotes = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quotes| written.starts_with(quotes))?;
-    // A line break right behind three quotes is not part of the text.
+    // A line break directly after three quotes is not part of the text.
     let skipped = usize::from(quotes.len() == 3 && written.trim_end().len() == 3);
     let (down, right) = (usize::try_from(at.line).ok()? - 1, usize::try_from(at.column).ok()? - 1);
     let column = if down + skipped == 0 { column + quotes.len() + right } else { right + 1 };

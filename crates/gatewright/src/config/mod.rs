@@ -1,8 +1,8 @@
 //! The configuration: its settings, how it is read and its checks.
 //!
-//! [`Config`] is plain values with defaults; a program that embeds Gatewright fills it in Rust. The server fills it by
-//! a [`Loader`]: TOML text becomes a tree whose values know their line and column, environment variables
-//! (`GATEWRIGHT__SECTION__KEY`) and flags override it, and each section's `read` takes its keys out (`read`). Then
+//! [`Config`] holds plain values with defaults. A program that embeds Gatewright fills it in Rust. The server fills it
+//! with a [`Loader`]: TOML text becomes a tree whose values have their line and column, environment variables
+//! (`GATEWRIGHT__SECTION__KEY`) and flags override it, and each section's `read` takes its keys (`read`). Then
 //! [`Config::check`] checks the values, with the same messages for files and programs. All errors are reported
 //! together, each with its place.
 

@@ -25,7 +25,7 @@ pub struct OAuth {
 /// A built-in provider. Each URL overrides the provider's own.
 #[derive(Debug, Clone)]
 pub struct OAuthProvider {
-    /// The client's public name at the provider.
+    /// The client's identifier at the provider.
     pub client_id: String,
     /// The client's secret at the provider.
     pub client_secret: Secret,
@@ -46,11 +46,11 @@ pub struct OAuthProvider {
 pub struct Oidc {
     /// The provider's name in paths.
     pub name: String,
-    /// Its name on the button. Absent: the name.
+    /// The label of its button. Absent: `name`.
     pub label: Option<String>,
     /// The issuer, exactly as its discovery document spells it.
     pub issuer: String,
-    /// The client's public name at the provider.
+    /// The client's identifier at the provider.
     pub client_id: String,
     /// The client's secret at the provider.
     pub client_secret: Secret,
@@ -191,7 +191,7 @@ impl Oidc {
     }
 }
 
-/// How the application is registered with a provider: its identifier, its secret, and where browsers come back to.
+/// The application's registration with a provider: its identifier, its secret and its callback URL.
 fn registration(section: &mut Section<'_>) -> (String, Secret, Option<Url>) {
     (
         section.required("client_id", "The public name that the provider gave the application."),

@@ -16,7 +16,7 @@ pub enum Place {
     Environment(String),
     /// In a flag of the command line, such as `--listen`.
     CommandLine(&'static str),
-    /// Nowhere: a default, or a value that a program has set.
+    /// Not written: a default, or a value that a program has set.
     Unwritten,
 }
 

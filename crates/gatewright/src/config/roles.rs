@@ -3,7 +3,7 @@ use gatewright_entities::Declarations;
 
 use super::Config;
 
-/// The resources of scopes that are no tables: the admin API, and consumers that pull.
+/// The resources of scopes that are not tables: the admin API, and pull consumers.
 const SERVICES: [&str; 2] = ["admin", "consumers"];
 
 impl Config {

@@ -19,20 +19,20 @@ pub struct Server {
     /// A path that entity routes are mounted under, such as `/api`; empty for none. Absent: none, or `/api` with
     /// `[browser_backend]`.
     pub api_prefix: Option<String>,
-    /// How multi-word JSON keys are spelled.
+    /// The case of multi-word JSON keys.
     pub json_case: JsonCase,
     /// How long an answer may take. Event streams are exempt.
     pub request_timeout: Duration,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
-    /// The most open connections; further ones get 503. An open event stream is one of them.
+    /// The maximum number of open connections; further ones get 503. An open event stream is one of them.
     pub max_connections: usize,
-    /// The most open connections of one address. IPv6 addresses are counted by their /64; the limit of a /48 is eight
-    /// times as high. Absent: 1,000, and no limit for loopback addresses. Zero: no limit. Trusted proxies are not
-    /// counted.
+    /// The maximum number of open connections of one address. IPv6 addresses are counted by their /64; the limit of a
+    /// /48 is eight times as high. Absent: 1,000, and no limit for loopback addresses. Zero: no limit. Trusted proxies
+    /// are not counted.
     pub max_connections_per_address: Option<usize>,
-    /// The most bytes that request bodies and answers take together, at least 64 MiB. One caller gets at most a
-    /// quarter.
+    /// The maximum number of bytes that request bodies and answers take together, at least 64 MiB. One caller gets at
+    /// most a quarter.
     pub memory_budget_bytes: usize,
     /// The period over which the speed of a client is measured: in each such period it must read at least 8 KiB per
     /// second.

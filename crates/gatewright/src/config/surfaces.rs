@@ -54,7 +54,7 @@ pub struct Csrf {
     pub enabled: bool,
     /// Signs the tokens.
     pub secret: Secret,
-    /// Earlier secrets: their tokens stay valid while the secret is changed.
+    /// Earlier secrets. Tokens that they signed stay valid during a rotation.
     pub previous_secrets: Vec<Secret>,
 }
 

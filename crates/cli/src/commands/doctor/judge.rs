@@ -1,4 +1,4 @@
-//! What an answer means. Pure.
+//! Decides what an answer means. Pure functions.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::probe::{Answer, Beginning};
 
 /// An origin that no deployment trusts.
 pub(super) const STRANGER: &str = "https://stranger.invalid";
-/// Past this, tokens are refused that were issued on the other side of a clock.
+/// The maximum difference of clocks in seconds. Beyond it, one side refuses tokens that the other has just issued.
 const MOST_SKEW: i64 = 30;
 
 /// One line of the report.
@@ -61,7 +61,7 @@ pub(super) fn encryption(base: &Url) -> Option<Finding> {
     })
 }
 
-/// Compares the server's clock with the one here.
+/// Compares the server's clock with this computer's.
 pub(super) fn clock(answer: &Answer, now: i64) -> Option<Finding> {
     let there = DateTimeParser::new().parse_timestamp(answer.header("date")?).ok()?;
     let skew = there.as_second().saturating_sub(now);
@@ -79,7 +79,7 @@ pub(super) fn ready(answer: &Answer) -> Finding {
     }
 }
 
-/// Whether the server knows the address by which it is reached, and which version it is.
+/// Whether the server's public URL is the probed address, and which version it runs.
 pub(super) fn document(document: Option<&Value>, base: &Url, version: &str) -> Vec<Finding> {
     let Some(document) = document else {
         return vec![Warning("/openapi.json cannot be read; a proxy may not pass it on".to_owned())];
@@ -106,7 +106,7 @@ pub(super) fn document(document: Option<&Value>, base: &Url, version: &str) -> V
     findings
 }
 
-/// In dev mode anybody reads the mails, and so signs in as anybody.
+/// In dev mode anybody can read the mails, and can so sign in as any user.
 pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
     match answer.status {
         200 => Some(Problem(
@@ -117,9 +117,9 @@ pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
     }
 }
 
-/// The page on which a link to a new password is asked for has no form where the server sends no mail.
+/// If the server sends no mail, its page for forgotten passwords has no form.
 pub(super) fn mail(answer: &Answer) -> Option<Finding> {
-    // Not that of a program which answers every path with its own page.
+    // A program may answer every path with its own page. That one does not count.
     let is_own = |policy: &str| policy.starts_with("default-src 'none'; style-src") && policy.contains("img-src data:");
     let is_page = answer.status == 200 && answer.header("content-security-policy").is_some_and(is_own);
     (is_page && !answer.text().contains("<form")).then(|| {
@@ -134,24 +134,24 @@ pub(super) fn metrics(answer: &Answer, base: &Url) -> Finding {
     Fine(if answer.status == 200 { "/metrics answers on this computer" } else { "/metrics is not open" }.to_owned())
 }
 
-/// Whether pages of any origin may read answers: with the visitor's cookies, or without.
+/// Whether pages of every origin may read answers, with or without the visitor's cookies.
 pub(super) fn crossing(answer: &Answer) -> Finding {
     const WAY_ON: &str = "remove the proxy's CORS headers, and list origins in `browser_backend.allowed_origins`";
     match answer.header("access-control-allow-origin") {
         Some(STRANGER) => return Problem(format!("pages of every origin may read answers; {WAY_ON}")),
-        // Browsers send no cookies there, and still let the page read what everybody may.
+        // With `*`, browsers send no cookies, and the page can still read public answers.
         Some("*") => return Warning(format!("pages of every origin may read answers without cookies; {WAY_ON}")),
         _ => {}
     }
     Fine("pages of other origins may not read answers".to_owned())
 }
 
-/// The path of some event stream.
+/// The path of an event stream, if there is one.
 pub(super) fn a_stream(document: &Value) -> Option<&str> {
     document["paths"].as_object()?.keys().map(String::as_str).find(|path| path.ends_with("/_events"))
 }
 
-/// Whether events arrive when they happen.
+/// Whether events arrive without delay.
 pub(super) fn stream(path: &str, beginning: &Beginning) -> Finding {
     match beginning {
         Beginning::Bytes(bytes) if !bytes.is_empty() => Fine(format!("{path} streams")),
@@ -174,7 +174,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// What another machine said, cut and without anything that a terminal would obey.
+/// Text from another machine, shortened and without control characters for a terminal.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// What a page of sign-in says of itself.
+    /// A header of a sign-in page.
     const PAGE: &[(&str, &str)] =
         &[("content-security-policy", "default-src 'none'; style-src 'sha256-x'; img-src data:")];
 

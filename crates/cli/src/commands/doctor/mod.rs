@@ -1,7 +1,7 @@
-//! `gatewright doctor URL`: looks at a running deployment from outside, as its clients do.
+//! `gatewright doctor URL`: checks a running deployment from outside, as its clients see it.
 //!
-//! It sends a few GET requests without credentials and changes nothing. [`probe`] asks, [`judge`] decides what an answer
-//! means.
+//! It sends a few GET requests without credentials and changes nothing. [`probe`] sends them, [`judge`] decides what an
+//! answer means.
 
 mod judge;
 mod probe;
@@ -35,7 +35,7 @@ pub(crate) async fn doctor(url: &str) -> anyhow::Result<ExitCode> {
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Everything that can be said. Where nothing answers, that is all.
+/// Runs every check. If the server does not answer, that is the only finding.
 async fn examine(probe: &Probe) -> Vec<Finding> {
     let mut findings = Vec::new();
     let alive = match probe.get("/healthz").await {

@@ -8,19 +8,19 @@ use url::Url;
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a stream may take to say its first word. A server says it at once.
+/// How long a stream may take until its first bytes. A server sends them at once.
 const FIRST_WORD: Duration = Duration::from_secs(5);
-/// The most that is read of an answer.
+/// The maximum number of bytes that are read of an answer.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Asks a deployment.
+/// Sends requests to a deployment.
 pub(super) struct Probe {
     base: Url,
     http: Client,
     ambient: Ambient,
 }
 
-/// What was answered.
+/// The answer to a request.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -30,11 +30,11 @@ pub(super) struct Answer {
 
 /// How a stream began.
 pub(super) enum Beginning {
-    /// With these bytes.
+    /// It began with these bytes.
     Bytes(Vec<u8>),
-    /// It did not: it needs credentials, or was refused.
+    /// It did not begin: this status instead, for example because it needs credentials.
     Status(u16),
-    /// Headers came, or nothing, and no byte in time.
+    /// No byte of the body arrived in time.
     Silence,
 }
 
@@ -52,7 +52,7 @@ impl Probe {
         &self.base
     }
 
-    /// The time here, in seconds since 1970.
+    /// The time of this computer, in seconds since 1970.
     pub(super) fn now(&self) -> i64 {
         self.ambient.now().as_second()
     }
@@ -61,7 +61,7 @@ impl Probe {
         self.ask(path, None).await
     }
 
-    /// The same as a page of another origin would ask.
+    /// The same, as a page of another origin would send it.
     pub(super) async fn get_from(&self, path: &str, origin: &'static str) -> Result<Answer, String> {
         self.ask(path, Some(origin)).await
     }
@@ -122,7 +122,7 @@ async fn body(mut response: Response) -> reqwest::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The innermost cause says most: a name that is not known, a certificate that is not trusted.
+/// The innermost cause, which is the most specific: an unknown host name, an untrusted certificate.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

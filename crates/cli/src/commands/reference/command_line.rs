@@ -1,4 +1,4 @@
-//! Every command with its arguments, from the description that parses them.
+//! Every command with its arguments, from the definitions that parse them.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Args;
 
-/// Where the handbook has more about a command.
+/// The page of the handbook with more about a command.
 const MORE: [(&str, &str); 13] = [
     ("migrate", "migrations.md"),
     ("backup", "operations.md#backups-on-sqlite"),
@@ -93,7 +93,7 @@ fn describe(text: &mut String, argument: &Arg) {
     text.push('\n');
 }
 
-/// The text with a full stop, which descriptions of one sentence come without.
+/// The text with a full stop, which descriptions of one sentence lack.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.ends_with(['.', ':']) { text.to_owned() } else { format!("{text}.") }

@@ -1,5 +1,5 @@
-//! Every key of the configuration file, from the code that reads it. The tables stand between marks that name their sections, each
-//! below the heading and the words that a person wrote.
+//! Every key of the configuration file, from the code that reads it. The tables are between marks that name their
+//! sections, each below a heading and a text that are written by hand.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use gatewright::config::{Absent, Setting};
 const BEGIN: &str = "<!-- settings: ";
 const END: &str = "<!-- end -->\n";
 
-/// The page with the tables written anew. Fails if it lacks a section or names one that does not exist.
+/// The page with new tables. Fails if it lacks a section or names one that does not exist.
 pub(super) fn rewritten(page: &str) -> anyhow::Result<String> {
     let settings = Config::settings();
     let mut left: BTreeSet<&str> = settings.iter().map(|setting| &*setting.section).collect();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use gatewright::{Config, openapi};
 use serde_json::{Map, Value};
 
-/// A server with everything that has paths, and an entity that stands for all.
+/// A server with every feature that has paths, and one entity as an example.
 const EVERYTHING: &str = r#"
 [server]
 public_url = "https://example.com"
@@ -103,7 +103,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Who may call, by the credentials that count.
+    /// Who may call, by the accepted credentials.
     fn callers(&self) -> String {
         let schemes = list(&self.operation["security"]).map(|scheme| match members(scheme).next() {
             Some((name, _)) if name == "apiToken" => "an API token".to_owned(),
@@ -115,7 +115,7 @@ impl Operation<'_> {
         if schemes.is_empty() { "anybody".to_owned() } else { schemes.join(", ") }
     }
 
-    /// What a reference leads to, or the value itself.
+    /// The target of a reference, or the value itself.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         let pointer = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         pointer.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(value)

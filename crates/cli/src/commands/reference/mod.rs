@@ -1,5 +1,5 @@
-//! `gatewright reference DIR`: writes what the program knows of itself into pages of the handbook. Hidden, since it is for those
-//! who change the program; a test compares its pages with those of the repository.
+//! `gatewright reference DIR`: writes the generated parts of the handbook's pages. The command is hidden, because it is
+//! for developers of Gatewright. A test compares the generated pages with those in the repository.
 
 mod command_line;
 mod configuration;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-/// What stands before and after the part of a page that is written here.
+/// The marks before and after the generated part of a page.
 const BEGIN: &str = "<!-- Written by `gatewright reference docs`. Do not edit: change the program. -->\n";
 const END: &str = "<!-- Written by hand from here on. -->\n";
 

@@ -6,7 +6,7 @@ use gatewright_http::RedirectUrls;
 use super::{Faults, is_loopback};
 use crate::config::{Config, Plugin};
 
-/// Below this, a hash is quick to guess at.
+/// Below this cost, passwords are quick to guess from a stolen hash.
 const WEAK_BCRYPT_COST: u32 = 10;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
@@ -97,8 +97,8 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
 }
 
-/// Without a mail sender, a forgotten password stays forgotten. A program may bring a sender of its own, so that only a
-/// configuration file is warned of; authentication itself logs a warning where it has none.
+/// Without a mail sender, nobody can reset a forgotten password. A program may set its own sender, so only a
+/// configuration file gets this warning. Authentication itself logs a warning if it has no sender.
 pub(super) fn warn_of_mail(config: &Config, warnings: &mut Faults) {
     let has = |plugin| config.plugins().contains(&plugin);
     let resets = config.auth.enabled && has(Plugin::Core) && has(Plugin::PasswordReset);
@@ -111,7 +111,8 @@ pub(super) fn warn_of_mail(config: &Config, warnings: &mut Faults) {
     }
 }
 
-/// Whether mails can be sent, as far as a configuration tells. A build without the feature `mail` leaves them to the program.
+/// Whether mails can be sent, according to the configuration. In a build without the feature `mail`, the program sends
+/// them.
 fn may_mail(config: &Config) -> bool {
     config.email.is_some() || config.server.dev_mode || cfg!(not(feature = "mail"))
 }
@@ -136,7 +137,7 @@ fn profile(config: &Config, faults: &mut Faults) {
     }
 }
 
-/// People sign in with a password or a passkey, by a mailed link or with a provider.
+/// Warns if no enabled plugin signs people in: with a password, a passkey, a mailed link or a provider.
 fn no_way_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
         Plugin::Core | Plugin::Passkeys => true,

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Faults;
 use crate::config::{Config, Plugin};
 
-/// A longer-lived access token would be like a password in a file.
+/// The longest lifetime of an access token. A longer-lived one would be like a password in a file.
 const LONGEST_ACCESS: Duration = Duration::from_hours(24);
 const LONGEST_REFRESH: Duration = Duration::from_hours(366 * 24);
 

@@ -23,7 +23,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         faults.require(!secret.is_empty(), &*key, "must not be empty: anybody could sign with it");
         faults.require_length(config, &key, secret);
     }
-    // Where accounts are on, it has been looked at beside the other rules for it.
+    // If accounts are on, the checks of `[auth]` have already checked it.
     faults.require(
         config.auth.enabled || !on || path_is_sound(&config.auth.base_path),
         "auth.base_path",
@@ -35,7 +35,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
             faults.add(format!("browser_backend.allowed_origins[{index}]"), invalid.to_string());
         }
     }
-    // One that is written down has been looked at beside the other rules for it.
+    // If `server.public_url` is set, the checks of `[server]` have already checked it.
     let public = config.public_url();
     faults.require(
         config.server.public_url.is_some() || public.scheme() == "https" || is_loopback(&public),

@@ -22,7 +22,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     }
 }
 
-/// Entities that are more open than most are meant to be.
+/// Warns about entities that are probably open by mistake, and about the declarations.
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     for (index, entity) in config.entities.iter().enumerate() {
         if entity.is_public() {
@@ -43,8 +43,8 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
 }
 
-/// Permissions that are demanded and that no role holds: nobody may do what they protect. Roles within a tenant count where
-/// records belong to tenants.
+/// Warns about required permissions that no role holds: nobody may do what they protect. Roles within a tenant count
+/// if records belong to tenants.
 fn permissions(config: &Config, declarations: &Declarations, warnings: &mut Faults) {
     let permit = |roles: &BTreeMap<String, Grants>, permission| {
         RolePermissions::new(roles.clone()).permit(&roles.keys().map(String::as_str).collect(), permission)
@@ -67,7 +67,7 @@ fn permissions(config: &Config, declarations: &Declarations, warnings: &mut Faul
     }
 }
 
-/// An entity's path must not lie over the path of authentication.
+/// An entity's path must not overlap the path of authentication.
 fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
     let path = format!("{}/{table}", config.api_prefix());
     let base = &*config.auth.base_path;
@@ -96,7 +96,7 @@ fn consumers(config: &Config, declarations: &Declarations, faults: &mut Faults) 
     }
 }
 
-/// The setting that a declaration's error is about.
+/// The path of the setting that a declaration's error is about.
 fn path_of(Location { entity, field, attribute }: Location) -> String {
     let field = field.map(|field| format!(".field[{field}]")).unwrap_or_default();
     let attribute = attribute.map(|attribute| format!(".{attribute}")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The checks of a configuration. They use typed values, so that the same rules apply to a file and to a program that
-//! fills a [`Config`] in Rust. A fault names its setting by path, and the loader finds the line.
+//! The checks of a configuration. They use typed values, so the same rules apply to a file and to a program that fills
+//! a [`Config`] in Rust. A fault names its setting by path, and the loader finds the line.
 
 mod admin;
 mod auth;
@@ -84,7 +84,7 @@ impl Config {
         if faults.0.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// Checks every value but those that only serving needs, which dev mode does not need either.
+    /// Checks every value except those that only serving needs. Dev mode does not need them either.
     pub(super) fn check_for_management(&self) -> Result<(), Faults> {
         let mut relaxed = self.clone();
         relaxed.server.dev_mode = true;
@@ -105,7 +105,7 @@ impl Config {
 }
 
 impl Config {
-    /// [`Config::warnings`] and what is missing in a file, where nothing else can bring it.
+    /// [`Config::warnings`], and warnings about missing sections that a program would replace.
     pub(super) fn warnings_of_file(&self) -> Vec<Fault> {
         let mut warnings = Faults(self.warnings());
         auth::warn_of_mail(self, &mut warnings);
@@ -118,7 +118,7 @@ impl Faults {
         self.0.push(Fault { key: key.into(), message: message.into(), at: None });
     }
 
-    /// A fault of one word of a text.
+    /// Adds a fault with the place of the mistake in the setting's text.
     fn add_at(&mut self, key: impl Into<String>, message: impl Into<String>, at: Option<TextPlace>) {
         self.0.push(Fault { key: key.into(), message: message.into(), at });
     }
@@ -129,7 +129,7 @@ impl Faults {
         }
     }
 
-    /// Keys are derived from any text that is long enough; dev mode takes short ones too.
+    /// Requires a minimum length, except in dev mode. Any text of that length is valid: keys are derived from it.
     fn require_length(&mut self, config: &Config, key: &str, secret: &Secret) {
         if !config.server.dev_mode && !secret.is_empty() && secret.len() < Secret::MIN_BYTES {
             let message = format!(

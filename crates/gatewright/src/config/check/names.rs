@@ -5,14 +5,14 @@ use gatewright_entities::ProfileField;
 use super::{Fault, Faults};
 use crate::config::Config;
 
-/// Adds to each fault of an entity, a field, a consumer or a provider which one it is.
+/// Adds the name of the entity, field, consumer or provider to each fault about one.
 pub(super) fn add(config: &Config, faults: &mut Faults) {
     for Fault { key, message, .. } in &mut faults.0 {
         message.push_str(&names_of(config, key));
     }
 }
 
-/// What the counted steps of `key` are called, such as ` (entity "posts", field "title")`. Empty if it has none that has a
+/// The names of the indexed parts of `key`, such as ` (entity "posts", field "title")`. Empty if none of them has a
 /// name.
 pub(crate) fn names_of(config: &Config, key: &str) -> String {
     let mut names = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn names_of(config: &Config, key: &str) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-/// The number of a step, and what follows it: of `entity[2].name`, 2 and `.name`.
+/// The index of a part, and the rest after it: 2 and `.name` for `entity[2].name`.
 fn counted<'a>(key: &'a str, step: &str) -> Option<(usize, &'a str)> {
     let (index, rest) = key.strip_prefix(step)?.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, rest))

@@ -7,7 +7,7 @@ use super::Faults;
 use super::auth::path_is_sound;
 use crate::config::Config;
 
-/// First segments of the server's own paths, which neither the entity prefix nor the auth path may take.
+/// First segments of the server's own paths. Neither the entity prefix nor the auth path may begin with them.
 const OWN_PATHS: [&str; 13] = [
     "account",
     "dev",
@@ -24,7 +24,7 @@ const OWN_PATHS: [&str; 13] = [
     "two-factor",
 ];
 
-/// Two of the largest answers for each caller.
+/// One caller gets a quarter of the budget: enough for two of the largest answers.
 const MIN_BUDGET: usize = 64 << 20;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
@@ -111,7 +111,7 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
 }
 
-/// Whether the URL names this computer itself, which browsers trust like HTTPS.
+/// Whether the URL names this computer itself. Browsers trust such a URL like HTTPS.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -158,7 +158,7 @@ fn prefixes(config: &Config, faults: &mut Faults) {
     if config.auth.enabled {
         let base = &*config.auth.base_path;
         faults.require(!is_own(base), "auth.base_path", format!("{base} is one of the server's own paths"));
-        // A path that is none has its own fault.
+        // An invalid path is reported by another check.
         let overlap = !prefix.is_empty() && path_is_sound(base) && (is_within(base, prefix) || is_within(prefix, base));
         faults.require(
             !overlap,

@@ -70,7 +70,7 @@ fn rate_limit(config: &Config, faults: &mut Faults) {
     let limit = &config.rate_limit;
     match (limit.store, &limit.redis_url) {
         (LimitStore::Redis, Some(url)) => {
-            // A program without Redis has an error and nothing else here.
+            // In a build without Redis, this always fails.
             if let Some(error) = RedisLimits::open(url).err() {
                 faults.add("rate_limit.redis_url", error);
             }

@@ -7,8 +7,8 @@ use crate::config::{Place, Problem};
 
 const PREFIX: &str = "GATEWRIGHT__";
 
-/// Lays the environment over the file: `GATEWRIGHT__AUTH__JWT_SECRET` is `auth.jwt_secret`. A text that reads as a TOML
-/// value is that value, any other is text.
+/// Overrides the file with the environment: `GATEWRIGHT__AUTH__JWT_SECRET` is `auth.jwt_secret`. A text that parses as
+/// a TOML value is that value. Any other is text.
 pub(crate) fn overlay(table: &mut Table, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<Problem> {
     let mut ours: Vec<(String, OsString)> = variables
         .into_iter()
@@ -19,7 +19,7 @@ pub(crate) fn overlay(table: &mut Table, variables: impl IntoIterator<Item = (Os
     ours.into_iter().filter_map(|(name, text)| put(table, name, text).err()).collect()
 }
 
-/// A sentence for each variable whose name has one underscore where the prefix or a section ends: it sets nothing.
+/// A warning for each variable whose name has one underscore after the prefix or a section: it is ignored.
 pub(crate) fn almost<'a>(names: impl Iterator<Item = &'a str>, sections: &BTreeSet<&str>) -> Vec<String> {
     let mut warnings: Vec<String> = names
         .filter_map(|name| {

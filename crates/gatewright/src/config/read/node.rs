@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use crate::config::Place;
 
-/// A value as it was written, with the place it was written at. It may hold secrets, so it has no `Debug`.
+/// A value as written, with its place. It may hold secrets, so it has no `Debug`.
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) place: Place,
-    /// The untouched text of an environment variable, which may be meant as text even where it reads as a number.
+    /// The original text of an environment variable. It may be meant as text even if it parses as a number.
     pub(crate) raw: Option<String>,
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct Table(pub(crate) BTreeMap<String, Entry>);
 pub(crate) struct Entry {
     pub(crate) key_place: Place,
     pub(crate) node: Node,
-    /// What stood here before the environment or a flag replaced it. It is still checked: a mistake in the file would
-    /// otherwise wait for the day on which the flag is left out.
+    /// The values that the environment or a flag replaced. They are still checked: otherwise a mistake in the file
+    /// would appear only when somebody leaves the flag out.
     pub(crate) replaced: Vec<Node>,
 }
 
 impl Value {
-    /// The shape's name as it stands in messages, with its article.
+    /// The shape's name for messages, with its article.
     pub(crate) fn shape(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -85,8 +85,8 @@ impl Table {
         found
     }
 
-    /// Puts `node` at `path`, over whatever stood there; two sections are merged. Fails with the path of the value
-    /// that is in the way when that is not a section.
+    /// Puts `node` at `path` and replaces an existing value; two sections are merged. If a value on the way is not a
+    /// section, fails with its path.
     pub(crate) fn put(&mut self, path: &[&str], node: Node) -> Result<(), String> {
         let [key, rest @ ..] = path else { return Ok(()) };
         let place = node.place.clone();

@@ -4,10 +4,10 @@ use toml::de::{DeTable, DeValue};
 use super::node::{Entry, Node, Table, Value};
 use crate::config::{Place, Problem};
 
-/// Reads TOML text into a tree whose every key and value knows its line and column.
+/// Parses TOML text into a tree. Every key and value has its line and column.
 ///
-/// The parser's own messages quote the line they complain about, which may hold a secret: only their first sentence
-/// and their position are used.
+/// The parser's own messages quote the line, which may hold a secret. Only their first sentence and their position are
+/// used.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Table, Vec<Problem>> {
     let lines = Lines::new(name, text);
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -19,7 +19,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Table, Vec<Problem>> {
         .map(|error| Problem {
             place: lines.place(error.span().map_or(0, |span| span.start)),
             message: match error.message() {
-                // A word without quotes, or with the closing one alone.
+                // A word without quotes, or with only the closing one.
                 message if message.contains("must be quoted") || message.contains("missing opening quote") => {
                     "not TOML: strings need quotes, such as key = \"text\"".to_owned()
                 }
@@ -31,7 +31,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Table, Vec<Problem>> {
     Err(problems)
 }
 
-/// Reads one TOML value, such as an environment variable's text, if it is one.
+/// Parses one TOML value, such as an environment variable's text. `None` if it is not one.
 pub(crate) fn parse_value(text: &str, place: &Place) -> Option<Value> {
     let parsed = DeValue::parse(text).ok()?;
     value(parsed.into_inner(), &|_| place.clone()).ok()

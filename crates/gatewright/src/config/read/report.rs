@@ -10,10 +10,10 @@ pub(crate) struct Finding {
     pub(crate) problem: Problem,
 }
 
-/// Where problems gather while a tree is read. It knows the path of the setting that is being read.
+/// Collects problems while a tree is read. It has the path of the setting that is being read.
 pub(crate) struct Report<'a> {
     findings: &'a RefCell<Vec<Finding>>,
-    /// Where settings gather when they are described and nothing is read.
+    /// Collects settings, if they are described and nothing is read.
     settings: Option<&'a RefCell<Vec<Setting>>>,
     path: String,
 }
@@ -23,12 +23,12 @@ impl<'a> Report<'a> {
         Self { findings, settings: None, path: String::new() }
     }
 
-    /// Notes a problem with the setting that is being read.
+    /// Adds a problem with the setting that is being read.
     pub(crate) fn add(&self, node: &Node, message: &str) {
         self.add_at(node.place.clone(), message);
     }
 
-    /// Notes that `node` is not what was expected. The value itself is not repeated: it may be a secret.
+    /// Adds a problem: `node` is not what was expected. The message does not contain the value: it may be a secret.
     pub(crate) fn expected(&self, node: &Node, expected: &str) {
         self.add(node, &format!("expected {expected}, got {}", node.value.shape()));
     }
@@ -42,7 +42,7 @@ impl<'a> Report<'a> {
         self.findings.borrow_mut().push(Finding { path: self.path.clone(), problem });
     }
 
-    /// Reports that values are described and not read; the settings gather in `settings`.
+    /// A report that describes settings instead of reading values. It adds them to `settings`.
     pub(super) fn describing(findings: &'a RefCell<Vec<Finding>>, settings: &'a RefCell<Vec<Setting>>) -> Self {
         Self { findings, settings: Some(settings), path: String::new() }
     }
@@ -52,7 +52,7 @@ impl<'a> Report<'a> {
         self.settings.is_some()
     }
 
-    /// Notes a setting, if settings are described. `make` gets the path of its section.
+    /// Adds a setting, if settings are described. `make` gets the path of its section.
     pub(super) fn describe(&self, make: impl FnOnce(&str) -> Setting) {
         if let Some(settings) = self.settings {
             settings.borrow_mut().push(make(&self.path));

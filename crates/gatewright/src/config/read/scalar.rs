@@ -15,13 +15,13 @@ pub(crate) trait FromNode: Sized {
     /// The type as the reference names it, in Markdown.
     fn kind() -> String;
 
-    /// Several of the type.
+    /// The plural of the type's name.
     fn kinds() -> String {
         format!("{}s", Self::kind())
     }
 }
 
-/// A setting that takes one of a few words.
+/// A setting whose value is one of a few words.
 pub(crate) trait Keyword: Sized + Copy + PartialEq + 'static {
     /// Each word and what it means.
     const WORDS: &'static [(&'static str, Self)];
@@ -171,10 +171,10 @@ impl<T: FromNode> FromNode for Vec<T> {
     }
 }
 
-/// What an address to listen on looks like.
+/// A description of a listening address, for messages.
 pub const LISTEN_ADDRESS: &str = "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
 
-/// Reads an address to listen on; `localhost` is 127.0.0.1.
+/// Parses a listening address; `localhost` is 127.0.0.1.
 pub fn listen_address(text: &str) -> Option<SocketAddr> {
     text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}")).parse().ok()
 }
@@ -210,7 +210,7 @@ impl FromNode for TrustedProxies {
     }
 }
 
-/// The text of a network that [`TrustedProxies`] takes.
+/// The text of a network that [`TrustedProxies`] accepts.
 struct Network(String);
 
 impl FromNode for Network {
@@ -266,7 +266,7 @@ impl<K: Keyword> FromNode for K {
     }
 }
 
-/// A choice of words as the reference names it.
+/// The allowed words, as the reference shows them.
 pub(crate) fn words(words: impl Iterator<Item = &'static str>) -> String {
     words.map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
 }

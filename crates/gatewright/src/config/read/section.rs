@@ -11,18 +11,18 @@ use super::setting::{Absent, Setting};
 use super::to_toml::ToToml;
 use crate::config::{Place, Problem};
 
-/// One section of the configuration while it is read. Every key is asked for once; the keys that were asked for are
-/// the known ones, so that reading is also the schema, and a key left over is unknown.
+/// One section of the configuration while it is read. `read` requests every key once. The requested keys are the known
+/// ones, so reading is also the schema. Every other key is unknown.
 pub(crate) struct Section<'a> {
     table: Option<&'a Table>,
-    /// Where the section's header stands.
+    /// The place of the section's header.
     place: Place,
     report: Report<'a>,
     known: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
-    /// Reads a table, or the defaults where it is absent, and reports the keys that `read` did not ask for.
+    /// Reads a table, or the defaults if it is absent, and reports the keys that `read` did not request.
     pub(crate) fn read<T>(
         table: Option<(&'a Table, &Place)>,
         report: Report<'a>,
@@ -35,7 +35,7 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// Every setting that `read` asks for, in the sections below as well.
+    /// Every setting that `read` requests, including those of nested sections.
     pub(crate) fn describe(read: impl FnOnce(&mut Section<'_>)) -> Vec<Setting> {
         let (findings, settings) = (RefCell::default(), RefCell::default());
         let report = Report::describing(&findings, &settings);
@@ -43,7 +43,7 @@ impl<'a> Section<'a> {
         settings.into_inner()
     }
 
-    /// The setting's value, if it was written and is well formed. Where it is absent, what it is for is off.
+    /// The setting's value, if it was written and is well formed. If it is absent, its feature is off.
     pub(crate) fn optional<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> Option<T> {
         self.setting(key, Absent::Nothing, about)
     }
@@ -64,13 +64,13 @@ impl<'a> Section<'a> {
         self.setting(key, Absent::Value(default.toml()), about).unwrap_or(default)
     }
 
-    /// The value of a setting that must be written. A stand-in comes back beside the reported problem, so that reading
-    /// goes on.
+    /// The value of a required setting. If it is absent, this reports a problem and returns a placeholder, so that
+    /// reading continues.
     pub(crate) fn required<T: FromNode + Default>(&mut self, key: &'static str, about: &'static str) -> T {
         self.refused_if_absent(key, about).unwrap_or_default()
     }
 
-    /// A secret that must be written.
+    /// A required secret.
     pub(crate) fn required_secret(&mut self, key: &'static str, about: &'static str) -> Secret {
         self.refused_if_absent(key, about).unwrap_or_else(|| Secret::new(""))
     }
@@ -86,13 +86,13 @@ impl<'a> Section<'a> {
         Duration::from_millis(self.value(key, default, about))
     }
 
-    /// A section below; absent, it is read as an empty one.
+    /// A nested section. An absent one is read as an empty one.
     pub(crate) fn section<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Section<'a>) -> T) -> T {
         let table = self.table_at(key);
         Section::read(table, self.report.below(key), read)
     }
 
-    /// A section below that means something by being there.
+    /// A nested section whose presence has a meaning.
     pub(crate) fn optional_section<T>(
         &mut self,
         key: &'static str,
@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
         tables.map(|(index, table)| Section::read(Some(table), report.item(index), &mut read)).collect()
     }
 
-    /// A section whose keys are the operator's own words.
+    /// A section whose keys the operator chooses.
     pub(crate) fn entries<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> BTreeMap<String, T> {
         let report = self.report.below(key);
         report.describe(|section| Setting::new(section, "NAME", T::kind, Absent::Nothing, about));
@@ -189,7 +189,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The environment variable for `path`, where the mistake is in one.
+/// The environment variable for `path`, if the mistake is in one.
 fn variable(place: &Place, path: &str) -> String {
     match place {
         Place::Environment(_) => format!(" ({})", super::environment::name_of(path)),

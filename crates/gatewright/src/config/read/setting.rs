@@ -1,4 +1,5 @@
-/// One key of the configuration file, as the parser reads it. The texts are Markdown, with links as of `docs/configuration.md`.
+/// One key of the configuration file, as the parser reads it. The texts are Markdown, with links relative to
+/// `docs/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
