@@ -146,10 +146,7 @@ async fn the_official_typescript_sdk_connects_from_the_url_alone() {
     assert_eq!((&asked["refused"], &asked["registered"]), (&json!(true), &json!(true)), "{asked}");
 
     // A user who is not signed in yet.
-    browser.open(asked["open"].as_str().unwrap()).await;
-    browser.fill("Email", ADA).await;
-    browser.fill("Password", PASSWORD).await;
-    browser.press("Sign in").await;
+    sign_in(&browser, &asked).await;
     browser.sees("Connect An agent?").await;
     browser.sees("gets access to the tools (MCP) only").await;
     browser.press("Allow").await;
@@ -159,16 +156,36 @@ async fn the_official_typescript_sdk_connects_from_the_url_alone() {
     assert_eq!((&connected["state"], &connected["iss"]), (&json!("a-state-of-the-client"), &json!(base(&server))));
     assert!(connected["tools"].as_array().unwrap().contains(&json!("notes_create")), "{connected}");
 
-    expire_tokens(&server, &database).await;
+    refreshes_until_disconnected("An agent", agent, &browser, &server, &database).await;
+}
+
+/// Opens the page that an agent asks its user to open, and signs in there.
+async fn sign_in(browser: &Browser, asked: &Value) {
+    browser.open(asked["open"].as_str().unwrap()).await;
+    browser.fill("Email", ADA).await;
+    browser.fill("Password", PASSWORD).await;
+    browser.press("Sign in").await;
+}
+
+/// A connected agent gets new tokens when its own expire, and none once its user disconnects it.
+async fn refreshes_until_disconnected(
+    name: &str,
+    mut agent: Conversation,
+    browser: &Browser,
+    server: &Server,
+    database: &Database,
+) {
+    expire_tokens(server, database).await;
     agent.resume();
     assert_eq!(agent.step().await, json!({ "failed": false, "isNew": true }));
 
-    browser.open(&format!("{}/account", base(&server))).await;
+    browser.open(&format!("{}/account", base(server))).await;
+    browser.sees(name).await;
     browser.press("Disconnect").await;
     browser.sees("The application is disconnected").await;
     agent.resume();
     assert_eq!(agent.step().await, json!({ "refused": true, "asks": true }));
-    assert_eq!(notes(&server).await, 2);
+    assert_eq!(notes(server).await, 2);
 }
 
 /// The site where an application publishes its metadata document, with a certificate of a private authority.
@@ -220,10 +237,7 @@ async fn the_official_typescript_sdk_connects_by_its_metadata_document() {
     let asked = agent.step().await;
     assert_eq!((&asked["refused"], &asked["registered"]), (&json!(true), &json!(false)), "{asked}");
 
-    browser.open(asked["open"].as_str().unwrap()).await;
-    browser.fill("Email", ADA).await;
-    browser.fill("Password", PASSWORD).await;
-    browser.press("Sign in").await;
+    sign_in(&browser, &asked).await;
     browser.sees("Connect A published agent?").await;
     browser.sees("published at localhost").await;
     browser.press("Allow").await;
@@ -232,17 +246,7 @@ async fn the_official_typescript_sdk_connects_by_its_metadata_document() {
     assert_eq!(connected["failed"], false, "{connected}");
     assert!(connected["tools"].as_array().unwrap().contains(&json!("notes_create")), "{connected}");
 
-    expire_tokens(&server, &database).await;
-    agent.resume();
-    assert_eq!(agent.step().await, json!({ "failed": false, "isNew": true }));
-
-    browser.open(&format!("{}/account", base(&server))).await;
-    browser.sees("A published agent").await;
-    browser.press("Disconnect").await;
-    browser.sees("The application is disconnected").await;
-    agent.resume();
-    assert_eq!(agent.step().await, json!({ "refused": true, "asks": true }));
-    assert_eq!(notes(&server).await, 2);
+    refreshes_until_disconnected("A published agent", agent, &browser, &server, &database).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,10 +264,7 @@ async fn a_person_in_two_tenants_chooses_the_one_that_an_agent_works_in() {
     let url = format!("{}/mcp", base(&server));
     let mut agent = Conversation::start(node(), &[tool("mcp-connect.mjs"), url]);
     let asked = agent.step().await;
-    browser.open(asked["open"].as_str().unwrap()).await;
-    browser.fill("Email", ADA).await;
-    browser.fill("Password", PASSWORD).await;
-    browser.press("Sign in").await;
+    sign_in(&browser, &asked).await;
     browser.sees("access to the data of this tenant only").await;
     // The browser first asks for a tenant.
     browser.press("Allow").await;

@@ -1,5 +1,6 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
@@ -28,10 +29,24 @@ impl Server {
         Ok(Self { child, address })
     }
 
+    /// Starts the server of this project with a configuration file and a database.
+    pub(crate) fn gatewright(config: &Path, database: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(binary()?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--config"]).arg(config);
+        Self::start(command.env("RUST_LOG", "warn"))
+    }
+
     /// The process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
+}
+
+/// The program of that server, which is beside this one.
+pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+    let binary = std::env::current_exe()?.with_file_name("gatewright");
+    anyhow::ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");
+    Ok(binary)
 }
 
 impl Drop for Server {

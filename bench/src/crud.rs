@@ -1,6 +1,6 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -143,16 +143,7 @@ fn floor(arguments: &[&str]) -> anyhow::Result<Server> {
 fn gatewright(folder: &Path, database: &str) -> anyhow::Result<Server> {
     let config = folder.join("gatewright.toml");
     std::fs::write(&config, CONFIGURATION)?;
-    let mut command = Command::new(binary()?);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--config"]).arg(config);
-    Server::start(command.env("RUST_LOG", "warn"))
-}
-
-/// The server's binary is beside this program.
-fn binary() -> anyhow::Result<PathBuf> {
-    let binary = std::env::current_exe()?.with_file_name("gatewright");
-    anyhow::ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");
-    Ok(binary)
+    Server::gatewright(&config, database)
 }
 
 fn path(folder: &tempfile::TempDir, name: &str) -> String {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::child::Server;
+use crate::child::{Server, binary};
 use crate::load::{Connection, get, once, post};
 
 /// Requests of each kind before counting, and counted requests.
@@ -127,13 +127,11 @@ impl Counted {
         std::fs::create_dir_all(&files)?;
         let config = files.join("gatewright.toml");
         std::fs::write(&config, format!("{more}{CONFIGURATION}"))?;
-        let binary = std::env::current_exe()?.with_file_name("gatewright");
-        ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");
         let data = tempfile::tempdir()?;
         let database = format!("sqlite://{}", data.path().join("counted.db").display());
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--instr-atstart=no", "-q"]);
-        command.arg(format!("--callgrind-out-file={}", files.join("count").display())).arg(binary);
+        command.arg(format!("--callgrind-out-file={}", files.join("count").display())).arg(binary()?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--database", &database, "--config"]).arg(config);
         let server = Server::start(command.env("RUST_LOG", "warn"))?;
         let account = r#"{"email":"counted@example.com","password":"correct horse battery"}"#;

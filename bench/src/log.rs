@@ -1,5 +1,4 @@
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use gatewright_servers::PrivatePostgres;
@@ -59,9 +58,7 @@ async fn measure(engine: &str, [with, without]: &[Server; 2], time: Duration) ->
 fn serve(folder: &Path, database: &str, replay_seconds: u32) -> anyhow::Result<Server> {
     let config = folder.join(format!("{replay_seconds}.toml"));
     std::fs::write(&config, format!("[events]\nreplay_seconds = {replay_seconds}\n{CONFIGURATION}"))?;
-    let mut command = Command::new(std::env::current_exe()?.with_file_name("gatewright"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--config"]).arg(config);
-    Server::start(command.env("RUST_LOG", "warn"))
+    Server::gatewright(&config, database)
 }
 
 const CONFIGURATION: &str = r#"

@@ -1,5 +1,4 @@
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -102,10 +101,7 @@ async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
 fn serve(folder: &tempfile::TempDir) -> anyhow::Result<Server> {
     let config = folder.path().join("gatewright.toml");
     std::fs::write(&config, CONFIGURATION)?;
-    let binary = std::env::current_exe()?.with_file_name("gatewright");
-    let mut command = Command::new(binary);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config).current_dir(folder.path());
-    Server::start(command.env("RUST_LOG", "warn"))
+    Server::gatewright(&config, &format!("sqlite://{}", folder.path().join("bench.db").display()))
 }
 
 /// Lets streams resume together, each behind by the same number of events. Returns the time until all are up to date.
@@ -213,8 +209,6 @@ fn processor_time(process: u32) -> anyhow::Result<Duration> {
 const CONFIGURATION: &str = r#"
 [auth]
 jwt_secret = "a benchmark needs no secrecy, only bytes"
-[database]
-url = "sqlite://bench.db"
 [[entity]]
 name = "posts"
 public = true

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::child::Server;
+use crate::child::{Server, binary};
 use crate::load::{once, post};
 use crate::median::median;
 
@@ -59,9 +59,7 @@ fn gatewright(folder: &Path) -> anyhow::Result<Server> {
     let config = folder.join("gatewright.toml");
     std::fs::write(&config, CONFIGURATION)?;
     let database = format!("sqlite://{}", folder.join("timing.db").display());
-    let binary = std::env::current_exe()?.with_file_name("gatewright");
-    anyhow::ensure!(binary.exists(), "build the server first: cargo build --release -p gatewright-cli");
-    let mut command = Command::new(binary);
+    let mut command = Command::new(binary()?);
     command.args(["serve", "--dev", "--listen", "127.0.0.1:0", "--database", &database, "--config"]).arg(config);
     Server::start(command.env("RUST_LOG", "error")).context("the server starts")
 }

@@ -12,7 +12,7 @@ use gatewright_limits::Policy;
 use serde_json::json;
 
 use crate::support::{ANN, Answer, Call, PASSWORD, Site, WRONG, config, databases};
-use crate::two_factor::Authenticator;
+use crate::two_factor::enroll;
 
 const NEW: &str = "another horse battery";
 
@@ -36,16 +36,6 @@ fn change(current: &str, new: &str, cookie_of: &Answer) -> Call {
     form("/account/password", &[("current_password", current), ("password", new)], cookie_of)
 }
 
-/// Enrolls Ann by the session of this answer.
-async fn enroll(site: &Site, cookie_of: &Answer) -> Authenticator {
-    let begun = Call::post("/auth/2fa/enroll").json(&json!({})).cookie_of(cookie_of).send(site).await.expect(200);
-    let app = Authenticator::new(begun.json()["secret"].as_str().unwrap());
-    let code = json!({ "code": app.code(site) });
-    Call::post("/auth/2fa/verify").json(&code).cookie_of(cookie_of).send(site).await.expect(200);
-    site.advance(30);
-    app
-}
-
 #[tokio::test]
 async fn only_a_session_sees_it() {
     for db in databases().await {
@@ -64,7 +54,7 @@ async fn only_a_session_sees_it() {
             assert!(shown.body.contains(part), "{part} is not in {}", shown.body);
         }
         assert!(!shown.body.contains("<script") && !shown.body.contains("_csrf"));
-        enroll(&site, &ann).await;
+        enroll(&site, ann.clone()).await;
         let pending = site.login_ann().await.expect(200);
         let away = Call::get("/account").cookie_of(&pending).send(&site).await.expect(303);
         assert_eq!(away.location(), Some("/two-factor?next=%2Faccount"));
@@ -106,8 +96,7 @@ async fn a_changed_password_ends_everything_but_this_browser_which_gets_a_new_se
 async fn a_change_needs_the_present_password_and_a_good_new_one() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         for (current, new, status, message) in [
             (WRONG, NEW, 401, "the current password is wrong"),
             ("", NEW, 401, "the current password is wrong"),
@@ -142,8 +131,7 @@ async fn a_change_needs_the_present_password_and_a_good_new_one() {
 async fn guesses_at_the_present_password_are_counted_by_account() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         for _ in 0..10 {
             change(WRONG, NEW, &ann).send(&site).await.expect(401);
         }
@@ -160,8 +148,7 @@ async fn of_twenty_changes_at_once_one_wins() {
         let loose = Policy::new(100, Duration::from_mins(15), Duration::from_mins(30));
         (settings.limits.login.policy, settings.limits.login_account.policy) = (loose, loose);
         let site = Site::with(settings, |builder| builder.database(db.db.clone())).await.and_screens();
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         let news: Vec<String> = (0..20).map(|number| format!("{NEW} {number}")).collect();
         let changes = news.iter().map(|new| change(PASSWORD, new, &ann).send(&site));
         let answers = futures_util::future::join_all(changes).await;
@@ -219,12 +206,11 @@ async fn sessions_are_listed_and_ended() {
 async fn the_second_factor_is_turned_on_and_off() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let old = site.login_ann().await.expect(200);
+        let old = site.signed_in_ann().await;
         let here = site.login_ann().await.expect(200);
         let off = page(&site, &here).await;
         assert!(off.contains("action=\"/auth/2fa/enroll\"") && off.contains("name=\"next\" value=\"/account\""));
-        let app = enroll(&site, &here).await;
+        let app = enroll(&site, here.clone()).await.app;
         let on = page(&site, &here).await;
         assert!(
             on.contains("action=\"/auth/2fa/backup-codes\"")
@@ -249,8 +235,7 @@ async fn the_second_factor_is_turned_on_and_off() {
 async fn what_the_address_says_is_shown_only_if_a_section_says_it() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         for done in ["nonsense", "%3Cscript%3E", "session-ended%22"] {
             let shown = Call::get(&format!("/account?done={done}")).cookie_of(&ann).send(&site).await.expect(200);
             assert!(!shown.body.contains("role=\"status\"") && !shown.body.contains("<script"));
@@ -262,8 +247,7 @@ async fn what_the_address_says_is_shown_only_if_a_section_says_it() {
 async fn a_page_of_another_site_changes_nothing() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         let fields = [("current_password", PASSWORD), ("password", NEW), ("code", "1")];
         for path in [
             "/account/password",
@@ -306,15 +290,14 @@ async fn api_tokens_are_made_shown_once_and_revoked() {
         let revoke = shown.split("action=\"/account/tokens/").nth(1).unwrap().split('"').next().unwrap();
         let revoke = format!("/account/tokens/{revoke}");
         Call::post(&revoke).form(&[]).bearer(&plaintext).send(&site).await.expect(303);
-        site.register("bob@example.com").await;
-        let bob = site.login("bob@example.com", PASSWORD).await.expect(200);
+        let bob = site.signed_in("bob@example.com").await;
         let not_his = form(&revoke, &[], &bob).send(&site).await.expect(303);
         assert_eq!(not_his.location(), Some("/account?done=token-gone#tokens"));
         let revoked = form(&revoke, &[], &ann).send(&site).await.expect(303);
         assert_eq!(revoked.location(), Some("/account?done=token-revoked#tokens"));
         assert!(!page(&site, &ann).await.contains(&plaintext[..12]));
         // A session from before the second factor makes no token.
-        enroll(&site, &ann).await;
+        enroll(&site, ann.clone()).await;
         assert!(!page(&site, &old).await.contains("name=\"scopes\""));
         form("/account/tokens", &fields, &old).send(&site).await.expect(403);
     }

@@ -190,8 +190,7 @@ async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_
 async fn an_account_that_records_must_not_lose_is_not_deleted_in_part() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let accounts = site.auth.accounts();
         let ann = accounts.find(ANN).await.unwrap();
         let table =

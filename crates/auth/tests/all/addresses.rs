@@ -33,8 +33,7 @@ async fn site(db: &TestDb) -> Site {
 async fn a_query_that_says_a_thing_twice_is_told_so_in_the_readers_language() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         for (path, name) in [
             ("/auth/verify-email?token=a&token=canary", "token"),
             ("/auth/magic-link/verify?token=a&token=canary", "token"),
@@ -65,8 +64,7 @@ async fn a_query_that_says_a_thing_twice_is_told_so_in_the_readers_language() {
 async fn a_name_that_is_no_text_is_a_name_that_is_not_there() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
+        let ann = site.signed_in_ann().await;
         for path in ["/auth/sessions/", "/auth/tokens/", "/auth/unlink/"] {
             for name in ["%ff", "%00", "a%00b", "%20", "..%2f..", "x"] {
                 let call = || Call::new(Method::DELETE, &format!("{path}{name}"));

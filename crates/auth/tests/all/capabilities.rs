@@ -15,19 +15,19 @@ use std::sync::Arc;
 use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
 use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
-use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
+use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::profile::{ProfileFields, ProfilePlugin};
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_auth::users::{ListUsers, MemoryUserStore};
-use gatewright_auth::{AccountError, Auth, AuthConfig, EmailAddress, Registration};
+use gatewright_auth::{AccountError, Auth, AuthConfig, Registration};
 use gatewright_base::Subject;
 use gatewright_http::Problem;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::mailed::Post;
-use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config, databases, invitation};
 
 /// A site over a host's stores that can do what is required and no more.
 async fn bare() -> (Site, Arc<Users>) {
@@ -123,8 +123,7 @@ async fn without_a_user_deleter_there_is_no_way_to_delete_an_account() {
         builder.users(Arc::new(MemoryUserStore::new(ambient.clone()))).plugin(AccountDeletionPlugin)
     })
     .await;
-    able.register_ann().await;
-    let session = able.login_ann().await.expect(200);
+    let session = able.signed_in_ann().await;
     let call = Call::post("/auth/delete-account").json(&json!({ "password": PASSWORD })).cookie_of(&session);
     call.send(&able).await.expect(200);
     able.me(&session).await.expect(401);
@@ -170,8 +169,7 @@ async fn without_profiles_in_the_user_store_no_fields_are_declared() {
     })
     .await;
     assert_eq!(able.auth.profile_table(), None);
-    able.register_ann().await;
-    let session = able.login_ann().await.expect(200);
+    let session = able.signed_in_ann().await;
     assert_eq!(session.json()["user"]["profile"], json!({ "word": null }));
     let change =
         async |body: Value| Call::new(Method::PATCH, "/auth/me").json(&body).cookie_of(&session).send(&able).await;
@@ -190,8 +188,7 @@ async fn four_operations_are_enough_for_an_export() {
         builder.users(Users::new(ambient, false)).plugin(TokensPlugin::new()).plugin(AccountExportPlugin)
     })
     .await;
-    site.register_ann().await;
-    let session = site.login_ann().await.expect(200);
+    let session = site.signed_in_ann().await;
     let all = Call::get("/auth/export").cookie_of(&session).send(&site).await.expect(200).json();
     assert_eq!((all["account"]["email"].as_str(), &all["records"]), (Some(ANN), &json!({})));
     assert_eq!((&all["audit"], &all["apiTokens"]), (&json!([]), &json!([])));
@@ -212,8 +209,8 @@ async fn four_operations_are_enough_for_invitations() {
             .await;
             let accounts = site.auth.accounts();
             let invited = async |email: &str, role: &str| {
-                let new = NewInvitation::new(EmailAddress::parse(email).unwrap());
-                let link = accounts.invite(new.roles(Some([role].into_iter().collect()))).await.unwrap().link;
+                let link =
+                    accounts.invite(invitation(email).roles(Some([role].into_iter().collect()))).await.unwrap().link;
                 link.expose().split_once("?invite=").unwrap().1.to_owned()
             };
             let register = async |email: &str, invite: &str| {

@@ -78,8 +78,7 @@ async fn the_public_address_is_an_origin_of_ours() {
 async fn a_refused_logout_ends_nothing() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         shaped("/auth/logout", "urlencoded").header(EVIL.0, EVIL.1).cookie_of(&session).send(&site).await.expect(403);
         site.me(&session).await.expect(200);
     }

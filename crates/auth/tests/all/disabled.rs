@@ -103,8 +103,7 @@ async fn a_sign_in_is_answered_as_with_a_wrong_password_and_the_audit_says_why()
 async fn no_mailed_link_gets_in_and_none_changes_the_account() {
     for db in databases().await {
         let (site, post) = site(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         let id = ann(&site).await;
         let post_json = async |path: &str, body: serde_json::Value| Call::post(path).json(&body).send(&site).await;
         // Links from before the account was disabled.

@@ -117,8 +117,7 @@ async fn an_account_has_at_most_a_hundred_sessions_and_the_latest_stay() {
 async fn one_who_issues_and_revokes_tokens_again_and_again_does_not_fill_the_table() {
     for db in databases().await {
         let site = Site::with(config(), |builder| builder.database(db.db.clone()).plugin(TokensPlugin::new())).await;
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let id = site.auth.accounts().find(ANN).await.unwrap().id;
         let insert = "INSERT INTO api_tokens (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, revoked_at) \
                       VALUES (?1, ?2, 'svc_00000000', 'old', 'user', ?3, '[]', ?4, ?4)";

@@ -164,8 +164,7 @@ async fn a_reset_at_any_moment_of_a_change_leaves_whoever_changed_with_nothing()
             })
             .await;
             let email = format!("ann{moments}@example.com");
-            site.register(&email).await;
-            let open = site.login(&email, PASSWORD).await.expect(200);
+            let open = site.signed_in(&email).await;
             site.advance(1);
             let user = site.auth.accounts().find(&email).await.unwrap().id;
             interruption.arm(&site, user, moments + 1);

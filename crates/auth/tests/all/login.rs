@@ -5,7 +5,7 @@ use gatewright_db::params;
 use gatewright_http::Next;
 use serde_json::json;
 
-use crate::support::{ANN, Call, PASSWORD, Site, WRONG, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, WRONG, config, databases, query, unlimited};
 
 /// The journey of a sign-in, from the form to who am I.
 #[tokio::test]
@@ -47,8 +47,7 @@ async fn a_form_goes_where_it_wants_within_this_origin() {
     for db in databases().await {
         let mut config = config();
         config.dev_mode = true;
-        config.limits.login_account.policy =
-            gatewright_limits::Policy::new(1000, std::time::Duration::ZERO, std::time::Duration::ZERO);
+        config.limits.login_account.policy = unlimited();
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
         site.register_ann().await;
         for (next, expected) in [
@@ -69,7 +68,7 @@ async fn a_form_goes_where_it_wants_within_this_origin() {
             let cookies = answer.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap());
             let names: Vec<_> = cookies.map(|line| line.split('=').next().unwrap()).collect();
             assert!(answer.cookie().is_some() && names == ["session_id", "svc_device"], "{names:?}");
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let query = query("next", next);
             let fields = [("email", ANN), ("password", PASSWORD)];
             let answer = Call::post(&format!("/auth/login?{query}")).multipart(&fields).send(&site).await.expect(303);
             assert_eq!(answer.location(), Some(expected), "{next:?} in the query");
@@ -143,8 +142,7 @@ async fn dev_mode_has_a_plain_cookie_of_another_name() {
         let mut config = config();
         config.dev_mode = true;
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
-        site.register_ann().await;
-        let answer = site.login_ann().await.expect(200);
+        let answer = site.signed_in_ann().await;
         let cookie = answer.set_cookie().unwrap();
         assert!(cookie.starts_with("session_id=") && !cookie.contains("Secure"), "{cookie}");
         site.me(&answer).await.expect(200);

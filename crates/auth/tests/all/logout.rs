@@ -6,8 +6,7 @@ use crate::support::{ANN, Call, PASSWORD, Site, databases};
 async fn logout_ends_the_session_and_clears_the_cookie() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let answer =
             Call::post("/auth/logout").header("content-type", "application/json").cookie_of(&session).send(&site).await;
         let answer = answer.expect(204);

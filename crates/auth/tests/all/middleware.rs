@@ -145,8 +145,7 @@ async fn requests_without_credentials_cost_no_query() {
     })
     .await;
     let (users, sessions) = (users.unwrap(), sessions.unwrap());
-    site.register_ann().await;
-    let session = site.login_ann().await;
+    let session = site.signed_in_ann().await;
     let queries = || (users.calls.swap(0, Ordering::SeqCst), sessions.calls.swap(0, Ordering::SeqCst));
     queries();
     for call in [

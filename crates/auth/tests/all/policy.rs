@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
-use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
+use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
-use gatewright_auth::{AuthBuilder, AuthConfig, AuthInitError, EmailAddress, MailKind, Registration};
+use gatewright_auth::{AuthBuilder, AuthConfig, AuthInitError, MailKind, Registration};
 use gatewright_db::testing::TestDb;
 use http::header::SET_COOKIE;
 use serde_json::json;
 
 use crate::mailed::Post;
-use crate::support::{ANN, Answer, Call, PASSWORD, Site, WRONG, config, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, WRONG, config, databases, invitation};
 
 async fn site(db: &TestDb, config: AuthConfig) -> (Site, Arc<Post>) {
     let post = Arc::new(Post::default());
@@ -77,7 +77,7 @@ async fn whoever_is_not_invited_gets_no_account_by_any_way() {
 async fn an_invited_address_may_come_by_a_magic_link() {
     for db in databases().await {
         let (site, post) = site(&db, AuthConfig { registration: Registration::Invite, ..config() }).await;
-        site.auth.accounts().invite(NewInvitation::new(EmailAddress::parse(ANN).unwrap())).await.unwrap();
+        site.auth.accounts().invite(invitation(ANN)).await.unwrap();
         Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&site).await.expect(200);
         let magic = json!({ "token": token(&site, &post, MailKind::MagicLink).await });
         Call::post("/auth/magic-link/verify").json(&magic).send(&site).await.expect(200);
@@ -92,8 +92,7 @@ fn demanding() -> AuthConfig {
 async fn an_unverified_account_signs_in_once_its_link_was_opened() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
-        let body = json!({ "email": ANN, "password": PASSWORD });
-        let registered = Call::post("/auth/register").json(&body).send(&site).await.expect(200);
+        let registered = site.register_ann().await;
         assert_eq!(registered.json()["emailVerificationRequired"], true);
         assert!(registered.json().get("token").is_none());
         let link = token(&site, &post, MailKind::EmailVerification).await;
@@ -117,12 +116,10 @@ async fn an_unverified_account_signs_in_once_its_link_was_opened() {
 async fn a_link_that_is_opened_elsewhere_claims_the_account() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
-        let body = json!({ "email": ANN, "password": PASSWORD });
-        let stranger = Call::post("/auth/register").json(&body).send(&site).await.expect(200);
+        let stranger = site.register_ann().await;
         let link = token(&site, &post, MailKind::EmailVerification).await;
         // A note of another account does not count.
-        let bob = json!({ "email": "bob@example.com", "password": PASSWORD });
-        let bob = Call::post("/auth/register").json(&bob).send(&site).await.expect(200);
+        let bob = site.register("bob@example.com").await;
         let verify = || Call::post("/auth/verify-email").json(&json!({ "token": link }));
         verify().cookie(&note(&bob)).send(&site).await.expect(200);
         site.login_ann().await.expect(401);
@@ -137,8 +134,7 @@ async fn a_link_that_is_opened_elsewhere_claims_the_account() {
 async fn a_forged_or_old_note_counts_for_nothing() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
-        let body = json!({ "email": ANN, "password": PASSWORD });
-        let registered = Call::post("/auth/register").json(&body).send(&site).await.expect(200);
+        let registered = site.register_ann().await;
         let link = token(&site, &post, MailKind::EmailVerification).await;
         let good = note(&registered);
         let open = async |note: &str| {

@@ -1,7 +1,7 @@
 use gatewright_auth::audit::AuditKind;
 use serde_json::json;
 
-use crate::support::{ANN, Call, PASSWORD, Site, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, config, databases, unlimited};
 
 #[tokio::test]
 async fn json_registration_answers_user_and_token_and_mints_no_session() {
@@ -81,8 +81,7 @@ async fn a_taken_address_is_a_conflict_in_every_spelling() {
 async fn what_cannot_be_an_account_is_refused_naming_the_field() {
     for db in databases().await {
         let mut config = config();
-        config.limits.register.policy =
-            gatewright_limits::Policy::new(1000, std::time::Duration::ZERO, std::time::Duration::ZERO);
+        config.limits.register.policy = unlimited();
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
         let long = "a".repeat(129);
         let over_bcrypt = "ä".repeat(37);
@@ -143,8 +142,7 @@ async fn everything_that_is_wrong_is_named_at_once() {
 async fn of_twenty_registrations_at_once_one_wins() {
     for db in databases().await {
         let mut config = config();
-        config.limits.register.policy =
-            gatewright_limits::Policy::new(100, std::time::Duration::ZERO, std::time::Duration::ZERO);
+        config.limits.register.policy = unlimited();
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
         let body = json!({ "email": ANN, "password": PASSWORD });
         let all = (0..20).map(|_| Call::post("/auth/register").json(&body).send(&site));

@@ -60,8 +60,7 @@ async fn hold(db: &TestDb, author: &str) {
 async fn a_refusal_leaves_account_and_memberships_as_they_were() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let made = Call::post("/auth/tenants").json(&json!({ "name": "Acme" })).cookie_of(&session);
         made.send(&site).await.expect(201);
         hold(&db, site.auth.accounts().find(ANN).await.unwrap().id.as_str()).await;
@@ -84,8 +83,7 @@ async fn a_refusal_leaves_account_and_memberships_as_they_were() {
 async fn a_row_that_comes_after_the_close_delays_the_user_alone() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let accounts = site.auth.accounts();
         let ann = accounts.find(ANN).await.unwrap().id;
         let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
@@ -117,8 +115,7 @@ async fn what_fails_after_the_close_is_done_by_the_sweep() {
         })
         .await;
         let sessions = sessions.unwrap();
-        site.register_ann().await;
-        let session = site.login_ann().await.expect(200);
+        let session = site.signed_in_ann().await;
         let accounts = site.auth.accounts();
         let ann = accounts.find(ANN).await.unwrap().id;
         sessions.down.store(true, Ordering::SeqCst);
@@ -142,16 +139,14 @@ async fn what_fails_after_the_close_is_done_by_the_sweep() {
 async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
     for db in databases().await {
         let site = site(&db).await;
-        site.register("owner@example.com").await;
-        let owner = site.login("owner@example.com", PASSWORD).await.expect(200);
+        let owner = site.signed_in("owner@example.com").await;
         let tenant = Call::post("/auth/tenants").json(&json!({ "name": "Acme" })).cookie_of(&owner);
         let tenant = tenant.send(&site).await.expect(201).json()["id"].as_str().unwrap().to_owned();
         let invite = Call::post(&format!("/auth/tenants/{tenant}/members"));
         invite.json(&json!({ "email": ANN, "roles": ["editor"] })).cookie_of(&owner).send(&site).await.expect(201);
         let ask = Call::post("/auth/magic-link/send").json(&json!({ "email": ANN }));
         ask.send(&site).await.expect(200);
-        site.register_ann().await;
-        let mallory = site.login_ann().await.expect(200);
+        let mallory = site.signed_in_ann().await;
         delete(&site, &mallory).await.expect(200);
         sweep(&site).await;
         let traces = "audit_log WHERE kind = 'magiclink.requested' AND remote IS NOT NULL \

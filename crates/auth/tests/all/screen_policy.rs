@@ -20,12 +20,6 @@ fn behind(mut site: Site, policy: ScreenPolicy) -> Site {
     site
 }
 
-/// Ann's session; she has the role `user`.
-async fn ann(site: &Site) -> Answer {
-    site.register_ann().await;
-    site.login_ann().await.expect(200)
-}
-
 async fn visit(site: &Site) -> Answer {
     Call::get("/screen").header("accept", HTML).send(site).await
 }
@@ -65,7 +59,7 @@ async fn the_default_is_a_block_of_401_for_a_session_and_403_forbidden_for_a_rol
 
         let site = behind(Site::on(&db).await, ScreenPolicy::role("admin"));
         assert!(visit(&site).await.expect(403).body.contains("role=\"alert\">forbidden<"));
-        let ann = ann(&site).await;
+        let ann = site.signed_in_ann().await;
         let refused = Call::get("/screen").cookie_of(&ann).send(&site).await.expect(403);
         assert_eq!(refused.detail(), "forbidden");
     }
@@ -104,7 +98,7 @@ async fn who_is_signed_in_and_lacks_the_role_is_asked_to_sign_in_as_somebody_els
     for db in databases().await {
         let site = behind(Site::on(&db).await.and_screens(), ScreenPolicy::role("admin").redirect());
         assert_eq!(visit(&site).await.expect(303).location(), Some("/login?next=%2Fscreen"));
-        let ann = ann(&site).await;
+        let ann = site.signed_in_ann().await;
         let away = Call::get("/screen").cookie_of(&ann).send(&site).await.expect(303);
         assert_eq!(away.location(), Some("/login?next=%2Fscreen&as=other"));
         let form = Call::get("/login?next=%2Fscreen&as=other").cookie_of(&ann).send(&site).await.expect(200);
@@ -135,7 +129,7 @@ async fn the_alternative_is_made_anew_for_each_request() {
         for path in ["/screen", "/screen?a=b"] {
             assert_eq!(Call::get(path).send(&site).await.expect(200).body, format!("instead of {path}"));
         }
-        let ann = ann(&site).await;
+        let ann = site.signed_in_ann().await;
         assert_eq!(Call::get("/screen").cookie_of(&ann).send(&site).await.expect(200).body, SCREEN);
     }
 }

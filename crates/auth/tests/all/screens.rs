@@ -1,4 +1,4 @@
-use crate::support::{ANN, Call, PASSWORD, Site, WRONG, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, WRONG, databases, query};
 
 #[tokio::test]
 async fn the_screens_are_there_only_on_request() {
@@ -70,7 +70,7 @@ async fn nothing_that_a_visitor_sends_becomes_markup() {
             Call::post("/auth/login").form(&[("email", attack), ("password", WRONG)]).send(&site).await.expect(401);
         assert!(!page.body.contains("<script") && !page.body.contains("\"><"), "{}", page.body);
         for next in ["//evil.example", "/\"><script>", "javascript:alert(1)", "https://evil.example"] {
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let query = query("next", next);
             let page = Call::get(&format!("/login?{query}")).send(&site).await.expect(200);
             assert!(
                 !page.body.contains("evil.example")

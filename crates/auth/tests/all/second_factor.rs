@@ -17,7 +17,7 @@ use http::StatusCode;
 use http::header::SET_COOKIE;
 use serde_json::json;
 
-use crate::support::{ANN, Call, Factor, FakeFactor, PASSWORD, Sessions, Site, Users, config, databases};
+use crate::support::{ANN, Answer, Call, Factor, FakeFactor, PASSWORD, Sessions, Site, Users, config, databases};
 
 /// A plugin as a host would write one: it brings a second factor that is always right.
 struct Challenge(FakeFactor);
@@ -60,6 +60,14 @@ async fn site(db: &gatewright_db::testing::TestDb) -> (Site, FakeFactor) {
     (site, factor)
 }
 
+/// A site where Ann has a second factor, and her session that still owes it.
+async fn pending(db: &gatewright_db::testing::TestDb) -> (Site, Answer) {
+    let (site, factor) = site(db).await;
+    factor.set(Factor::Enrolled);
+    let pending = site.login_ann().await.expect(200);
+    (site, pending)
+}
+
 #[tokio::test]
 async fn without_a_second_factor_a_login_is_authenticated() {
     for db in databases().await {
@@ -74,9 +82,7 @@ async fn without_a_second_factor_a_login_is_authenticated() {
 #[tokio::test]
 async fn with_one_a_login_is_pending_and_opens_nothing() {
     for db in databases().await {
-        let (site, factor) = site(&db).await;
-        factor.set(Factor::Enrolled);
-        let answer = site.login_ann().await.expect(200);
+        let (site, answer) = pending(&db).await;
         let body = answer.json();
         assert_eq!(body["two_factor_required"], true);
         assert_eq!(body["user"]["email"], ANN);
@@ -112,9 +118,7 @@ async fn a_form_goes_on_to_the_screen_for_the_second_factor() {
 #[tokio::test]
 async fn a_pending_session_may_log_out() {
     for db in databases().await {
-        let (site, factor) = site(&db).await;
-        factor.set(Factor::Enrolled);
-        let answer = site.login_ann().await;
+        let (site, answer) = pending(&db).await;
         Call::post("/auth/logout").cookie_of(&answer).send(&site).await.expect(204);
         site.me(&answer).await.expect(401);
     }
@@ -123,9 +127,7 @@ async fn a_pending_session_may_log_out() {
 #[tokio::test]
 async fn a_pending_session_does_not_wait_for_days() {
     for db in databases().await {
-        let (site, factor) = site(&db).await;
-        factor.set(Factor::Enrolled);
-        let answer = site.login_ann().await;
+        let (site, answer) = pending(&db).await;
         site.advance(30 * 60 - 1);
         site.me(&answer).await.expect(403);
         site.advance(1);
@@ -137,9 +139,7 @@ async fn a_pending_session_does_not_wait_for_days() {
 #[tokio::test]
 async fn the_second_factor_turns_pending_into_verified_with_a_new_secret() {
     for db in databases().await {
-        let (site, factor) = site(&db).await;
-        factor.set(Factor::Enrolled);
-        let pending = site.login_ann().await;
+        let (site, pending) = pending(&db).await;
         let passed = Call::post("/auth/challenge").cookie_of(&pending).send(&site).await.expect(200);
         assert_ne!(passed.cookie(), pending.cookie());
         let me = site.me(&passed).await.expect(200);
@@ -157,9 +157,7 @@ async fn the_second_factor_turns_pending_into_verified_with_a_new_secret() {
 #[tokio::test]
 async fn of_twenty_challenges_at_once_one_wins() {
     for db in databases().await {
-        let (site, factor) = site(&db).await;
-        factor.set(Factor::Enrolled);
-        let pending = site.login_ann().await;
+        let (site, pending) = pending(&db).await;
         let all = (0..20).map(|_| Call::post("/auth/challenge").cookie_of(&pending).send(&site));
         let answers = futures_util::future::join_all(all).await;
         let passed: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();

@@ -2,7 +2,7 @@ use base64::Engine as _;
 use gatewright_db::params;
 use serde_json::json;
 
-use crate::support::{ANN, Call, PASSWORD, Site, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, config, databases, unlimited};
 
 const DAY: i64 = 86_400;
 
@@ -14,8 +14,7 @@ async fn count(db: &gatewright_db::Db) -> i64 {
 async fn a_session_lives_for_seven_days_and_not_a_second_more() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         site.advance(7 * DAY - 1);
         site.me(&session).await.expect(200);
         site.advance(1);
@@ -27,8 +26,7 @@ async fn a_session_lives_for_seven_days_and_not_a_second_more() {
 async fn a_login_gives_a_new_secret_and_ends_the_browsers_former_session() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let first = site.login_ann().await;
+        let first = site.signed_in_ann().await;
         let body = json!({ "email": ANN, "password": PASSWORD });
         let second = Call::post("/auth/login").json(&body).cookie_of(&first).send(&site).await.expect(200);
         assert_ne!(first.cookie(), second.cookie());
@@ -50,8 +48,7 @@ async fn a_planted_cookie_is_never_adopted() {
         assert_ne!(answer.cookie().unwrap(), planted);
         Call::get("/auth/me").cookie(&planted).send(&site).await.expect(401);
         // The attacker's own session, planted: the victim does not end up in it.
-        site.register("eve@example.com").await;
-        let eve = site.login("eve@example.com", PASSWORD).await;
+        let eve = site.signed_in("eve@example.com").await;
         let answer = Call::post("/auth/login").json(&body).cookie_of(&eve).send(&site).await.expect(200);
         assert_eq!(site.me(&answer).await.json()["user"]["email"], ANN);
         site.me(&eve).await.expect(401);
@@ -62,8 +59,7 @@ async fn a_planted_cookie_is_never_adopted() {
 async fn the_store_holds_hashes_alone() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         let cookie = session.cookie().unwrap();
         let value = cookie.split_once('=').unwrap().1;
         let rows = db.db.query("SELECT * FROM sessions", params![]).await.unwrap();
@@ -103,8 +99,7 @@ async fn a_role_change_and_a_deletion_take_effect_at_once() {
 async fn the_last_use_is_written_down_sparingly() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         let last_seen = async || -> jiff::Timestamp {
             db.db
                 .query_opt("SELECT last_seen_at FROM sessions", params![])
@@ -131,8 +126,7 @@ async fn expired_sessions_are_cleared_away_by_new_ones() {
     for db in databases().await {
         let mut config = config();
         config.dev_mode = true;
-        config.limits.login_account.policy =
-            gatewright_limits::Policy::new(1000, std::time::Duration::ZERO, std::time::Duration::ZERO);
+        config.limits.login_account.policy = unlimited();
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
         site.register_ann().await;
         for _ in 0..40 {
@@ -183,8 +177,7 @@ async fn garbage_in_the_cookie_header_is_anonymous() {
 async fn a_sign_in_that_began_before_a_logout_everywhere_does_not_survive_it() {
     for db in databases().await {
         let site = Site::on(&db).await;
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         // As if the row had been written by a login that had read the account before, and committed after.
         let ann = site.auth.accounts().find(ANN).await.unwrap();
         let sql = "UPDATE users SET sessions_valid_after = ?2, tokens_valid_after = ?2 WHERE id = ?1";
@@ -236,8 +229,7 @@ async fn a_user_ends_one_session_or_all_others() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
-        site.register("bob@example.com").await;
-        let bob = site.login("bob@example.com", PASSWORD).await.expect(200);
+        let bob = site.signed_in("bob@example.com").await;
         let (one, two, three) = (site.login_ann().await, site.login_ann().await, site.login_ann().await);
         let id_of = async |session| {
             listed(&site, session).await.iter().find(|s| s["current"] == true).unwrap()["id"]

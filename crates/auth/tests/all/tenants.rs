@@ -6,9 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
-use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
-use gatewright_auth::{AuthConfig, EmailAddress, MailKind, Registration};
+use gatewright_auth::{AuthConfig, MailKind, Registration};
 use gatewright_base::{Secret, TenantId};
 use gatewright_db::params;
 use gatewright_db::testing::TestDb;
@@ -17,7 +16,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::mailed::Post;
-use crate::support::{ANN, Answer, Call, PASSWORD, Site, config, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, config, databases, invitation};
 use gatewright_base::testing::Log;
 
 const BOB: &str = "bob@example.com";
@@ -57,11 +56,6 @@ impl Place {
         Self { site: site.and_screens(), post }
     }
 
-    pub(crate) async fn person(&self, email: &str) -> Answer {
-        self.site.register(email).await;
-        self.site.login(email, PASSWORD).await.expect(200)
-    }
-
     async fn call(&self, by: &Answer, method: Method, path: &str, body: &Value) -> Answer {
         let call = Call::new(method, &format!("/auth/tenants{path}")).cookie_of(by);
         if body.is_null() { call.send(&self.site).await } else { call.json(body).send(&self.site).await }
@@ -99,7 +93,7 @@ impl Place {
 
     /// Somebody new who is a member with these roles.
     async fn member(&self, by: &Answer, tenant: &str, email: &str, roles: &[&str]) -> (Answer, String) {
-        let person = self.person(email).await;
+        let person = self.site.signed_in(email).await;
         let token = self.invited(by, tenant, email, roles).await;
         self.accept(&person, &token).await.expect(200);
         let id = person.json()["user"]["id"].as_str().unwrap().to_owned();
@@ -119,12 +113,12 @@ fn id(person: &Answer) -> String {
 async fn a_tenant_is_made_members_join_and_get_other_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         assert_eq!(place.roles_of(&ann).await, json!([]));
         let tenant = place.made(&ann).await;
         assert_eq!(place.roles_of(&ann).await, json!([{ "id": tenant, "name": "Acme", "roles": ["owner"] }]));
 
-        let bob = place.person(BOB).await;
+        let bob = place.site.signed_in(BOB).await;
         let token = place.invited(&ann, &tenant, " Bob@Example.com ", &["editor"]).await;
         // Invited is not in yet.
         assert_eq!(place.roles_of(&bob).await, json!([]));
@@ -160,9 +154,9 @@ async fn a_tenant_is_made_members_join_and_get_other_roles() {
 async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
-        let (bob, eve) = (place.person(BOB).await, place.person(EVE).await);
+        let (bob, eve) = (place.site.signed_in(BOB).await, place.site.signed_in(EVE).await);
 
         let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
         // Nobody's session, and somebody else's.
@@ -196,11 +190,11 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
 async fn nobody_reaches_beyond_their_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
         let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["member"]).await;
         let (carl, carl_id) = place.member(&ann, &tenant, "carl@example.com", &["admin"]).await;
-        let eve = place.person(EVE).await;
+        let eve = place.site.signed_in(EVE).await;
         let members = format!("/{tenant}/members");
         let at = |id: &str| format!("{members}/{id}");
         let (ann_id, none) = (id(&ann), Value::Null);
@@ -247,7 +241,7 @@ async fn nobody_reaches_beyond_their_roles() {
 async fn a_full_list_of_invitations_loses_none_and_takes_one_for_the_same_address() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
         place.invited(&ann, &tenant, BOB, &["member"]).await;
         let fill = async |numbers: std::ops::Range<usize>| {
@@ -278,10 +272,10 @@ async fn a_full_list_of_invitations_loses_none_and_takes_one_for_the_same_addres
 async fn the_invitations_of_a_removed_admin_are_gone() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
         let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["admin"]).await;
-        let eve = place.person(EVE).await;
+        let eve = place.site.signed_in(EVE).await;
         let by_bob = place.invited(&bob, &tenant, EVE, &["admin"]).await;
         let path = format!("/{tenant}/members/{bob_id}");
         place.call(&ann, Method::DELETE, &path, &Value::Null).await.expect(204);
@@ -302,9 +296,9 @@ async fn the_invitations_of_a_removed_admin_are_gone() {
 async fn an_invitation_to_another_tenant_is_out_of_reach() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let (ann, eve) = (place.person(ANN).await, place.person(EVE).await);
+        let (ann, eve) = (place.site.signed_in(ANN).await, place.site.signed_in(EVE).await);
         let (acme, other) = (place.made(&ann).await, place.made(&eve).await);
-        let bob = place.person(BOB).await;
+        let bob = place.site.signed_in(BOB).await;
         let token = place.invited(&ann, &acme, BOB, &["member"]).await;
         let listed = place.get(&ann, &format!("/{acme}/members")).await.json();
         let id = listed["invitations"][0]["id"].as_str().unwrap();
@@ -325,10 +319,10 @@ async fn an_invitation_to_another_tenant_is_out_of_reach() {
 async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
         let (bob, bob_id) = place.member(&ann, &tenant, BOB, &["owner"]).await;
-        let eve = place.person(EVE).await;
+        let eve = place.site.signed_in(EVE).await;
         // An admin by now, who may invite, though no owners.
         let as_owner = place.invited(&bob, &tenant, EVE, &["owner"]).await;
         let path = format!("/{tenant}/members/{bob_id}");
@@ -350,11 +344,10 @@ async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
 async fn operators_and_members_invite_alike() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let (ann, bob) = (place.person(ANN).await, place.person(BOB).await);
+        let (ann, bob) = (place.site.signed_in(ANN).await, place.site.signed_in(BOB).await);
         let tenant = place.made(&ann).await;
         let by_ann = place.invited(&ann, &tenant, BOB, &["editor"]).await;
-        let new = NewInvitation::new(EmailAddress::parse(BOB).unwrap());
-        let new = new.tenant(TenantId::parse(&tenant).unwrap(), vec!["admin".to_owned()]);
+        let new = invitation(BOB).tenant(TenantId::parse(&tenant).unwrap(), vec!["admin".to_owned()]);
         place.site.auth.accounts().invite(new).await.unwrap();
         let by_operator = place.token().await;
         let listed = place.get(&ann, &format!("/{tenant}/members")).await.json();
@@ -403,8 +396,8 @@ async fn whoever_has_no_account_joins_by_registering() {
 async fn of_two_owners_who_leave_at_once_one_stays() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
-        let bob = place.person(BOB).await;
+        let ann = place.site.signed_in(ANN).await;
+        let bob = place.site.signed_in(BOB).await;
         for round in 0..5 {
             let tenant = place.made(&ann).await;
             let token = place.invited(&ann, &tenant, BOB, &["owner"]).await;
@@ -424,12 +417,12 @@ async fn of_two_owners_who_leave_at_once_one_stays() {
 async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end() {
     for db in databases().await {
         let place = Place::with(&db, |plugin| plugin.self_service(false)).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let answer = place.call(&ann, Method::POST, "", &json!({ "name": "Acme" })).await.expect(403);
         assert_eq!(answer.json()["code"], "tenant_creation_closed");
 
         let place = Place::on(&db).await;
-        let bob = place.person(BOB).await;
+        let bob = place.site.signed_in(BOB).await;
         for name in ["", " ", "a\nb", &"x".repeat(101)] {
             place.call(&bob, Method::POST, "", &json!({ "name": name })).await.expect(422);
         }
@@ -455,7 +448,7 @@ async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end(
 async fn members_come_in_pages_and_go_with_their_account() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
         let (bob, _) = place.member(&ann, &tenant, BOB, &["member"]).await;
         place.member(&ann, &tenant, EVE, &["member"]).await;
@@ -481,9 +474,9 @@ async fn no_token_is_in_logs_audit_events_answers_or_tables() {
     let _recording = log.record();
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let tenant = place.made(&ann).await;
-        let bob = place.person(BOB).await;
+        let bob = place.site.signed_in(BOB).await;
         let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
         let mut shown = vec![place.get(&ann, &format!("/{tenant}/members")).await.body];
         let rows = db.db.query("SELECT * FROM account_invitations", Vec::new()).await.unwrap();

@@ -49,13 +49,13 @@ async fn many_accounts_that_invite_one_mailbox_do_not_flood_it() {
         // Another mailbox, and somebody who invites from elsewhere, are served.
         invite(inviter, tenant, "eve@example.com", "198.51.100.66").await.expect(201);
         assert_eq!(settled().await - before, 11, "{}", db.name);
-        let carl = place.person("carl@example.com").await;
+        let carl = place.site.signed_in("carl@example.com").await;
         let tenant = place.made(&carl).await;
         invite(&carl, &tenant, BOB, "203.0.113.9").await.expect(201);
         assert_eq!(settled().await - before, 12, "{}", db.name);
 
         // An invitation that is sent again without a mail keeps the link that was mailed.
-        let dora = place.person("dora@example.com").await;
+        let dora = place.site.signed_in("dora@example.com").await;
         let [(first, first_tenant), (second, second_tenant), ..] = &*inviters else { panic!("there are ten") };
         invite(first, first_tenant, "dora@example.com", "203.0.113.10").await.expect(201);
         let link = place.token().await;

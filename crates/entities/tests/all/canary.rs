@@ -5,7 +5,7 @@ use gatewright_entities::{Entity, Field};
 use http::Method;
 use serde_json::json;
 
-use super::support::{Stream, World, nobody, user, worlds};
+use super::support::{Stream, World, encoded, nobody, user, worlds};
 
 const CANARY: &str = "canary-7f3a";
 
@@ -102,8 +102,7 @@ async fn what_looks_like_sql_is_text_wherever_it_comes() {
     for world in worlds([diaries().table("diaries")]).await {
         let first = world.post(&user("ann"), "/diaries", json!({"text": "first"})).await;
         for injection in INJECTIONS {
-            let coded: String = form_urlencoded::byte_serialize(injection.as_bytes()).collect();
-            let coded = coded.replace('+', "%20");
+            let coded = encoded(injection).replace('+', "%20");
             let made = world.post(&user("ann"), "/diaries", json!({"text": injection, "mood": injection})).await;
             assert_eq!(made.data()["text"], injection);
             let path = made.header("location");

@@ -217,8 +217,7 @@ async fn what_is_no_cursor_of_this_list_is_refused() {
             ("cursor=&cursor=", "the parameter \"cursor\" is given more than once"),
             ("cursr=", "there is no parameter \"cursr\"; did you mean \"cursor\"?"),
         ] {
-            let answer = world.get(&nobody(), &format!("/items?{query}")).await;
-            assert_eq!((answer.status.as_u16(), &answer.json()["detail"]), (400, &json!(detail)), "{query}");
+            world.get(&nobody(), &format!("/items?{query}")).await.is_refused(400, detail);
         }
     }
 }

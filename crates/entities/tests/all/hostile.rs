@@ -5,7 +5,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
 
-use super::support::{World, nobody, worlds};
+use super::support::{World, nobody, query, worlds};
 
 /// Text that ends strings, statements, lines, patterns, paths and numbers.
 const HOSTILE: [&str; 22] = [
@@ -77,7 +77,7 @@ fn entities() -> [Entity; 2] {
 }
 
 async fn ask(world: &World, name: &str, value: &str) {
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
+    let query = query(name, value);
     for path in [format!("/posts?{query}"), format!("/posts?cursor=&{query}"), format!("/posts/nope?{query}")] {
         let answer = world.get(&nobody(), &path).await;
         let status = answer.status.as_u16();
@@ -130,7 +130,7 @@ async fn text_is_found_as_it_is_written_by_every_way_that_compares() {
                 ways.push(("title_in", (*text).to_owned()));
             }
             for (name, value) in ways {
-                let query = form_urlencoded::Serializer::new(String::new()).append_pair(name, &value).finish();
+                let query = query(name, &value);
                 let answer = world.get(&nobody(), &format!("/posts?{query}")).await;
                 assert_eq!((answer.status.as_u16(), &answer.json()["total"]), (200, &json!(1)), "{name}={value}");
                 assert_eq!(answer.data()[0]["title"], **text);

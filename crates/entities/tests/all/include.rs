@@ -171,10 +171,7 @@ async fn whoever_may_not_read_the_target_is_refused() {
         }
         let token = super::support::service("bot", &["links:read"]);
         let answer = world.get(&token, "/links?include=post").await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.json()["detail"]),
-            (403, &json!("the token lacks the scope posts:read"))
-        );
+        answer.is_refused(403, "the token lacks the scope posts:read");
     }
 }
 

@@ -5,7 +5,7 @@ use gatewright_entities::{Action, Entity, Field};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, Stream, World, user, worlds};
+use super::support::{Answer, Stream, World, encoded, user, worlds};
 
 const ABSENT: &str = "0191d2b3-0000-7000-8000-00000000000a";
 
@@ -54,10 +54,6 @@ async fn scene(world: &World) -> Scene {
 
 /// Method, path, body and header.
 type Attempt<'a> = (Method, &'a str, Option<Value>, Option<(&'a str, &'a str)>);
-
-fn encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
 
 /// The answer without what names the record that was asked for.
 fn shape(answer: &Answer, file: &str) -> (u16, String, String) {

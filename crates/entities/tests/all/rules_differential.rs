@@ -14,7 +14,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use self::evaluator::World2;
-use super::support::{Answer, World, user_with, worlds};
+use super::support::{Answer, World, encoded, user_with, worlds};
 
 type Row = Map<String, Value>;
 
@@ -275,10 +275,6 @@ async fn read(world: &World) -> Data {
 
 fn ids(answer: &Answer) -> Vec<String> {
     answer.data().as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
-}
-
-fn encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 #[tokio::test]

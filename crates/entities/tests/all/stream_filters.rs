@@ -13,7 +13,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::include::statements;
-use super::support::{Answer, Stream, World, ear, make_users, nobody, user, user_with, worlds_with};
+use super::support::{Answer, Stream, World, ear, encoded, make_users, nobody, user, user_with, worlds_with};
 
 fn entities(prefix: &str) -> Vec<Entity> {
     let (projects, tasks) = (format!("{prefix}projects"), format!("{prefix}tasks"));
@@ -42,10 +42,6 @@ async fn patient_worlds(entities: impl IntoIterator<Item = Entity>) -> Vec<World
         builder.bus(bus).streams(streams)
     };
     worlds_with(entities, patient).await
-}
-
-fn encoded(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 async fn open(world: &World, caller: &Identity, table: &str, filter: &str) -> Stream {

@@ -128,9 +128,20 @@ fn known(subject: Subject, roles: &[&str], credential: Credential) -> Identity {
     Identity::Known(Arc::new(Principal { subject, email: None, roles, credential }))
 }
 
+/// A text as the value of a query's parameter.
+pub(crate) fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// A query of one parameter, whose name may be anything too.
+pub(crate) fn query(name: &str, value: &str) -> String {
+    format!("{}={}", encoded(name), encoded(value))
+}
+
 /// An answer, read.
 #[derive(Debug)]
 pub(crate) struct Answer {
+    request: String,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
@@ -156,6 +167,13 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Checks for a refusal with these words.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, status: u16, detail: &str) {
+        let found = self.json()["detail"].as_str().map(str::to_owned);
+        assert_eq!((self.status.as_u16(), found.as_deref()), (status, Some(detail)), "{}: {}", self.request, self.text);
     }
 
     /// The codes of a 422 by their fields.
@@ -272,11 +290,13 @@ impl Ask<'_> {
     }
 
     pub(crate) async fn send(self) -> Answer {
+        let (method, uri) = (self.request.method_ref().unwrap(), self.request.uri_ref().unwrap());
+        let request = format!("{method} {uri} on {}", self.world.name());
         let response = self.open().await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        Answer { status: parts.status, headers: parts.headers, text }
+        Answer { request, status: parts.status, headers: parts.headers, text }
     }
 }
 

@@ -96,8 +96,7 @@ async fn the_trash_is_listed_with_or_without_the_rest() {
             assert_eq!(titles(&world, query).await.join(" "), expected, "{} {query}", world.name());
         }
         for query in ["?trashed=", "?trashed=yes", "?trashed=ONLY"] {
-            let answer = world.get(&nobody(), &format!("/posts{query}")).await;
-            assert_eq!((answer.status.as_u16(), &answer.json()["detail"]), (400, &json!("trashed is with or only")));
+            world.get(&nobody(), &format!("/posts{query}")).await.is_refused(400, "trashed is with or only");
         }
     }
 }
@@ -161,7 +160,7 @@ async fn a_deleted_record_frees_its_unique_value_and_gets_it_back_only_while_it_
         assert_eq!(second.status, 201, "{} {}", world.name(), second.text);
         let restore = format!("{}/_restore", first.header("location"));
         let refused = world.post(&nobody(), &restore, "").await;
-        assert_eq!((refused.status.as_u16(), &refused.json()["detail"]), (409, &json!("title is taken already")));
+        refused.is_refused(409, "title is taken already");
         assert_eq!(refused.faults()["title"], "unique");
         world.delete(&nobody(), second.header("location")).await;
         assert_eq!(world.post(&nobody(), &restore, "").await.status, 200);
@@ -259,10 +258,7 @@ async fn without_soft_delete_there_is_no_trash() {
     for world in worlds([Entity::new("tags").public().field(Field::string("name"))]).await {
         let made = world.post(&nobody(), "/tags", json!({"name": "a"})).await;
         let answer = world.get(&nobody(), "/tags?trashed=only").await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.json()["detail"]),
-            (400, &json!("trashed: records that are deleted here are gone"))
-        );
+        answer.is_refused(400, "trashed: records that are deleted here are gone");
         assert_eq!(world.post(&nobody(), &format!("{}/_restore", made.header("location")), "").await.status, 404);
         assert!(made.data().get("deletedAt").is_none());
     }

@@ -3,7 +3,7 @@
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, worlds};
+use super::support::{World, nobody, query, worlds};
 
 fn books() -> Entity {
     Entity::new("books")
@@ -30,10 +30,6 @@ async fn with_books() -> Vec<World> {
         }
     }
     worlds
-}
-
-fn query(name: &str, value: &str) -> String {
-    form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish()
 }
 
 #[tokio::test]
@@ -84,7 +80,7 @@ async fn a_field_that_is_not_there_or_hidden_cannot_be_chosen() {
         ] {
             for path in ["/books".to_owned(), format!("/books/{id}")] {
                 let answer = world.get(&nobody(), &format!("{path}?{}", query("fields", fields))).await;
-                assert_eq!((answer.status.as_u16(), &answer.json()["detail"]), (400, &json!(detail)), "{path}");
+                answer.is_refused(400, detail);
             }
         }
         for path in ["/books".to_owned(), format!("/books/{id}")] {
@@ -134,10 +130,6 @@ async fn a_search_finds_text_in_any_of_its_fields_whatever_the_case() {
 #[tokio::test]
 async fn what_has_no_fields_to_search_says_so() {
     for world in worlds([Entity::new("plain").public().field(Field::string("title"))]).await {
-        let answer = world.get(&nobody(), "/plain?q=x").await;
-        assert_eq!(
-            (answer.status.as_u16(), &answer.json()["detail"]),
-            (400, &json!("q: none of the fields here can be searched"))
-        );
+        world.get(&nobody(), "/plain?q=x").await.is_refused(400, "q: none of the fields here can be searched");
     }
 }

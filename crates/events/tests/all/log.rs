@@ -149,6 +149,11 @@ impl Listener {
         }
         events
     }
+
+    /// The numbers of that many events.
+    async fn numbers(&mut self, count: usize) -> Vec<usize> {
+        self.events(count).await.iter().map(Frame::n).collect()
+    }
 }
 
 async fn each_engine(test: impl AsyncFn(&TestDb)) {
@@ -178,8 +183,7 @@ async fn a_stream_starts_with_its_position_and_each_frame_has_one() {
         for (since, first) in [(&ready.id, 1), (&frame.id, 2)] {
             let mut resumed = server.open(Some(since));
             assert_eq!(resumed.next().await.unwrap().id, *since);
-            let events = resumed.events(5 - first).await;
-            assert_eq!(events.iter().map(Frame::n).collect::<Vec<_>>(), (first..5).collect::<Vec<_>>());
+            assert_eq!(resumed.numbers(5 - first).await, (first..5).collect::<Vec<_>>());
         }
     })
     .await;
@@ -193,7 +197,7 @@ async fn a_write_between_reading_a_cursor_and_opening_a_stream_is_not_missed() {
         server.write("r1", 1, true).await.unwrap();
         let mut listener = server.open(Some(&cursor));
         server.write("r1", 2, true).await.unwrap();
-        assert_eq!(listener.events(2).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(listener.numbers(2).await, [1, 2]);
     })
     .await;
 }
@@ -210,7 +214,7 @@ async fn a_stream_resumes_on_another_replica_and_after_a_restart() {
         let second = Replica::start(&engine.db).await;
         let mut listener = second.open(Some(&seen));
         second.write("r1", 3, true).await.unwrap();
-        assert_eq!(listener.events(2).await.iter().map(Frame::n).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(listener.numbers(2).await, [2, 3]);
     })
     .await;
 }
@@ -225,7 +229,7 @@ async fn replicas_without_a_carrier_find_each_others_events() {
             here.write("r1", n, n != 7).await.unwrap();
         }
         for listener in &mut listeners {
-            assert_eq!(listener.events(19).await.iter().map(Frame::n).collect::<Vec<_>>(), (1..20).collect::<Vec<_>>());
+            assert_eq!(listener.numbers(19).await, (1..20).collect::<Vec<_>>());
         }
     })
     .await;
@@ -260,7 +264,7 @@ async fn a_position_does_not_skip_a_transaction_that_commits_late() {
     failed.await.unwrap();
     assert_eq!(listener.events(1).await[0].n(), 1);
     let mut resumed = server.open(Some(&early.id));
-    let seen: BTreeSet<usize> = resumed.events(2).await.iter().map(Frame::n).collect();
+    let seen: BTreeSet<usize> = resumed.numbers(2).await.into_iter().collect();
     assert!(seen.contains(&1), "{seen:?}");
     // The failed one's position holds nobody up.
     let began = tokio::time::Instant::now();
@@ -306,7 +310,7 @@ async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped(
     server.write("r3", WRITTEN + 2, true).await.unwrap();
     // Another stream has read what the first one reads next, and knows more.
     let mut other = server.open(Some(&start));
-    let seen: BTreeSet<usize> = other.events(WRITTEN + 2).await.iter().map(Frame::n).collect();
+    let seen: BTreeSet<usize> = other.numbers(WRITTEN + 2).await.into_iter().collect();
     assert_eq!(seen.len(), WRITTEN + 2);
     frames.extend(resumed.events(WRITTEN + 2 - 20).await);
     let seen: Vec<usize> = frames.iter().map(Frame::n).collect();
@@ -450,7 +454,7 @@ async fn an_event_that_is_in_no_log_reaches_a_client_that_has_fallen_behind() {
         }
         let own = EntityEvent::new(EventKind::Updated, "posts", "posts", r#"{"id":"own","n":100}"#);
         drop(server.bus.publish(own));
-        assert_eq!(slow.events(101).await.iter().map(Frame::n).collect::<Vec<_>>(), (0..101).collect::<Vec<_>>());
+        assert_eq!(slow.numbers(101).await, (0..101).collect::<Vec<_>>());
     })
     .await;
 }
@@ -469,7 +473,7 @@ async fn rights_are_asked_when_a_logged_event_is_delivered() {
                 Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect::<Vec<_>>()))
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
-        assert_eq!(listener.events(5).await.iter().map(Frame::n).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
+        assert_eq!(listener.numbers(5).await, [1, 3, 5, 7, 9]);
         let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
             .admitted(|_| async { Ok(None::<Vec<Sight>>) });
         let mut refused = Listener::new(server.streams.subscribe(nobody).unwrap());

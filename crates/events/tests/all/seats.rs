@@ -2,24 +2,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::Identity;
-use gatewright_events::StreamOptions;
 use gatewright_events::sse::{Client, MAX_SUBSCRIBER_ID, Refused};
+use gatewright_events::{StreamOptions, Streams};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use crate::support::{Reader, everything, frame, named, publish, service, settle, streams, user};
+
+/// Requests of so many tasks that begin together.
+async fn at_once<F>(count: usize, streams: &Streams, request: impl Fn(Streams) -> F) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let start = Arc::new(Barrier::new(count));
+    let mut tries = JoinSet::new();
+    for _ in 0..count {
+        let (start, request) = (start.clone(), request(streams.clone()));
+        tries.spawn(async move {
+            start.wait().await;
+            request.await
+        });
+    }
+    tries.join_all().await
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_200_parallel_requests_exactly_as_many_are_seated_as_there_are_seats() {
     let (bus, streams) = streams(StreamOptions { max_subscribers: 50, ..StreamOptions::default() });
-    let start = Arc::new(tokio::sync::Barrier::new(200));
-    let mut tries = tokio::task::JoinSet::new();
-    for _ in 0..200 {
-        let (streams, start) = (streams.clone(), start.clone());
-        tries.spawn(async move {
-            start.wait().await;
-            Reader::open(&streams, everything(Identity::Anonymous)).await
-        });
-    }
-    let (seated, refused): (Vec<_>, Vec<_>) = tries.join_all().await.into_iter().partition(Result::is_ok);
+    let open = |streams: Streams| async move { Reader::open(&streams, everything(Identity::Anonymous)).await };
+    let (seated, refused): (Vec<_>, Vec<_>) = at_once(200, &streams, open).await.into_iter().partition(Result::is_ok);
     assert_eq!((seated.len(), refused.len()), (50, 150));
     let stats = streams.stats();
     assert_eq!((stats.subscribers, stats.refused), (50, 150));
@@ -99,16 +110,9 @@ async fn without_a_principal_function_nothing_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_20_parallel_requests_with_one_name_one_keeps_the_seat() {
     let (_bus, streams) = streams(StreamOptions { max_subscribers: 1, ..StreamOptions::default() });
-    let start = Arc::new(tokio::sync::Barrier::new(20));
-    let mut tries = tokio::task::JoinSet::new();
-    for _ in 0..20 {
-        let (streams, start) = (streams.clone(), start.clone());
-        tries.spawn(async move {
-            start.wait().await;
-            Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap()
-        });
-    }
-    let readers = tries.join_all().await;
+    let open =
+        |streams: Streams| async move { Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap() };
+    let readers = at_once(20, &streams, open).await;
     assert_eq!(streams.stats().subscribers, 1);
     streams.shutdown();
     drop(readers);
@@ -185,16 +189,8 @@ async fn a_subscriber_id_replaces_a_stream_of_a_caller_who_has_all_their_seats()
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_20_parallel_requests_of_one_caller_exactly_their_share_is_seated() {
     let (_bus, streams) = streams(StreamOptions { max_subscribers_per_caller: 7, ..StreamOptions::default() });
-    let start = Arc::new(tokio::sync::Barrier::new(20));
-    let mut tries = tokio::task::JoinSet::new();
-    for _ in 0..20 {
-        let (streams, start) = (streams.clone(), start.clone());
-        tries.spawn(async move {
-            start.wait().await;
-            streams.subscribe(everything(user("ada")))
-        });
-    }
-    let seated = tries.join_all().await.into_iter().filter_map(Result::ok).collect::<Vec<_>>();
+    let subscribe = |streams: Streams| async move { streams.subscribe(everything(user("ada"))) };
+    let seated = at_once(20, &streams, subscribe).await.into_iter().filter_map(Result::ok).collect::<Vec<_>>();
     assert_eq!((seated.len(), streams.stats().refused), (7, 13));
 }
 

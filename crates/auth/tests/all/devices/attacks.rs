@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::{Browser, Place, device_of};
 use crate::support::{ANN, Answer, Call, PASSWORD, WRONG, databases};
-use crate::two_factor::Authenticator;
+use crate::two_factor::{Enrolled, enroll};
 
 #[track_caller]
 fn assert_limited(answer: &Answer) {
@@ -39,12 +39,8 @@ async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_b
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
         let mut home = Browser::default();
-        let session = home.login(site).await;
-        let begun = Call::post("/auth/2fa/enroll").json(&json!({})).cookie_of(&session).send(site).await.expect(200);
-        let app = Authenticator::new(begun.json()["secret"].as_str().unwrap());
+        let Enrolled { app, .. } = enroll(site, home.login(site).await).await;
         let code = || json!({ "code": app.code(site) });
-        Call::post("/auth/2fa/verify").json(&code()).cookie_of(&session).send(site).await.expect(200);
-        site.advance(30);
         let challenge = async |browser: &Browser, code: serde_json::Value| {
             let pending = browser.try_login(site, ANN, PASSWORD).await.expect(200);
             assert_eq!(pending.json()["two_factor_required"], true, "a known device owes the second factor too");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Browser, FIREFOX, Place};
 use crate::support::{ANN, Call, PASSWORD, databases};
-use crate::two_factor::Authenticator;
+use crate::two_factor::{Enrolled, enroll};
 
 const DAY: i64 = 24 * 3600;
 
@@ -76,12 +76,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
         let place = Place::on(&db).await;
         let site = &place.site;
         let mut home = Browser::default();
-        let session = home.login(site).await;
-        let begun = Call::post("/auth/2fa/enroll").json(&json!({})).cookie_of(&session).send(site).await.expect(200);
-        let app = Authenticator::new(begun.json()["secret"].as_str().unwrap());
-        let code = json!({ "code": app.code(site) });
-        Call::post("/auth/2fa/verify").json(&code).cookie_of(&session).send(site).await.expect(200);
-        site.advance(30);
+        let Enrolled { app, .. } = enroll(site, home.login(site).await).await;
 
         // The password alone makes no device known, and is not noticed.
         let mut phone = Browser::default();
@@ -119,8 +114,7 @@ async fn devices_are_listed_and_forgotten_by_their_owner_alone() {
         let listed = place.devices(&session, &phone).await;
         let (of_phone, of_home) = (listed[0]["id"].as_str().unwrap(), listed[1]["id"].as_str().unwrap());
 
-        site.register("bob@example.com").await;
-        let bob = site.login("bob@example.com", PASSWORD).await.expect(200);
+        let bob = site.signed_in("bob@example.com").await;
         let path = format!("/auth/devices/{of_home}");
         for path in [&*path, "/auth/devices/0", "/auth/devices/%00"] {
             Call::new(http::Method::DELETE, path).cookie_of(&bob).send(site).await.expect(404);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{CONFIRM, NEW, Place, UNDO};
 use crate::support::{ANN, Call, PASSWORD, WRONG, databases};
-use crate::two_factor::enroll_ann;
+use crate::two_factor::{enroll, enroll_ann};
 
 const EVE: &str = "eve@example.com";
 
@@ -89,10 +89,7 @@ async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
         let thiefs_undo = place.token(MailKind::EmailChanged, EVE).await;
         place.site.register(ANN).await;
         let squatter = place.site.login_ann().await.expect(200);
-        let enrolled = Call::post("/auth/2fa/enroll").json(&json!({})).cookie_of(&thief).send(&place.site).await;
-        let app = crate::two_factor::Authenticator::new(enrolled.expect(200).json()["secret"].as_str().unwrap());
-        let code = json!({ "code": app.code(&place.site) });
-        Call::post("/auth/2fa/verify").json(&code).cookie_of(&thief).send(&place.site).await.expect(200);
+        enroll(&place.site, thief.clone()).await;
 
         place.site.advance(6 * 24 * 3600);
         place.post_token(UNDO, &undo).await.expect(200);
@@ -297,8 +294,7 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
         let ann = place.prove_ann().await;
-        place.site.register("bob@example.com").await;
-        let bob = place.site.login("bob@example.com", PASSWORD).await.expect(200);
+        let bob = place.site.signed_in("bob@example.com").await;
         let thief = place.site.login_ann().await.expect(200);
         let undo = place.change(&thief, ANN, EVE).await;
 

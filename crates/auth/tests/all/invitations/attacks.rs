@@ -1,44 +1,31 @@
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use gatewright_auth::plugins::invitations::NewInvitation;
-use gatewright_auth::{AccountError, EmailAddress, Registration};
+use gatewright_auth::{AccountError, Registration};
+use gatewright_base::Secret;
 use gatewright_base::testing::hang_up_after;
-use gatewright_base::{Secret, TenantId};
 use gatewright_db::params;
 use serde_json::json;
 
-use super::{ACCEPT, Place};
-use crate::support::{ANN, Call, PASSWORD, databases};
+use super::{ACCEPT, Place, editor, into_acme};
+use crate::support::{ANN, Call, PASSWORD, databases, invitation};
 
 const EVE: &str = "eve@example.com";
 
 fn to_acme(email: &str) -> NewInvitation {
-    let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
-    invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
-}
-
-fn editor(email: &str) -> NewInvitation {
-    NewInvitation::new(EmailAddress::parse(email).unwrap()).roles(Some(["editor"].into_iter().collect()))
+    into_acme(invitation(email), &["member"])
 }
 
 #[tokio::test]
 async fn of_many_that_come_with_one_invitation_one_gets_an_account() {
     for db in databases().await {
-        let place = Arc::new(Place::on(&db, Registration::Invite).await);
+        let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
-        let tries: Vec<_> = (0..20)
-            .map(|_| {
-                let (place, token) = (place.clone(), token.clone());
-                tokio::spawn(async move { place.register(ANN, Some(&token)).await.status.as_u16() })
-            })
-            .collect();
-        let mut made = 0;
-        for one in tries {
-            let status = one.await.unwrap();
-            assert!([200, 401, 403, 409, 429].contains(&status), "{status}");
-            made += usize::from(status == 200);
-        }
-        assert_eq!(made, 1, "{}", db.name);
+        let answers = join_all((0..20).map(|_| place.register(ANN, Some(&token)))).await;
+        let statuses: Vec<_> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+        assert!(statuses.iter().all(|status| [200, 401, 403, 409, 429].contains(status)), "{statuses:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{}", db.name);
     }
 }
 
@@ -48,7 +35,7 @@ async fn what_a_disabled_account_has_sent_admits_nobody() {
         let place = Place::on(&db, Registration::Invite).await;
         let accounts = place.site.auth.accounts();
         let sender = accounts.create("boss@example.com", None, None).await.unwrap().id;
-        let new = NewInvitation::new(EmailAddress::parse(ANN).unwrap()).invited_by(sender.clone());
+        let new = invitation(ANN).invited_by(sender.clone());
         let token = place.invite_to(new).await;
         accounts.disable(&sender).await.unwrap();
         place.register(ANN, Some(&token)).await.expect(403);
@@ -60,21 +47,11 @@ async fn what_a_disabled_account_has_sent_admits_nobody() {
 #[tokio::test]
 async fn of_many_acceptances_one_counts() {
     for db in databases().await {
-        let place = Arc::new(Place::on(&db, Registration::Open).await);
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
-        let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
-        let token = place.invite_to(invitation.tenant(TenantId::parse("acme").unwrap(), Vec::new())).await;
-        let tries: Vec<_> = (0..20)
-            .map(|_| {
-                let (place, token, session) = (place.clone(), token.clone(), session.clone());
-                tokio::spawn(async move { place.accept(&session, &token).await.status.as_u16() })
-            })
-            .collect();
-        let mut accepted = 0;
-        for one in tries {
-            accepted += usize::from(one.await.unwrap() == 200);
-        }
+        let place = Place::on(&db, Registration::Open).await;
+        let session = place.site.signed_in_ann().await;
+        let token = place.invite_to(into_acme(invitation(ANN), &[])).await;
+        let answers = join_all((0..20).map(|_| place.accept(&session, &token))).await;
+        let accepted = answers.iter().filter(|answer| answer.status == 200).count();
         assert_eq!((accepted, place.joined().await.len()), (1, 1), "{}", db.name);
     }
 }
@@ -101,10 +78,8 @@ async fn an_invitation_is_for_its_address_alone() {
 async fn a_stranger_with_the_address_gains_nothing() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
-        place.site.register_ann().await;
-        let stranger = place.site.login_ann().await;
-        let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
-        place.invite_to(invitation.roles(Some(["admin"].into_iter().collect()))).await;
+        let stranger = place.site.signed_in_ann().await;
+        place.invite_to(invitation(ANN).roles(Some(["admin"].into_iter().collect()))).await;
         for guess in ["", "x", &"A".repeat(43)] {
             place.accept(&stranger, guess).await.expect(401);
         }
@@ -133,8 +108,7 @@ async fn accepting_takes_a_session_and_a_page_of_this_site() {
 async fn what_fails_half_way_leaves_the_invitation_open() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
-        let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
-        let token = place.invite_to(invitation.tenant(TenantId::parse("acme").unwrap(), Vec::new())).await;
+        let token = place.invite_to(into_acme(invitation(ANN), &[])).await;
         place.hides_members(true).await;
         let failed = place.register(ANN, Some(&token)).await.expect(503);
         assert!(!failed.body.contains("tenant_members"), "{}", failed.body);
@@ -150,8 +124,7 @@ async fn what_fails_half_way_leaves_the_invitation_open() {
 async fn a_membership_that_cannot_begin_spends_nothing() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         let token = place.invite_to(to_acme(ANN)).await;
         // Between the two, a second member of a tenant is one too many for the table.
         let other = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
@@ -172,8 +145,7 @@ async fn a_membership_that_cannot_begin_spends_nothing() {
 async fn roles_and_accounts_are_given_if_and_only_if_the_invitation_is_spent() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         let token = place.invite_to(editor(ANN)).await;
         let of_eve = place.invite_to(editor(EVE)).await;
         // The last statement of the transaction fails: somebody refers to the invitations.
@@ -203,9 +175,8 @@ async fn a_withdrawal_wins_or_loses_against_twenty_who_accept() {
         let (mut withdrawn, accounts) = (0, place.site.auth.accounts());
         for round in 0..8 {
             let email = format!("user{round}@example.com");
-            place.site.register(&email).await;
-            let session = place.site.login(&email, PASSWORD).await.expect(200);
-            let token = place.invite_to(to_acme(&email).roles(Some(["editor"].into_iter().collect()))).await;
+            let session = place.site.signed_in(&email).await;
+            let token = place.invite_to(into_acme(editor(&email), &["member"])).await;
             let id = accounts.invitations(None).await.unwrap()[0].id.clone();
             let accept = || {
                 let (place, token, session) = (place.clone(), token.clone(), session.clone());
@@ -243,8 +214,7 @@ async fn a_replaced_invitation_gives_nothing() {
         let accounts = place.site.auth.accounts();
         for round in 0..8 {
             let email = format!("user{round}@example.com");
-            place.site.register(&email).await;
-            let session = place.site.login(&email, PASSWORD).await.expect(200);
+            let session = place.site.signed_in(&email).await;
             let token = place.invite_to(editor(&email)).await;
             let accept = {
                 let (place, token, session) = (place.clone(), token.clone(), session.clone());
@@ -253,7 +223,7 @@ async fn a_replaced_invitation_gives_nothing() {
             if round % 2 == 0 {
                 tokio::task::yield_now().await;
             }
-            accounts.invite(NewInvitation::new(EmailAddress::parse(&email).unwrap())).await.unwrap();
+            accounts.invite(invitation(&email)).await.unwrap();
             let status = accept.await.unwrap();
             assert!([200, 401].contains(&status), "{status}");
             let is_editor = accounts.find(&email).await.unwrap().roles.contains("editor");
@@ -282,8 +252,7 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
                 assert_eq!(refused.json()["code"], "invitation_claimed");
                 None
             } else {
-                place.site.register(&email).await;
-                let session = place.site.login(&email, PASSWORD).await.expect(200);
+                let session = place.site.signed_in(&email).await;
                 let refused = place.accept(&session, &token).await.expect(409);
                 assert_eq!(refused.json()["code"], "invitation_claimed");
                 assert_eq!(refused.headers["retry-after"], "44");
@@ -314,8 +283,7 @@ async fn who_hangs_up_while_accepting_has_spent_nothing_for_nothing() {
         let mut moments = 0;
         loop {
             let email = format!("user{moments}@example.com");
-            place.site.register(&email).await;
-            let session = place.site.login(&email, PASSWORD).await.expect(200);
+            let session = place.site.signed_in(&email).await;
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
             let was_answered = hang_up_after(moments, place.accept(&session, &token)).await.is_some();
@@ -362,20 +330,13 @@ async fn who_hangs_up_while_registering_has_spent_nothing_for_nothing() {
 #[tokio::test]
 async fn of_many_sent_at_once_one_is_open() {
     for db in databases().await {
-        let place = Arc::new(Place::on(&db, Registration::Open).await);
+        let place = Place::on(&db, Registration::Open).await;
         for to_tenant in [false, true] {
-            let new = if to_tenant { to_acme(ANN) } else { NewInvitation::new(EmailAddress::parse(ANN).unwrap()) };
-            let sends: Vec<_> = (0..20)
-                .map(|_| {
-                    let (accounts, new) = (place.site.auth.accounts(), new.clone());
-                    tokio::spawn(async move { accounts.invite(new).await.unwrap().id })
-                })
-                .collect();
-            let mut sent = Vec::new();
-            for send in sends {
-                sent.push(send.await.unwrap());
-            }
-            let open = place.site.auth.accounts().invitations(None).await.unwrap();
+            let new = if to_tenant { to_acme(ANN) } else { invitation(ANN) };
+            let accounts = place.site.auth.accounts();
+            let sent = join_all((0..20).map(|_| accounts.invite(new.clone()))).await;
+            let sent: Vec<_> = sent.into_iter().map(|invitation| invitation.unwrap().id).collect();
+            let open = accounts.invitations(None).await.unwrap();
             assert_eq!(open.len(), 1 + usize::from(to_tenant), "{}", db.name);
             assert!(sent.contains(&open.iter().find(|open| open.tenant.is_some() == to_tenant).unwrap().id));
         }
@@ -397,17 +358,13 @@ async fn the_table_holds_no_token() {
 async fn a_later_invitation_replaces_the_one_before_and_roles_add_up() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
-        let invitation = |role: &str| {
-            let invitation = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
-            invitation.tenant(TenantId::parse("acme").unwrap(), vec![role.to_owned()])
-        };
-        let first = place.invite_to(invitation("admin")).await;
-        let second = place.invite_to(invitation("editor")).await;
+        let session = place.site.signed_in_ann().await;
+        let as_role = |role: &str| into_acme(invitation(ANN), &[role]);
+        let first = place.invite_to(as_role("admin")).await;
+        let second = place.invite_to(as_role("editor")).await;
         place.accept(&session, &first).await.expect(401);
         place.accept(&session, &second).await.expect(200);
-        let third = place.invite_to(invitation("auditor")).await;
+        let third = place.invite_to(as_role("auditor")).await;
         place.accept(&session, &third).await.expect(200);
         let joined = place.joined().await;
         assert_eq!(joined.len(), 1, "{joined:?}");

@@ -1,15 +1,13 @@
 use gatewright_auth::plugins::invitations::NewInvitation;
-use gatewright_auth::{AccountError, EmailAddress, Registration};
+use gatewright_auth::{AccountError, Registration};
 use gatewright_base::{Secret, TenantId};
 use serde_json::json;
 
-use super::Place;
-use crate::support::{ANN, Call, PASSWORD, databases};
+use super::{Place, editor, into_acme};
+use crate::support::{ANN, Call, PASSWORD, databases, invitation};
 
-fn to_acme(email: &str) -> NewInvitation {
-    let invitation = NewInvitation::new(EmailAddress::parse(email).unwrap());
-    let invitation = invitation.roles(Some(["editor"].into_iter().collect()));
-    invitation.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()])
+fn editor_in_acme(email: &str) -> NewInvitation {
+    into_acme(editor(email), &["member"])
 }
 
 #[tokio::test]
@@ -18,7 +16,7 @@ async fn an_invited_address_registers_with_roles_and_membership_and_a_proven_mai
         for registration in [Registration::Open, Registration::Invite] {
             let place = Place::on(&db, registration).await;
             let address = format!("{registration:?}@example.com").to_lowercase();
-            let token = place.invite_to(to_acme(&address)).await;
+            let token = place.invite_to(editor_in_acme(&address)).await;
             let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
             assert!(page.body.contains(&format!("value=\"{token}\"")) && page.body.contains(&address), "{}", page.body);
             place.register(&address, Some(&token)).await.expect(200);
@@ -40,7 +38,7 @@ async fn an_account_gains_what_an_invitation_gives_once_it_has_accepted() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         place.site.register_ann().await;
-        let token = place.invite_to(to_acme(ANN)).await;
+        let token = place.invite_to(editor_in_acme(ANN)).await;
         let has_editor = async || place.site.auth.accounts().find(ANN).await.unwrap().roles.contains("editor");
         let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
         assert!(page.body.contains("Sign in") && !page.body.contains("name=\"password\""), "{}", page.body);
@@ -81,7 +79,7 @@ async fn a_form_registers_and_signs_in() {
 async fn a_form_that_is_shown_again_names_the_tenant() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
-        let token = place.invite_to(to_acme(ANN)).await;
+        let token = place.invite_to(editor_in_acme(ANN)).await;
         let first = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
         assert!(first.body.contains("acme"), "{}", first.body);
         for (email, password, status) in [(ANN, "short", 422), ("eve@example.com", PASSWORD, 403)] {
@@ -106,7 +104,7 @@ async fn invitations_are_listed_withdrawn_replaced_and_swept() {
         let second = place.invite(ANN).await;
         place.register(ANN, Some(&first)).await.expect(403);
         assert_eq!(accounts.invitations(None).await.unwrap().len(), 1);
-        place.invite_to(to_acme(ANN)).await;
+        place.invite_to(editor_in_acme(ANN)).await;
         let acme = TenantId::parse("acme").unwrap();
         let listed = accounts.invitations(Some(&acme)).await.unwrap();
         assert_eq!((listed.len(), accounts.invitations(None).await.unwrap().len()), (1, 2));
@@ -130,10 +128,10 @@ async fn where_registration_is_closed_accounts_alone_are_invited() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Closed).await;
         let accounts = place.site.auth.accounts();
-        let refused = accounts.invite(NewInvitation::new(EmailAddress::parse(ANN).unwrap())).await;
+        let refused = accounts.invite(invitation(ANN)).await;
         assert!(matches!(refused, Err(AccountError::RegistrationClosed)));
         accounts.create(ANN, Some(Secret::new(PASSWORD)), None).await.unwrap();
-        let token = place.invite_to(to_acme(ANN)).await;
+        let token = place.invite_to(editor_in_acme(ANN)).await;
         place.site.advance(1);
         let session = place.site.login_ann().await.expect(200);
         place.accept(&session, &token).await.expect(200);

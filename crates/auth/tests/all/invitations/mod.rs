@@ -11,17 +11,27 @@ use std::time::Duration;
 use gatewright_auth::plugins::invitations::{InvitationsPlugin, NewInvitation};
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
-use gatewright_auth::{AuthBuilder, AuthConfig, EmailAddress, MailKind, Registration};
-use gatewright_base::Ambient;
+use gatewright_auth::{AuthBuilder, AuthConfig, MailKind, Registration};
+use gatewright_base::{Ambient, TenantId};
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Db, Row, params};
 use gatewright_tenancy::{COMPONENT, STEPS};
 use serde_json::json;
 
 use crate::mailed::Post;
-use crate::support::{Answer, Call, PASSWORD, Site, config};
+use crate::support::{Answer, Call, PASSWORD, Site, config, invitation};
 
 pub(super) const ACCEPT: &str = "/auth/invitations/accept";
+
+/// An invitation with a role everywhere.
+fn editor(email: &str) -> NewInvitation {
+    invitation(email).roles(Some(["editor"].into_iter().collect()))
+}
+
+/// The same invitation, to a tenant as well, with these roles there.
+fn into_acme(invitation: NewInvitation, roles: &[&str]) -> NewInvitation {
+    invitation.tenant(TenantId::parse("acme").unwrap(), roles.iter().copied().map(str::to_owned).collect())
+}
 
 pub(super) struct Place {
     pub(super) site: Site,
@@ -86,7 +96,7 @@ impl Place {
 
     /// Invites an address, and gives the token of the mail.
     pub(super) async fn invite(&self, email: &str) -> String {
-        self.invite_to(NewInvitation::new(EmailAddress::parse(email).unwrap())).await
+        self.invite_to(invitation(email)).await
     }
 
     pub(super) async fn invite_to(&self, invitation: NewInvitation) -> String {

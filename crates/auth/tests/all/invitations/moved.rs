@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
-use gatewright_auth::{AuthConfig, EmailAddress, Registration};
-use gatewright_base::TenantId;
+use gatewright_auth::{AuthConfig, Registration};
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Step, params};
 use gatewright_tenancy::{COMPONENT, INVITATION_STEPS, INVITATIONS, STEPS};
@@ -13,9 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ACCEPT, Place};
+use super::{ACCEPT, Place, into_acme};
 use crate::mailed::Post;
-use crate::support::{ANN, Call, PASSWORD, Site, config, databases};
+use crate::support::{ANN, Call, PASSWORD, Site, config, databases, invitation};
 
 /// 32 bytes of base64url, for the link, and what each table kept of them.
 fn token(of: u8) -> (String, Vec<u8>, Vec<u8>) {
@@ -150,10 +148,8 @@ async fn without_screens_an_invitation_has_a_page() {
             builder.database(db.db.clone()).mailer(post.clone()).plugin(tenants)
         })
         .await;
-        site.register_ann().await;
-        let ann = site.login_ann().await.expect(200);
-        let new = NewInvitation::new(EmailAddress::parse(ANN).unwrap());
-        let new = new.tenant(TenantId::parse("acme").unwrap(), vec!["member".to_owned()]);
+        let ann = site.signed_in_ann().await;
+        let new = into_acme(invitation(ANN), &["member"]);
         let link = site.auth.accounts().invite(new).await.unwrap().link;
         let token = link.expose().split_once("?invite=").unwrap().1.to_owned();
         for path in [format!("{ACCEPT}?invite={token}"), format!("/auth/tenants/accept?token={token}")] {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::users::{
     EmailVerifier, MemoryUserStore, NewUser, PasswordSetter, User, UserStore, UserStoreError, UserWithHash,
 };
@@ -13,7 +12,7 @@ use gatewright_db::testing::TestDb;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::Place;
+use super::{Place, editor};
 use crate::support::{ANN, Answer, databases};
 
 /// A host's users, whose writes of roles wait until the test lets them go.
@@ -63,14 +62,9 @@ async fn invited(db: &TestDb) -> (Arc<Place>, Arc<Users>, Answer, String) {
         builder.users(users.insert(Users::new(ambient)).clone())
     });
     let place = Arc::new(place.await);
-    place.site.register_ann().await;
-    let session = place.site.login_ann().await.expect(200);
-    let token = place.invite_to(editor()).await;
+    let session = place.site.signed_in_ann().await;
+    let token = place.invite_to(editor(ANN)).await;
     (place, users.unwrap(), session, token)
-}
-
-fn editor() -> NewInvitation {
-    NewInvitation::new(EmailAddress::parse(ANN).unwrap()).roles(Some(["editor"].into_iter().collect()))
 }
 
 /// Accepts, and returns once the host's store writes the roles.
@@ -94,7 +88,7 @@ async fn what_is_being_accepted_is_listed_and_neither_withdrawn_nor_replaced_nor
         assert_eq!(open.len(), 1, "{}", db.name);
         let withdrawn = accounts.withdraw_invitation(&open[0].id, None).await;
         assert!(matches!(withdrawn, Err(AccountError::InvitationClaimed(left)) if left.as_secs() == 60), "{}", db.name);
-        let replaced = accounts.invite(editor()).await;
+        let replaced = accounts.invite(editor(ANN)).await;
         assert!(matches!(replaced, Err(AccountError::InvitationClaimed(_))), "{}", db.name);
         place.site.advance(20);
         let second = place.accept(&session, &token).await.expect(409);
@@ -155,7 +149,7 @@ async fn of_twenty_one_is_accepted_and_a_failure_is_tried_again_at_once() {
         }
         assert_eq!((accepted, place.open().await), (1, 0), "{}", db.name);
 
-        let token = place.invite_to(editor()).await;
+        let token = place.invite_to(editor(ANN)).await;
         let refer = "CREATE TABLE holds_them (id TEXT REFERENCES account_invitations (id))";
         db.db.execute(refer, vec![]).await.unwrap();
         db.db.execute("INSERT INTO holds_them SELECT id FROM account_invitations", vec![]).await.unwrap();

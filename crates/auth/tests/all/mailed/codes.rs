@@ -3,12 +3,11 @@
 use futures_util::future::join_all;
 use gatewright_auth::{AuthConfig, MailKind};
 use gatewright_db::testing::TestDb;
-use gatewright_limits::Policy;
 use http::header::SET_COOKIE;
 use serde_json::{Value, json};
 
 use super::{FORGOT, NEW_PASSWORD, Place, RESET, SEND, VERIFY};
-use crate::support::{ANN, Answer, Call, PASSWORD, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, databases, unlimited};
 
 const VERIFY_EMAIL: &str = "/auth/verify-email";
 
@@ -164,7 +163,7 @@ async fn a_code_dies_with_its_link() {
 async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
     for db in databases().await {
         let mut config = super::with_public_url();
-        config.limits.password_reset.policy = Policy::new(1000, std::time::Duration::ZERO, std::time::Duration::ZERO);
+        config.limits.password_reset.policy = unlimited();
         let place = Place::with(config, |builder| super::plugins(builder).database(db.db.clone())).await;
         place.site.register_ann().await;
         let mut told = Vec::new();
@@ -195,7 +194,7 @@ async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
 async fn a_strangers_guesses_leave_the_owners_code_alone() {
     for db in databases().await {
         let unlimited = |mut config: AuthConfig| {
-            config.limits.magic_link.policy = Policy::new(1000, std::time::Duration::ZERO, std::time::Duration::ZERO);
+            config.limits.magic_link.policy = unlimited();
             config
         };
         let config = unlimited(super::with_public_url());

@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
+use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::users::BoxError;
 use gatewright_auth::{AuthBuilder, AuthConfig, Mail, MailKind, Mailer};
@@ -77,6 +78,12 @@ impl Place {
         Self::with(with_public_url(), |builder| plugins(builder).database(db.clone())).await
     }
 
+    /// With API tokens.
+    async fn with_tokens(db: &Db) -> Self {
+        let complete = |builder| plugins(builder).plugin(TokensPlugin::new()).database(db.clone());
+        Self::with(with_public_url(), complete).await
+    }
+
     /// With a second factor that the test sets.
     async fn with_factor(db: &Db) -> (Self, FakeFactor) {
         let factor = FakeFactor::default();
@@ -126,6 +133,17 @@ impl Place {
 
     async fn reset(&self, token: &str, password: &str) -> Answer {
         Call::post(RESET).json(&json!({ "token": token, "password": password })).send(&self.site).await
+    }
+
+    /// Makes an API token.
+    async fn issue(&self, session: &Answer) -> String {
+        let call = Call::post("/auth/tokens").json(&json!({ "name": "CI", "scopes": ["*:*"] })).cookie_of(session);
+        call.send(&self.site).await.expect(200).token()
+    }
+
+    /// Whether a bearer token is known.
+    async fn is_good(&self, token: &str) -> bool {
+        Call::get("/whoami").bearer(token).send(&self.site).await.expect(200).json() != "anonymous"
     }
 
     /// Opens a verification link in a browser with this session.

@@ -23,7 +23,7 @@ async fn a_reset_sets_the_password_and_ends_what_was_begun_with_the_old_one() {
         assert!(answer.cookie().is_none(), "a reset signs nobody in");
         place.site.advance(1);
         place.site.me(&session).await.expect(401);
-        assert_eq!(Call::get("/whoami").bearer(&jwt).send(&place.site).await.json(), "anonymous");
+        assert!(!place.is_good(&jwt).await);
         place.site.login(ANN, PASSWORD).await.expect(401);
         let signed_in = place.site.login(ANN, NEW_PASSWORD).await.expect(200);
         assert_eq!(place.site.me(&signed_in).await.json()["emailVerified"], true, "the mailbox is proven");
@@ -108,8 +108,7 @@ async fn a_weak_password_costs_no_token() {
 async fn a_token_of_another_purpose_or_time_sets_no_password() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         let verification = place.verification_token(&session, ANN).await;
         let magic = place.magic_token(ANN).await;
         let late = place.reset_token(ANN).await;
@@ -126,8 +125,7 @@ async fn a_token_of_another_purpose_or_time_sets_no_password() {
 async fn a_reset_of_a_proven_account_does_not_remove_the_second_factor() {
     for database in databases().await {
         let (place, factor) = Place::with_factor(&database.db).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         let verification = place.verification_token(&session, ANN).await;
         place.verify_email(&session, &verification).await.expect(200);
         factor.set(Factor::Enrolled);
@@ -152,9 +150,7 @@ async fn a_reset_of_a_never_proven_account_drops_what_a_stranger_set_up() {
         .await;
         let jwt = place.site.register_ann().await.token();
         let eve = place.site.login_ann().await.expect(200);
-        let everything = json!({ "name": "Eve's", "scopes": ["*:*"] });
-        let issue = Call::post("/auth/tokens").json(&everything).cookie_of(&eve);
-        let api_token = issue.send(&place.site).await.expect(200).token();
+        let api_token = place.issue(&eve).await;
         let (verification, magic) = (place.verification_token(&eve, ANN).await, place.magic_token(ANN).await);
         place.site.advance(1);
         factor.set(Factor::Enrolled);
@@ -165,9 +161,7 @@ async fn a_reset_of_a_never_proven_account_drops_what_a_stranger_set_up() {
         let ann = place.site.login(ANN, NEW_PASSWORD).await.expect(200);
         assert!(ann.json().get("two_factor_required").is_none(), "{}: Eve's second factor is gone", database.name);
         place.site.me(&ann).await.expect(200);
-        for bearer in [&jwt, &api_token] {
-            assert_eq!(Call::get("/whoami").bearer(bearer).send(&place.site).await.json(), "anonymous");
-        }
+        assert!(!place.is_good(&jwt).await && !place.is_good(&api_token).await);
         place.site.me(&eve).await.expect(401);
         place.site.login(ANN, PASSWORD).await.expect(401);
         place.redeem(&magic).await.expect(401);

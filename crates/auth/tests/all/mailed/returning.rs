@@ -70,8 +70,7 @@ async fn a_reset_leads_back_to_the_front_end_by_way_of_the_sign_in() {
 async fn a_verification_leads_back_to_the_front_end() {
     for db in engines().await {
         let place = place(&db.db).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await.expect(200);
+        let session = place.site.signed_in_ann().await;
         let body = json!({ "next": APP });
         Call::post("/auth/send-verification").json(&body).cookie_of(&session).send(&place.site).await.expect(200);
         let token = place.token(MailKind::EmailVerification, ANN).await;

@@ -12,8 +12,7 @@ async fn no_token_is_in_logs_audit_events_answers_or_debug() {
     let _recording = log.record();
     for database in databases().await {
         let place = Place::on(&database.db).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         let verification = place.verification_token(&session, ANN).await;
         let reset = place.reset_token(ANN).await;
         let unused = place.magic_token(ANN).await;

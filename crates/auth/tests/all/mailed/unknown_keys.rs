@@ -9,8 +9,7 @@ use crate::support::{ANN, Call, databases};
 async fn an_endpoint_that_creates_something_refuses_unknown_keys() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
-        place.site.register_ann().await;
-        let session = place.site.login_ann().await;
+        let session = place.site.signed_in_ann().await;
         for (path, body) in [
             ("/auth/register", json!({ "email": "bob@example.com", "password": "a long password", "ttl": 60 })),
             ("/auth/magic-link/send", json!({ "email": ANN, "ttl": 60 })),

@@ -12,9 +12,7 @@ async fn unlink(place: &Place, cookie: &str, provider: &str) -> Answer {
 }
 
 async fn link_beta(place: &Place, cookie: &str) {
-    let begun = place.begin("/auth/oauth/beta/link", cookie).await;
-    let code = place.beta.code(&identity("7", Some(ANN), true));
-    place.back("beta", &begun, &code, cookie).await.expect(303);
+    place.flow(&place.beta, "/auth/oauth/beta/link", cookie, &identity("7", Some(ANN), true)).await.expect(303);
 }
 
 #[tokio::test]

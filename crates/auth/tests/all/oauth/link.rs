@@ -1,7 +1,7 @@
 use gatewright_auth::audit::AuditKind;
 
 use super::{NOT_HERE, Place, identity, session};
-use crate::support::{ANN, Call, PASSWORD, databases};
+use crate::support::{ANN, Call, PASSWORD, databases, query};
 
 #[tokio::test]
 async fn a_password_account_links_a_provider_and_signs_in_with_it() {
@@ -124,7 +124,7 @@ async fn no_form_of_this_site_leads_on_into_a_link() {
             let answer = form.send(&place.site).await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
             // Nor does the page for whoever is signed in already.
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let query = query("next", next);
             let page = Call::get(&format!("/login?{query}")).cookie(&answer.cookie().unwrap()).send(&place.site).await;
             assert_eq!(page.expect(303).location(), Some(location), "{next}");
         }

@@ -26,14 +26,13 @@ use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderId
 use gatewright_auth::{AuthBuilder, AuthConfig};
 use gatewright_base::Secret;
 use gatewright_db::Db;
-use gatewright_limits::Policy;
 use http::header::SET_COOKIE;
 use parking_lot::Mutex;
 use serde_json::json;
 use url::Url;
 
 use crate::mailed::Post;
-use crate::support::{Answer, Call, Site, config};
+use crate::support::{Answer, Call, Site, config, query, unlimited};
 
 const STATE_SECRET: &str = "a state secret of at least 32 bytes";
 const NOT_HERE: &str = "oauth flow was not started in this browser";
@@ -120,7 +119,7 @@ struct Place {
 fn with_public_url() -> AuthConfig {
     let public_url = Some("https://app.example.com".parse().unwrap());
     let mut config = AuthConfig { public_url, ..config() };
-    config.limits.oauth.policy = Policy::new(1000, Duration::ZERO, Duration::ZERO);
+    config.limits.oauth.policy = unlimited();
     config
 }
 
@@ -156,16 +155,26 @@ impl Place {
         answer
     }
 
+    /// The whole of a flow, begun at `path` by the browser that sends `cookies`.
+    async fn flow(&self, provider: &Fake, path: &str, cookies: &str, identity: &ProviderIdentity) -> Answer {
+        let begun = self.begin(path, cookies).await;
+        self.back(provider.name, &begun, &provider.code(identity), cookies).await
+    }
+
     /// The whole of a sign-in at alpha.
     async fn sign_in(&self, identity: &ProviderIdentity) -> Answer {
-        let begun = self.begin("/auth/oauth/alpha", "").await;
-        self.back("alpha", &begun, &self.alpha.code(identity), "").await
+        self.flow(&self.alpha, "/auth/oauth/alpha", "", identity).await
+    }
+
+    /// The whole of a sign-in at alpha by a browser that then wants to go to `next`.
+    async fn sign_in_to(&self, next: &str, identity: &ProviderIdentity) -> Answer {
+        let query = query("next", next);
+        self.flow(&self.alpha, &format!("/auth/oauth/alpha?{query}"), "", identity).await
     }
 
     /// The whole of a link to alpha.
     async fn link(&self, session: &str, identity: &ProviderIdentity) -> Answer {
-        let begun = self.begin("/auth/oauth/alpha/link", session).await;
-        self.back("alpha", &begun, &self.alpha.code(identity), session).await
+        self.flow(&self.alpha, "/auth/oauth/alpha/link", session, identity).await
     }
 
     async fn me(&self, session: &str) -> Answer {
@@ -199,8 +208,7 @@ impl Place {
 
     /// Registers with a password and signs in.
     async fn ann(&self) -> String {
-        self.site.register_ann().await;
-        self.site.login_ann().await.expect(200).cookie().unwrap()
+        self.site.signed_in_ann().await.cookie().unwrap()
     }
 }
 

@@ -42,10 +42,7 @@ async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
             ("/auth/oauth/beta/link", "/"),
             ("/auth/oauthx", "/auth/oauthx"),
         ] {
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-            let begun = place.begin(&format!("/auth/oauth/alpha?{query}"), "").await;
-            let code = place.alpha.code(&identity("1", Some(ANN), true));
-            let answer = place.back("alpha", &begun, &code, "").await.expect(303);
+            let answer = place.sign_in_to(next, &identity("1", Some(ANN), true)).await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
         }
     }
@@ -65,10 +62,7 @@ async fn a_front_end_on_another_origin_gets_its_user_back() {
             ("https://spa.example.net\\@evil.example/callback", "/"),
             ("https://spa.example.net/callback%2f..%2f..", "/"),
         ] {
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-            let begun = place.begin(&format!("/auth/oauth/alpha?{query}"), "").await;
-            let code = place.alpha.code(&identity("1", Some(ANN), true));
-            let answer = place.back("alpha", &begun, &code, "").await.expect(303);
+            let answer = place.sign_in_to(next, &identity("1", Some(ANN), true)).await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
             assert!(session(&answer).is_some());
         }
@@ -97,9 +91,7 @@ async fn a_passwordless_account_is_bound_by_a_verified_address() {
         let place = Place::on(&database.db).await;
         let first = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
         let user = place.user(&session(&first).unwrap()).await;
-        let begun = place.begin("/auth/oauth/beta", "").await;
-        let code = place.beta.code(&identity("99", Some(ANN), true));
-        let other = place.back("beta", &begun, &code, "").await.expect(303);
+        let other = place.flow(&place.beta, "/auth/oauth/beta", "", &identity("99", Some(ANN), true)).await.expect(303);
         let other = session(&other).unwrap();
         assert_eq!(place.user(&other).await, user);
         assert_eq!(place.accounts(&other).await.len(), 2);
@@ -114,9 +106,7 @@ async fn an_unverified_address_binds_to_nothing_and_makes_an_unverified_account(
         let first = place.sign_in(&identity("1", Some(ANN), false)).await.expect(303);
         let me = place.me(&session(&first).unwrap()).await.json();
         assert_eq!(me["emailVerified"], false);
-        let begun = place.begin("/auth/oauth/beta", "").await;
-        let code = place.beta.code(&identity("99", Some(ANN), false));
-        place.back("beta", &begun, &code, "").await.expect(409);
+        place.flow(&place.beta, "/auth/oauth/beta", "", &identity("99", Some(ANN), false)).await.expect(409);
         assert_eq!(place.accounts(&session(&first).unwrap()).await.len(), 1);
     }
 }
@@ -137,9 +127,10 @@ async fn the_same_identifier_at_another_provider_is_somebody_else() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
-        let begun = place.begin("/auth/oauth/beta", "").await;
-        let code = place.beta.code(&identity("1", Some("bob@example.com"), true));
-        let bob = place.back("beta", &begun, &code, "").await.expect(303);
+        let bob = place
+            .flow(&place.beta, "/auth/oauth/beta", "", &identity("1", Some("bob@example.com"), true))
+            .await
+            .expect(303);
         assert_ne!(place.user(&session(&ann).unwrap()).await, place.user(&session(&bob).unwrap()).await);
     }
 }
@@ -170,9 +161,10 @@ async fn a_sign_in_takes_the_place_of_the_browsers_former_session() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let before = place.ann().await;
-        let begun = place.begin("/auth/oauth/alpha", &before).await;
-        let code = place.alpha.code(&identity("1", Some("bob@example.com"), true));
-        let bob = place.back("alpha", &begun, &code, &before).await.expect(303);
+        let bob = place
+            .flow(&place.alpha, "/auth/oauth/alpha", &before, &identity("1", Some("bob@example.com"), true))
+            .await
+            .expect(303);
         place.me(&before).await.expect(401);
         assert_eq!(place.me(&session(&bob).unwrap()).await.json()["user"]["email"], "bob@example.com");
     }

@@ -12,9 +12,9 @@ use crate::support::{ANN, Call, Factor, PASSWORD, WRONG, databases};
 async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let mut phone = place.added(&ann, &password(), "phone").await;
-        let mut others = place.added(&place.person("eve@example.com").await, &password(), "eves").await;
+        let mut others = place.added(&place.site.signed_in("eve@example.com").await, &password(), "eves").await;
         let truth = Lies::default;
         let foreign = place.ask().await.json()["challenge"].as_str().unwrap().to_owned();
         let lies = [
@@ -63,7 +63,7 @@ async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
 async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_five_minutes() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let mut phone = place.added(&ann, &password(), "phone").await;
         // Without a counter, so that the challenge alone stands against a replay.
         let options = place.ask().await;
@@ -90,7 +90,7 @@ async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_f
 async fn a_counter_that_goes_back_is_a_copied_authenticator() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let mut key = place.added(&ann, &password(), "key").await;
         key.counter = 9;
         place.sign_in(&mut key).await.expect(200);
@@ -108,7 +108,7 @@ async fn a_counter_that_goes_back_is_a_copied_authenticator() {
 async fn a_stolen_session_adds_no_passkey() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         place.options(&ann, &json!({})).await.expect(422);
         place.options(&ann, &json!({ "password": WRONG })).await.expect(401);
         place.options(&ann, &json!({ "pasword": PASSWORD })).await.expect(422);
@@ -133,8 +133,8 @@ async fn a_stolen_session_adds_no_passkey() {
 async fn a_registration_belongs_to_its_session() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
-        let eve = place.person("eve@example.com").await;
+        let ann = place.site.signed_in(ANN).await;
+        let eve = place.site.signed_in("eve@example.com").await;
         let options = place.options(&eve, &password()).await.expect(200);
         let credential = Authenticator::new("eves").create(&options.json());
         place.register(&ann, &options, &credential).await.expect(422);
@@ -166,7 +166,7 @@ async fn a_registration_belongs_to_its_session() {
 async fn hostile_bodies_are_refused() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
         let huge_map = format!("{{\"rawId\":\"{}\"}}", "A".repeat(9000));
         for body in ["", "{}", "[]", "null", "\"x\"", "{\"rawId\":1}", &deep, &huge_map] {

@@ -14,7 +14,7 @@ use crate::support::{ANN, Call, Factor, PASSWORD, databases};
 async fn a_passkey_is_added_named_used_and_removed() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let options = place.options(&ann, &password()).await.expect(200);
         let json = options.json();
         // Level 3, at top level.
@@ -48,7 +48,7 @@ async fn a_passkey_is_added_named_used_and_removed() {
         let renamed = place.passkeys(&ann).await;
         assert_eq!(renamed[0]["name"], "My phone");
         assert!(renamed[0]["lastUsedAt"].is_string());
-        let eve = place.person("eve@example.com").await;
+        let eve = place.site.signed_in("eve@example.com").await;
         place.call(&eve, Method::DELETE, &path).await.expect(404);
         place.call(&ann, Method::DELETE, &path).await.expect(204);
         place.sign_in(&mut phone).await.expect(401);
@@ -59,7 +59,7 @@ async fn a_passkey_is_added_named_used_and_removed() {
 async fn a_passkey_satisfies_the_second_factor_and_proves_it_for_its_own_account() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let (ann, eve) = (place.person(ANN).await, place.person("eve@example.com").await);
+        let (ann, eve) = (place.site.signed_in(ANN).await, place.site.signed_in("eve@example.com").await);
         let mut phone = place.added(&ann, &password(), "phone").await;
         let mut eves = place.added(&eve, &password(), "eves").await;
         place.factor.set(Factor::Enrolled);
@@ -110,7 +110,7 @@ async fn a_passkey_can_be_the_only_way_in_and_the_last_one_stays() {
             assert!(!place.passkeys(&session).await.is_empty());
         }
         // A password makes the last passkey spare.
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         place.added(&ann, &password(), "anns").await;
         let path = format!("/auth/passkeys/{}", id(&place.passkeys(&ann).await[0]));
         place.call(&ann, Method::DELETE, &path).await.expect(204);
@@ -121,7 +121,7 @@ async fn a_passkey_can_be_the_only_way_in_and_the_last_one_stays() {
 async fn an_account_has_at_most_twenty() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let mut ann = place.person(ANN).await;
+        let mut ann = place.site.signed_in(ANN).await;
         for index in 0..20 {
             // The budget of wrong and right passwords.
             if index % 8 == 7 {
@@ -140,7 +140,7 @@ async fn an_account_has_at_most_twenty() {
 async fn a_claimed_account_has_no_passkeys_from_before() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let squatter = place.person(ANN).await;
+        let squatter = place.site.signed_in(ANN).await;
         let mut planted = place.added(&squatter, &password(), "planted").await;
         place.sign_in(&mut planted).await.expect(200);
         place.passwordless(ANN).await;
@@ -170,7 +170,7 @@ async fn the_screens_offer_passkeys_with_one_script_named_by_its_hash() {
         assert!(login.body.contains("data-next=\"/\""), "what acts is not gone on to");
         let policy = login.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("script-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         place.added(&ann, &password(), "<b>phone</b>").await;
         let account = Call::get("/account").cookie_of(&ann).send(&place.site).await.expect(200);
         assert!(account.body.contains("&lt;b&gt;phone&lt;/b&gt;") && account.body.contains("data-add"));
@@ -184,7 +184,7 @@ async fn the_screens_offer_passkeys_with_one_script_named_by_its_hash() {
 async fn a_passkey_used_in_a_browser_of_before_unknown_makes_it_known_and_is_noticed() {
     for db in databases().await {
         let place = Place::on(&db).await;
-        let ann = place.person(ANN).await;
+        let ann = place.site.signed_in(ANN).await;
         let mut phone = place.added(&ann, &password(), "phone").await;
         let noticed = || place.site.audited().into_iter().filter(|kind| *kind == AuditKind::DeviceAdded).count();
         assert_eq!(noticed(), 0);

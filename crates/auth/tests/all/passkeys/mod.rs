@@ -43,11 +43,6 @@ impl Place {
         Self { site: site.and_screens(), post, factor }
     }
 
-    async fn person(&self, email: &str) -> Answer {
-        self.site.register(email).await;
-        self.site.login(email, PASSWORD).await.expect(200)
-    }
-
     /// Somebody without a password, signed in by a link just now.
     async fn passwordless(&self, email: &str) -> Answer {
         Call::post("/auth/magic-link/send").json(&json!({ "email": email })).send(&self.site).await.expect(200);

@@ -10,6 +10,11 @@ use tower::ServiceExt;
 
 use super::Site;
 
+/// A query of one parameter.
+pub(crate) fn query(name: &str, value: &str) -> String {
+    url::form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish()
+}
+
 /// One request, being written.
 pub(crate) struct Call {
     request: http::request::Builder,

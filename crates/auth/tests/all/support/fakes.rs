@@ -1,18 +1,20 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use gatewright_auth::Accounts;
 use gatewright_auth::EmailAddress;
 use gatewright_auth::audit::{AuditEvent, AuditSink};
 use gatewright_auth::session::{
     MemorySessionStore, NewSession, PendingMarker, SecondFactor, SessionKey, SessionStore, SessionStoreError,
     StoredSession, TwoFactorMarker,
 };
+use gatewright_auth::tokens::{MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError};
 use gatewright_auth::users::{
     BoxError, EmailVerifier, MemoryUserStore, NewUser, PasswordSetter, SignOutEverywhere, User, UserStore,
     UserStoreError, UserWithHash,
 };
-use gatewright_base::{Ambient, Roles, SessionId, UserId};
+use gatewright_base::{Ambient, Roles, SessionId, Subject, TokenId, UserId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -193,5 +195,43 @@ impl PendingMarker for Sessions {
             return Err(SessionStoreError::new("canary-marker-table is locked"));
         }
         Ok(())
+    }
+}
+
+/// A host's API tokens: in memory, with counts of the writes of uses.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    inner: MemoryTokenStore,
+    /// If set, everything of the owner's ends just before their new token is kept.
+    pub(crate) ends_before: OnceLock<Accounts>,
+    pub(crate) writes: AtomicUsize,
+    pub(crate) written: AtomicUsize,
+}
+
+#[async_trait]
+impl TokenStore for Tokens {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+        if let (Some(accounts), Subject::User(owner)) = (self.ends_before.get(), &token.owner) {
+            accounts.sign_out_everywhere(owner).await.unwrap();
+            self.inner.revoke_all(&token.owner, token.created_at).await?;
+        }
+        self.inner.create(token, hash).await
+    }
+    async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
+        self.inner.find(hash).await
+    }
+    async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError> {
+        self.inner.list(owner).await
+    }
+    async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError> {
+        self.inner.revoke(owner, id, at).await
+    }
+    async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError> {
+        self.inner.revoke_all(owner, at).await
+    }
+    async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        self.written.fetch_add(uses.len(), Ordering::SeqCst);
+        self.inner.touch(uses).await
     }
 }

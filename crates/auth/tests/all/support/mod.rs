@@ -5,10 +5,10 @@ mod fakes;
 mod provider;
 mod site;
 
-pub(crate) use call::{Answer, Call};
-pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Users};
+pub(crate) use call::{Answer, Call, query};
+pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Tokens, Users};
 pub(crate) use provider::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey, signed_part};
-pub(crate) use site::{Site, config, databases, set_proven};
+pub(crate) use site::{Site, config, databases, invitation, set_proven, unlimited};
 
 /// A password that passes every rule.
 pub(crate) const PASSWORD: &str = "correct horse battery";

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -7,13 +8,15 @@ use axum::routing::get;
 use axum::{Json, Router};
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::session::{AnySession, PendingSession, Session};
-use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
+use gatewright_auth::{Auth, AuthBuilder, AuthConfig, EmailAddress};
 use gatewright_base::{Ambient, Identity, ManualClock, Presented, Secret};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, params};
 use gatewright_http::Caller;
+use gatewright_limits::Policy;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -41,6 +44,11 @@ pub(crate) async fn set_proven(db: &Db, email: &str, proven: bool) {
     assert_eq!(db.execute(sql, params![email, proven]).await.unwrap(), 1);
 }
 
+/// An invitation to an address, to nothing else.
+pub(crate) fn invitation(email: &str) -> NewInvitation {
+    NewInvitation::new(EmailAddress::parse(email).unwrap())
+}
+
 /// Production's posture, with a cheap hash.
 pub(crate) fn config() -> AuthConfig {
     // Tests of other mails count them.
@@ -48,6 +56,11 @@ pub(crate) fn config() -> AuthConfig {
     let mut config = AuthConfig { password: PasswordAlgorithm::Bcrypt { cost: 4 }, ..quiet };
     config.jwt.secret = Secret::new("a-secret-of-at-least-thirty-two-bytes");
     config
+}
+
+/// A limit that no test reaches.
+pub(crate) fn unlimited() -> Policy {
+    Policy::new(1000, Duration::ZERO, Duration::ZERO)
 }
 
 impl Site {
@@ -125,6 +138,17 @@ impl Site {
 
     pub(crate) async fn login(&self, email: &str, password: &str) -> Answer {
         Call::post("/auth/login").json(&json!({ "email": email, "password": password })).send(self).await
+    }
+
+    /// Registers Ann and signs her in.
+    pub(crate) async fn signed_in_ann(&self) -> Answer {
+        self.signed_in(ANN).await
+    }
+
+    /// Registers somebody and signs them in.
+    pub(crate) async fn signed_in(&self, email: &str) -> Answer {
+        self.register(email).await;
+        self.login(email, PASSWORD).await.expect(200)
     }
 
     pub(crate) async fn me(&self, cookie_of: &Answer) -> Answer {

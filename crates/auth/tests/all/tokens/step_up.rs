@@ -17,8 +17,7 @@ async fn a_session_from_before_the_second_factor_makes_no_token() {
             builder.database(db.db.clone()).plugin(TokensPlugin::new()).plugin(TwoFactorPlugin::new("Test"))
         });
         let site = site.await;
-        site.register_ann().await;
-        let open = site.login_ann().await.expect(200);
+        let open = site.signed_in_ann().await;
         let (_, id) = token_of(&site, &open).await;
         let Enrolled { session, app, .. } = enroll_ann(&site).await;
         let before = site.audited();

@@ -1,17 +1,14 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use gatewright_auth::AuthConfig;
 use gatewright_auth::plugins::tokens::TokensPlugin;
-use gatewright_auth::tokens::{MemoryTokenStore, StoredToken, TokenHash, TokenStore, TokenStoreError};
-use gatewright_base::{Subject, TokenId};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{list, site, token_of, who};
-use crate::support::{Call, Site, config, databases};
+use crate::support::{Call, Site, Tokens, config, databases};
 
 #[tokio::test]
 async fn the_last_use_is_told_at_once_and_written_down_later() {
@@ -56,51 +53,18 @@ async fn a_stream_that_asks_again_is_no_use() {
     }
 }
 
-/// Counts the writes of uses.
-#[derive(Default)]
-struct Counted {
-    inner: MemoryTokenStore,
-    touches: AtomicUsize,
-    tokens: AtomicUsize,
-}
-
-#[async_trait]
-impl TokenStore for Counted {
-    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
-        self.inner.create(token, hash).await
-    }
-    async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
-        self.inner.find(hash).await
-    }
-    async fn list(&self, owner: Option<&Subject>) -> Result<Vec<StoredToken>, TokenStoreError> {
-        self.inner.list(owner).await
-    }
-    async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError> {
-        self.inner.revoke(owner, id, at).await
-    }
-    async fn revoke_all(&self, owner: &Subject, at: Timestamp) -> Result<u64, TokenStoreError> {
-        self.inner.revoke_all(owner, at).await
-    }
-    async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError> {
-        self.touches.fetch_add(1, Ordering::SeqCst);
-        self.tokens.fetch_add(uses.len(), Ordering::SeqCst);
-        self.inner.touch(uses).await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hundred_requests_cost_one_write_together() {
-    let store = Arc::new(Counted::default());
+    let store = Arc::new(Tokens::default());
     let config = AuthConfig { allow_in_memory_stores: true, ..config() };
     let site = Site::with_ambient(config, |builder, ambient| {
         let users = Arc::new(gatewright_auth::users::MemoryUserStore::new(ambient.clone()));
         builder.users(users).plugin(TokensPlugin::new().store(store.clone()))
     })
     .await;
-    site.register_ann().await;
-    let session = site.login_ann().await;
+    let session = site.signed_in_ann().await;
     let tokens = [token_of(&site, &session).await.0, token_of(&site, &session).await.0];
-    let counts = || (store.touches.load(Ordering::SeqCst), store.tokens.load(Ordering::SeqCst));
+    let counts = || (store.writes.load(Ordering::SeqCst), store.written.load(Ordering::SeqCst));
     for n in 0..100 {
         assert_eq!(who(&site, &tokens[n % 2]).await, "ApiToken");
     }

@@ -244,8 +244,7 @@ async fn an_enrollment_that_cannot_be_finished_is_undone() {
         builder.users(users).sessions(sessions).plugin(TwoFactorPlugin::new("Blog").store(given))
     })
     .await;
-    site.register_ann().await;
-    let session = site.login_ann().await;
+    let session = site.signed_in_ann().await;
     let app = begin(&site, &session).await;
     send(&site, "verify", &session, &app.code(&site)).await.expect(500);
     let id = site.auth.accounts().find(ANN).await.unwrap().id;

@@ -102,8 +102,7 @@ async fn disabling_uses_up_nothing_of_verify_and_challenge_and_has_ten_attempts(
             }
             let site = with(&db, config).await;
             let email = format!("user{by_account}@example.com");
-            site.register(&email).await;
-            let session = site.login(&email, PASSWORD).await.expect(200);
+            let session = site.signed_in(&email).await;
             // Without a factor, too.
             for _ in 0..10 {
                 send(&site, "disable", &session, "zzz").await.expect(409);

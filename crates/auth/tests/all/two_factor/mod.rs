@@ -49,7 +49,8 @@ pub(crate) async fn enroll_ann(site: &Site) -> Enrolled {
     enroll(site, site.login_ann().await.expect(200)).await
 }
 
-async fn enroll(site: &Site, session: Answer) -> Enrolled {
+/// Enrolls whoever has this session; the clock then stands in the next step.
+pub(crate) async fn enroll(site: &Site, session: Answer) -> Enrolled {
     let app = begin(site, &session).await;
     let verified = send(site, "verify", &session, &app.code(site)).await.expect(200);
     let codes = verified.json()["backupCodes"].as_array().unwrap().iter().map(text).collect();

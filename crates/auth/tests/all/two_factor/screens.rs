@@ -2,7 +2,7 @@ use axum::Extension;
 use gatewright_auth::screens::CsrfField;
 
 use super::{INVALID, enroll_ann, site};
-use crate::support::{ANN, Answer, Call, PASSWORD, Site, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, databases, query};
 
 async fn form_login(site: &Site, next: &str) -> Answer {
     let fields = [("email", ANN), ("password", PASSWORD), ("next", next)];
@@ -90,7 +90,7 @@ async fn the_way_on_stays_on_the_site() {
             ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"].iter().enumerate()
         {
             let pending = form_login(&site, next).await;
-            let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let query = query("next", next);
             let page = Call::get(&format!("/two-factor?{query}")).cookie_of(&pending).send(&site).await.expect(200);
             assert!(!page.body.contains("evil.example") && !page.body.contains("javascript:"));
             let fields = [("code", ann.codes[n].as_str()), ("next", next)];

@@ -46,8 +46,7 @@ async fn not_knowing_is_not_no() {
         let given = std::sync::Arc::new(factor.clone());
         let site = Site::with(config(), |builder| builder.database(db.db.clone()).second_factor(given)).await;
         let site = guarded(site);
-        site.register_ann().await;
-        let session = site.login_ann().await;
+        let session = site.signed_in_ann().await;
         Call::get("/vault").cookie_of(&session).send(&site).await.expect(200);
         factor.set(Factor::Broken);
         let refused = Call::get("/vault").cookie_of(&session).send(&site).await.expect(503);

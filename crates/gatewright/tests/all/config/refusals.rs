@@ -250,10 +250,7 @@ fn what_leads_to_no_other_server_is_refused_without_its_password() {
             "f.toml:3:14: events.fanout_url: must start with postgres://",
         ),
     ] {
-        let found = problems(read(text));
-        // What the driver says itself may follow.
-        assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
-        assert!(!found.contains("canary"), "{found}");
+        assert_one_problem(text, expected);
     }
 }
 
@@ -368,9 +365,7 @@ fn what_the_start_refuses_is_found_before() {
             "f.toml:7:10: outbox.consumer[0].secret: a webhook's secret is whsec_ and at least 16 random bytes in base64",
         ),
     ] {
-        let found = problems(read(text));
-        assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
-        assert!(!found.contains("canary"), "{found}");
+        assert_one_problem(text, expected);
     }
 }
 
@@ -404,4 +399,13 @@ async fn no_entity_has_the_name_of_a_table_of_the_service() {
             assert!(refused.contains("belongs to the service"), "{table}: {refused}");
         }
     }
+}
+
+/// A configuration has one problem, which starts with these words, and no message contains a secret.
+#[track_caller]
+fn assert_one_problem(text: &str, expected: &str) {
+    let found = problems(read(text));
+    // What the driver says itself may follow.
+    assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
+    assert!(!found.contains("canary"), "{found}");
 }
