@@ -329,10 +329,10 @@ pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String
 
 /// Creates functions that statements use and the server lacks. On SQLite, each connection defines them.
 pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
+    static FOLDED: LazyLock<(String, String)> = LazyLock::new(|| folded_in('\u{80}'..=LAST_FOLDED));
     if tx.engine() == Engine::Sqlite {
         return Ok(());
     }
-    static FOLDED: LazyLock<(String, String)> = LazyLock::new(|| folded_in('\u{80}'..=LAST_FOLDED));
     // A text of only ASCII, the usual case, skips the table of all other letters.
     let (upper, lower) = &*FOLDED;
     let function = format!(
