@@ -2,8 +2,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use gatewright_auth::Accounts;
-use gatewright_auth::EmailAddress;
 use gatewright_auth::audit::{AuditEvent, AuditSink};
 use gatewright_auth::session::{
     MemorySessionStore, NewSession, PendingMarker, SecondFactor, SessionKey, SessionStore, SessionStoreError,
@@ -14,6 +12,7 @@ use gatewright_auth::users::{
     BoxError, EmailVerifier, MemoryUserStore, NewUser, PasswordSetter, SignOutEverywhere, User, UserStore,
     UserStoreError, UserWithHash,
 };
+use gatewright_auth::{Accounts, EmailAddress};
 use gatewright_base::{Ambient, Roles, SessionId, Subject, TokenId, UserId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
