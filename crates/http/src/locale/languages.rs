@@ -14,7 +14,7 @@ pub struct Languages(Arc<[Language]>);
 #[derive(Debug, Clone)]
 pub struct Language {
     tag: String,
-    catalogue: Catalogue,
+    catalogue: Arc<Catalogue>,
 }
 
 /// A language that cannot be used, and why.
@@ -25,12 +25,18 @@ pub struct InvalidLanguage {
     message: String,
 }
 
-/// The catalogues in the binary.
-const SHIPPED: [(&str, &str); 2] =
-    [("en", include_str!("languages/en.toml")), ("de", include_str!("languages/de.toml"))];
+/// The catalogues in the binary, parsed once: parsing takes a large part of a start.
+static SHIPPED: [(&str, LazyLock<Arc<Catalogue>>); 2] = [
+    ("en", LazyLock::new(|| parsed(include_str!("languages/en.toml")))),
+    ("de", LazyLock::new(|| parsed(include_str!("languages/de.toml")))),
+];
 
-static ENGLISH: LazyLock<Catalogue> =
-    LazyLock::new(|| Catalogue::parse(SHIPPED[0].1).expect("the English catalogue can be read: a test reads it"));
+/// The language that others take missing texts from.
+static ENGLISH: &LazyLock<Arc<Catalogue>> = &SHIPPED[0].1;
+
+fn parsed(text: &str) -> Arc<Catalogue> {
+    Arc::new(Catalogue::parse(text).expect("the shipped catalogues can be read: a test reads them"))
+}
 
 /// Limit of languages that are read from an `Accept-Language`.
 const MAX_RANGES: usize = 32;
@@ -38,7 +44,8 @@ const MAX_RANGES: usize = 32;
 impl Languages {
     /// English and German.
     pub fn shipped() -> Self {
-        Self::load(SHIPPED.map(|(tag, _)| tag), None).expect("the shipped catalogues can be read: a test reads them")
+        Self::load(SHIPPED.each_ref().map(|(tag, _)| *tag), None)
+            .expect("the shipped catalogues can be read: a test reads them")
     }
 
     /// These languages, in this order. A file `TAG.toml` of `folder` takes precedence over a shipped language with the same
@@ -57,10 +64,7 @@ impl Languages {
             if languages.iter().any(|known| known.tag.eq_ignore_ascii_case(tag)) {
                 return Err(invalid("named twice".to_owned()));
             }
-            let mut catalogue = read(tag, folder).map_err(invalid)?;
-            let differences = catalogue.differences(&ENGLISH);
-            warn(tag, &differences);
-            catalogue.complete(&ENGLISH, &differences);
+            let catalogue = read(tag, folder).map_err(invalid)?;
             languages.push(Language { tag: tag.to_owned(), catalogue });
         }
         if languages.is_empty() {
@@ -139,18 +143,21 @@ impl Language {
     }
 }
 
-fn read(tag: &str, folder: Option<&Path>) -> Result<Catalogue, String> {
+fn read(tag: &str, folder: Option<&Path>) -> Result<Arc<Catalogue>, String> {
     let own = folder.map(|folder| folder.join(format!("{tag}.toml"))).filter(|path| path.exists());
     if let Some(path) = own {
         let text = fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        return Catalogue::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
+        let mut catalogue = Catalogue::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let differences = catalogue.differences(ENGLISH);
+        warn(tag, &differences);
+        catalogue.complete(ENGLISH, &differences);
+        return Ok(Arc::new(catalogue));
     }
     let shipped = SHIPPED.iter().find(|(known, _)| known.eq_ignore_ascii_case(tag));
-    let (_, text) = shipped.ok_or_else(|| {
+    shipped.map(|(_, catalogue)| Arc::clone(catalogue)).ok_or_else(|| {
         let folder = folder.map_or("branding.languages_folder".into(), |folder| folder.display().to_string());
         format!("not shipped (en and de are); put its texts into {folder}/{tag}.toml")
-    })?;
-    Catalogue::parse(text)
+    })
 }
 
 fn warn(tag: &str, differences: &Differences) {
@@ -194,8 +201,8 @@ mod tests {
 
     #[test]
     fn the_shipped_languages_have_the_same_texts_with_the_same_values() {
-        for (tag, text) in SHIPPED {
-            let differences = Catalogue::parse(text).unwrap().differences(&ENGLISH);
+        for (tag, catalogue) in &SHIPPED {
+            let differences = catalogue.differences(ENGLISH);
             assert_eq!(differences, Differences::default(), "{tag}");
         }
     }

@@ -23,7 +23,11 @@ const STATEMENTS: usize = 512;
 /// How many steps of SQLite's virtual machine run between two checks of the clock.
 const STEPS_PER_LOOK: i32 = 4_000;
 
+/// Opens a connection, when it is first needed.
+pub(super) type Opener = Arc<dyn Fn() -> Result<Connection, OpenError> + Send + Sync>;
+
 /// The path of the database file.
+#[derive(Clone)]
 pub(super) struct Location(PathBuf);
 
 impl Location {

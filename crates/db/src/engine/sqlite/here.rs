@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::connection::OnThread;
+use super::connection::{OnThread, Opener};
 use super::{limit, task};
 use crate::Error;
 
@@ -40,6 +40,8 @@ pub(super) struct Here(Arc<Inner>);
 
 struct Inner {
     places: Box<[Mutex<Place>]>,
+    /// Opens a place's connection, at its first read.
+    open: Opener,
     /// No snapshots are kept at present.
     is_paused: AtomicBool,
     /// The sweeping thread has something to look for.
@@ -50,8 +52,11 @@ struct Inner {
 }
 
 /// A connection, and the snapshot that it keeps.
+#[derive(Default)]
 struct Place {
     connection: Option<Connection>,
+    /// It opens no connection any more.
+    is_closed: bool,
     snapshot: Option<Snapshot>,
     /// When it was last read from.
     last: Option<Instant>,
@@ -71,10 +76,11 @@ thread_local! {
 }
 
 impl Here {
-    pub(super) fn new(connections: Vec<Connection>) -> Self {
-        let place = |connection| Mutex::new(Place { connection: Some(connection), snapshot: None, last: None });
+    /// Has room for `count` connections.
+    pub(super) fn new(count: usize, open: Opener) -> Self {
         let inner = Arc::new(Inner {
-            places: connections.into_iter().map(place).collect(),
+            places: (0..count).map(|_| Mutex::default()).collect(),
+            open,
             is_paused: AtomicBool::new(false),
             is_awaited: AtomicBool::new(false),
             is_closed: Mutex::new(false),
@@ -96,6 +102,7 @@ impl Here {
         let places = &self.0.places;
         let (count, first) = (places.len(), first());
         let mut place = (0..count).find_map(|offset| places.get((first + offset) % count)?.try_lock())?;
+        place.settle(&self.0.open);
         if place.refresh(&self.0.is_paused) {
             self.0.await_sweep();
         }
@@ -123,7 +130,7 @@ impl Here {
         self.0.end_sweeping();
         for place in &self.0.places {
             let mut place = place.lock();
-            (place.snapshot, place.connection) = (None, None);
+            *place = Place { is_closed: true, ..Place::default() };
         }
     }
 }
@@ -176,6 +183,13 @@ impl Inner {
 }
 
 impl Place {
+    /// Opens its connection if it has none. If it cannot, a reader's thread tries, and reports what is wrong.
+    fn settle(&mut self, open: &Opener) {
+        if self.connection.is_none() && !self.is_closed {
+            self.connection = open().ok();
+        }
+    }
+
     /// Ensures that the next read sees every earlier commit. Keeps a snapshot for further reads if they come in quick succession.
     /// Returns whether a new one is kept.
     fn refresh(&mut self, is_paused: &AtomicBool) -> bool {

@@ -30,7 +30,7 @@ use crate::row::RowRef;
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use checkpoint::Checkpointer;
 use claim::Claim;
-use connection::Location;
+use connection::{Location, Opener};
 use here::Here;
 use limit::{Limit, Waiting};
 use reader::Readers;
@@ -94,24 +94,22 @@ impl Sqlite {
         // Opening waits for locks and disks, so it happens away from the runtime's own threads.
         tokio::task::spawn_blocking(move || {
             let connection = location.open_writer(&options)?;
-            let here = (0..cores).map(|_| location.open_reader_here(&options)).collect::<Result<_, _>>()?;
-            let here = Arc::new(Here::new(here));
+            let (place, settings) = (location.clone(), options.clone());
+            let here = Arc::new(Here::new(cores, Arc::new(move || place.open_reader_here(&settings))));
             let checkpointer = Checkpointer::start(location.open_checkpointer(&options)?, here.clone());
             let writer = Writer::start(connection, checkpointer, handle.clone());
-            let readers = |name, count, most| -> Result<Readers, OpenError> {
-                let connections = (0..count).map(|_| location.open_reader(&options)).collect::<Result<_, _>>()?;
-                Ok(Readers::start(name, connections, most, &handle))
-            };
+            let path = location.path().to_owned();
+            let open: Opener = Arc::new(move || location.open_reader(&options));
+            let readers = |name, count, most| Readers::start(name, &open, count, most, &handle);
             let threads = Arc::new(Threads {
                 writer,
                 here,
-                records: readers("records", cores, cores)?,
-                identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS)?,
+                records: readers("records", cores, cores),
+                identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS),
                 // One share can use all cores, and leaves as many threads for others.
-                lists: readers("lists", 2 * cores, cores)?,
+                lists: readers("lists", 2 * cores, cores),
             });
-            let (path, claim) = (location.path().to_owned(), Mutex::default());
-            Ok(Self { threads, path, claim, deadlines, list_timeout, search_bytes })
+            Ok(Self { threads, path, claim: Mutex::default(), deadlines, list_timeout, search_bytes })
         })
         .await
         .unwrap_or_else(|panic| {

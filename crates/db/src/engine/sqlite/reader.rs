@@ -1,5 +1,7 @@
 //! The threads that read.
 //!
+//! Each thread opens its connection before its first read: a start is faster, and threads that nothing needs take no memory.
+//!
 //! Each thread takes queued reads, at most its share, and only then begins a read transaction. So every read sees a
 //! snapshot from after its request, and a burst of reads shares one transaction.
 //!
@@ -11,10 +13,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::connection::OnThread;
+use super::connection::{OnThread, Opener};
 use super::task;
 use crate::Share;
 use crate::tx::run_action;
@@ -56,23 +57,26 @@ struct Waiting {
 }
 
 impl Readers {
-    /// Passes each connection to its own thread, named `name`. At most `most` of them serve one share.
-    pub(super) fn start(name: &str, connections: Vec<Connection>, most: usize, runtime: &Handle) -> Self {
+    /// Starts `count` threads, named `name`, which `open` their connections. At most `most` of them serve one share.
+    pub(super) fn start(name: &str, open: &Opener, count: usize, most: usize, runtime: &Handle) -> Self {
         let queue = Arc::new(Queue { state: Mutex::default(), arrived: Condvar::new(), most: most.max(1) });
         let (running, ended) = mpsc::channel();
-        for (number, connection) in connections.into_iter().enumerate() {
-            let (queue, runtime, running) = (queue.clone(), runtime.clone(), running.clone());
+        for number in 0..count {
+            let (queue, open, runtime, running) = (queue.clone(), open.clone(), runtime.clone(), running.clone());
             std::thread::Builder::new()
                 .name(format!("sqlite-{name}-{number}"))
                 .spawn(move || {
                     let _timers = runtime.enter();
-                    let on_thread = OnThread::settle(connection);
-                    task::mark(on_thread, task::Role::Reader);
+                    let mut opened = None;
                     while let Some((share, batch)) = queue.take() {
-                        let rest = serve(on_thread, batch);
+                        opened = opened.or_else(|| settle(&open));
+                        // Without a connection, the reads are dropped: their callers are told so.
+                        let rest = opened.map(|on_thread| serve(on_thread, batch)).unwrap_or_default();
                         queue.done(share, rest);
                     }
-                    on_thread.close();
+                    if let Some(on_thread) = opened {
+                        on_thread.close();
+                    }
                     drop(running);
                 })
                 .expect("the system can start a thread");
@@ -171,6 +175,14 @@ impl State {
         }
         Some((share, batch))
     }
+}
+
+/// Opens the thread's connection.
+fn settle(open: &Opener) -> Option<OnThread> {
+    let connection = open().inspect_err(|error| tracing::error!(%error, "a reader cannot open the database")).ok()?;
+    let on_thread = OnThread::settle(connection);
+    task::mark(on_thread, task::Role::Reader);
+    Some(on_thread)
 }
 
 /// Runs the reads in one snapshot, and returns those for which there was no time.
