@@ -33,7 +33,7 @@ use turns::Capacity;
 
 /// Callers that may wait for each core. At bcrypt's cost 12 the last of them waits about eight seconds.
 const WAITING_PER_CORE: usize = 32;
-/// Callers of one requester that may wait for each core.
+/// Callers of one requester that may wait for each core. On two cores the last of them waits about twelve seconds.
 const WAITING_PER_CORE_AND_REQUESTER: usize = 24;
 
 /// The password hasher of one running program. Cheap to clone.
@@ -71,11 +71,13 @@ pub enum HashError {
 }
 
 impl Passwords {
-    /// A hasher that uses every core. For each core at most 32 callers wait, at most 24 of them of one requester.
+    /// A hasher that uses every core, and for one requester all but one. For each core at most 32 callers wait, at most
+    /// 24 of them of one requester.
     pub fn new(algorithm: PasswordAlgorithm, ambient: Ambient) -> Self {
         let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = Pool::new(Capacity {
             workers,
+            workers_per_requester: NonZeroUsize::new(workers.get() - 1).unwrap_or(NonZeroUsize::MIN),
             waiting: workers.get() * WAITING_PER_CORE,
             waiting_per_requester: workers.get() * WAITING_PER_CORE_AND_REQUESTER,
         });

@@ -1,5 +1,7 @@
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -8,12 +10,13 @@ use tokio::sync::oneshot;
 use super::Requester;
 use super::turns::{Admission, Capacity, Turns};
 
-/// Runs hashing on blocking threads, one for each core, with a limited queue per requester.
+/// Runs hashing on threads of its own, at most one for each core, with a limited queue per requester.
 ///
-/// A password hash is a quarter second of computation by design. Without a limit, a burst of sign-ins would use every
-/// core, and no answer would be in time. Requesters take turns, so that one with a full queue delays another by one hash
-/// and not by its whole queue. A caller that is dropped leaves the queue. A hash that has begun keeps its core until it
-/// is done.
+/// A password hash is a quarter second of computation by design. Without limits, a burst of sign-ins would use every
+/// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others, and the
+/// threads have a lower priority than those that answer. Requesters take turns, so that one with a full queue does not
+/// delay another by its whole queue. A caller that is dropped leaves the queue. A hash that has begun keeps its core
+/// until it is done.
 #[derive(Debug, Clone)]
 pub(super) struct Pool(Arc<Shared>);
 
@@ -63,14 +66,21 @@ impl Pool {
         })?;
         self.0.computed.fetch_add(1, Ordering::Relaxed);
         let span = tracing::Span::current();
-        let job = tokio::task::spawn_blocking(move || {
+        let (sender, receiver) = oneshot::channel();
+        let hash = move || {
             let _worker = worker;
-            span.in_scope(work)
-        });
-        match job.await {
-            Ok(result) => Ok(result),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // A job is only aborted when the runtime shuts down.
+            lower_priority();
+            let _gone = sender.send(catch_unwind(AssertUnwindSafe(|| span.in_scope(work))));
+        };
+        // Starting a thread takes a thousandth of a hash.
+        Builder::new().name("password".to_owned()).spawn(hash).map_err(|error| {
+            tracing::error!(%error, "the system cannot start a thread for a password hash");
+            Overloaded
+        })?;
+        match receiver.await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(panic)) => resume_unwind(panic),
+            // The thread answers even if the work panics.
             Err(_) => Err(Overloaded),
         }
     }
@@ -87,7 +97,7 @@ impl Pool {
         // Dropping its sender informs a caller that it has lost its place.
         drop(displaced);
         let ticket = match admission {
-            Admission::Now => return Ok(Worker(Some(self.0.clone()))),
+            Admission::Now => return Ok(Worker(Some((self.0.clone(), requester)))),
             Admission::Refused => return Err(Overloaded),
             Admission::Queued(ticket) => ticket,
         };
@@ -96,19 +106,30 @@ impl Pool {
     }
 }
 
+/// The nice value of hashing threads, above the one of the process. Of a core that another thread would use completely,
+/// a hash gets a tenth.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Lowers the priority of the calling thread. On other systems than Linux, a nice value is of the whole process.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    let _refused = rustix::process::nice(NICE);
+}
+
 /// The right to compute one hash. Dropping it passes the right to the next caller.
 #[derive(Debug)]
-struct Worker(Option<Arc<Shared>>);
+struct Worker(Option<(Arc<Shared>, Requester)>);
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let Some(shared) = self.0.take() else { return };
+        let Some((shared, mut done)) = self.0.take() else { return };
         loop {
-            let Some(next) = shared.turns.lock().next() else { return };
-            match next.send(Self(Some(shared.clone()))) {
+            let Some((requester, next)) = shared.turns.lock().next(done) else { return };
+            match next.send(Self(Some((shared.clone(), requester)))) {
                 Ok(()) => return,
                 // That caller has given up; the right returns to the one after.
-                Err(mut unwanted) => unwanted.0 = None,
+                Err(mut unwanted) => (unwanted.0, done) = (None, requester),
             }
         }
     }
@@ -138,7 +159,8 @@ mod tests {
     use super::*;
 
     fn pool(waiting: usize, waiting_per_requester: usize) -> Pool {
-        Pool::new(Capacity { workers: NonZeroUsize::MIN, waiting, waiting_per_requester })
+        let workers = NonZeroUsize::MIN;
+        Pool::new(Capacity { workers, workers_per_requester: workers, waiting, waiting_per_requester })
     }
 
     fn requester(last: u8) -> Requester {
@@ -211,6 +233,37 @@ mod tests {
             assert_eq!(job.await.unwrap(), Ok(()));
         }
         assert_eq!(order.lock()[..4], [1, 2, 3, 1]);
+    }
+
+    #[tokio::test]
+    async fn one_requester_leaves_a_worker_to_others() {
+        let (one, two) = (NonZeroUsize::MIN, NonZeroUsize::MIN.saturating_add(1));
+        let pool =
+            Pool::new(Capacity { workers: two, workers_per_requester: one, waiting: 9, waiting_per_requester: 9 });
+        let (release, gate) = mpsc::channel::<()>();
+        let busy = spawn(&pool, requester(1), move || gate.recv().is_ok());
+        while pool.0.turns.lock().idle() > 1 {
+            tokio::task::yield_now().await;
+        }
+        let second = spawn(&pool, requester(1), || 2);
+        until_waiting(&pool, 1).await;
+        assert_eq!(pool.run(requester(2), || 3).await, Ok(3), "another requester does not wait");
+        assert_eq!(
+            pool.0.turns.lock().waiting(),
+            1,
+            "the end of another's hash is no turn of a requester with its share"
+        );
+        release.send(()).unwrap();
+        assert_eq!((busy.await.unwrap(), second.await.unwrap()), (Ok(true), Ok(2)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn hashes_have_a_lower_priority_than_answers() {
+        let own = rustix::process::nice(0).unwrap();
+        let of_a_hash = pool(1, 1).run(Requester::SERVER, || rustix::process::nice(0)).await.unwrap();
+        assert_eq!(of_a_hash, Ok((own + NICE).min(19)));
+        assert_eq!(rustix::process::nice(0), Ok(own), "other threads keep theirs");
     }
 
     #[tokio::test]

@@ -1,3 +1,4 @@
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 
@@ -8,6 +9,8 @@ use super::Requester;
 pub(super) struct Capacity {
     /// Hashes computed at the same time.
     pub(super) workers: NonZeroUsize,
+    /// Hashes of one requester computed at the same time.
+    pub(super) workers_per_requester: NonZeroUsize,
     /// Callers waiting, over all requesters.
     pub(super) waiting: usize,
     /// Callers of one requester waiting.
@@ -19,6 +22,8 @@ pub(super) struct Capacity {
 pub(super) struct Turns<T> {
     capacity: Capacity,
     idle: usize,
+    /// Hashes that are computed, of each requester that has one.
+    computing: HashMap<Requester, usize>,
     waiting: usize,
     queues: HashMap<Requester, VecDeque<(u64, T)>>,
     /// The requesters that have a queue, the next in turn first.
@@ -29,7 +34,7 @@ pub(super) struct Turns<T> {
 /// The result for a new caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// The caller has an idle worker.
+    /// The caller has an idle worker, until [`Turns::next`].
     Now,
     /// The caller waits. The ticket is for [`Turns::leave`].
     Queued(u64),
@@ -41,14 +46,15 @@ pub(super) enum Admission {
 impl<T> Turns<T> {
     pub(super) fn new(capacity: Capacity) -> Self {
         let (queues, rotation) = (HashMap::new(), VecDeque::new());
-        Self { idle: capacity.workers.get(), capacity, waiting: 0, queues, rotation, last_ticket: 0 }
+        let (idle, computing) = (capacity.workers.get(), HashMap::new());
+        Self { capacity, idle, computing, waiting: 0, queues, rotation, last_ticket: 0 }
     }
 
     /// Adds `caller`. If everything is full, a requester with a short queue displaces the last caller of the longest
     /// queue, who is returned.
     pub(super) fn admit(&mut self, requester: Requester, caller: T) -> (Admission, Option<T>) {
-        if self.idle > 0 {
-            self.idle -= 1;
+        if self.may_begin(requester) {
+            self.begin(requester);
             return (Admission::Now, None);
         }
         let own = self.queues.get(&requester).map_or(0, VecDeque::len);
@@ -75,23 +81,43 @@ impl<T> Turns<T> {
         (Admission::Queued(self.last_ticket), displaced)
     }
 
-    /// The next caller, for a worker that is free. `None`: no caller waits, and the worker is idle.
-    pub(super) fn next(&mut self) -> Option<T> {
-        while let Some(requester) = self.rotation.pop_front() {
-            let Some(queue) = self.queues.get_mut(&requester) else { continue };
-            let next = queue.pop_front();
-            if queue.is_empty() {
-                self.queues.remove(&requester);
-            } else {
-                self.rotation.push_back(requester);
-            }
-            if let Some((_, caller)) = next {
-                self.waiting -= 1;
-                return Some(caller);
+    /// Ends a hash of `done`, and begins the one of the next caller, who is returned with its requester. `None`: no
+    /// caller waits, or only requesters that have all of their workers; the worker is idle.
+    pub(super) fn next(&mut self, done: Requester) -> Option<(Requester, T)> {
+        self.end(done);
+        let index = self.rotation.iter().position(|requester| self.may_begin(*requester))?;
+        let requester = self.rotation.remove(index)?;
+        let queue = self.queues.get_mut(&requester)?;
+        let next = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&requester);
+        } else {
+            self.rotation.push_back(requester);
+        }
+        let (_, caller) = next?;
+        self.waiting -= 1;
+        self.begin(requester);
+        Some((requester, caller))
+    }
+
+    fn may_begin(&self, requester: Requester) -> bool {
+        let computing = self.computing.get(&requester).copied().unwrap_or(0);
+        self.idle > 0 && computing < self.capacity.workers_per_requester.get()
+    }
+
+    fn begin(&mut self, requester: Requester) {
+        self.idle -= 1;
+        *self.computing.entry(requester).or_default() += 1;
+    }
+
+    fn end(&mut self, requester: Requester) {
+        self.idle += 1;
+        if let Entry::Occupied(mut computing) = self.computing.entry(requester) {
+            *computing.get_mut() -= 1;
+            if *computing.get() == 0 {
+                computing.remove();
             }
         }
-        self.idle += 1;
-        None
     }
 
     /// Removes a waiting caller and returns it; `None` if it is no longer in the queue.
