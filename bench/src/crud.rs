@@ -98,7 +98,7 @@ async fn compare(report: &mut String, engine: &str, servers: [&Server; 2], time:
     Ok(created)
 }
 
-fn middle(mut rounds: Vec<Measured>) -> Measured {
+pub(crate) fn middle(mut rounds: Vec<Measured>) -> Measured {
     rounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     rounds.swap_remove(rounds.len() / 2)
 }

@@ -9,7 +9,8 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 
 use crate::child::{Server, binary};
-use crate::load::{Connection, get, once, post};
+use crate::credentials::{Credentials, with};
+use crate::load::{Connection, fill, get, post};
 
 /// Requests of each kind before counting, and counted requests.
 const WARM: usize = 100;
@@ -86,28 +87,27 @@ fn compare(counts: &Counts, held: &Counts) -> anyhow::Result<()> {
 async fn count(folder: &Path) -> anyhow::Result<Counts> {
     let mut counts = Counts::new();
     let plain = Counted::start(folder, "plain", "").await?;
-    let [jwt, session] = ["Authorization: Bearer ", "Cookie: "].map(|header| format!("{header}{{}}\r\n"));
-    let (jwt, session) = (jwt.replace("{}", &plain.token), session.replace("{}", &plain.cookie));
-    let (post_id, note_id) = (plain.fill("/posts", "").await?, plain.fill("/notes", &session).await?);
+    let (address, Credentials { jwt, session }) = (plain.server.address, &plain.me);
+    let post_id = fill(address, &post("/posts", RECORD), RECORDS).await?;
+    let note_id = fill(address, &with(&post("/notes", RECORD), session), RECORDS).await?;
     let (one_post, one_note) = (format!("/posts/{post_id}"), format!("/notes/{note_id}"));
     for (name, request) in [
         ("healthz", get("/healthz")),
         ("get, public", get(&one_post)),
-        ("get, by JWT", with(&get(&one_note), &jwt)),
-        ("get, by session", with(&get(&one_note), &session)),
+        ("get, by JWT", with(&get(&one_note), jwt)),
+        ("get, by session", with(&get(&one_note), session)),
         ("list of 25, public", get("/posts?limit=25")),
-        ("list of 25, by session", with(&get("/notes?limit=25"), &session)),
-        ("auth/me, by session", with(&get("/auth/me"), &session)),
+        ("list of 25, by session", with(&get("/notes?limit=25"), session)),
+        ("auth/me, by session", with(&get("/auth/me"), session)),
         ("create, public", post("/posts", RECORD)),
-        ("create, by session", with(&post("/notes", RECORD), &session)),
+        ("create, by session", with(&post("/notes", RECORD), session)),
     ] {
         plain.count(&mut counts, name, &request).await?;
     }
     drop(plain);
     let whole = Counted::start(folder, "whole", "[outbox]\nenabled = true\n[audit]\nentities = true\n").await?;
-    let session = format!("Cookie: {}\r\n", whole.cookie);
-    whole.fill("/notes", &session).await?;
-    let request = with(&post("/notes", RECORD), &session);
+    let request = with(&post("/notes", RECORD), &whole.me.session);
+    fill(whole.server.address, &request, RECORDS).await?;
     whole.count(&mut counts, "create, by session, outbox and audit", &request).await?;
     Ok(counts)
 }
@@ -117,8 +117,7 @@ struct Counted {
     server: Server,
     files: PathBuf,
     _data: tempfile::TempDir,
-    token: String,
-    cookie: String,
+    me: Credentials,
 }
 
 impl Counted {
@@ -134,29 +133,10 @@ impl Counted {
         command.arg(format!("--callgrind-out-file={}", files.join("count").display())).arg(binary()?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--database", &database, "--config"]).arg(config);
         let server = Server::start(command.env("RUST_LOG", "warn"))?;
-        let account = r#"{"email":"counted@example.com","password":"correct horse battery"}"#;
-        once(server.address, &post("/auth/register", account)).await?;
-        let mut connection = Connection::open(server.address).await?;
-        connection.exchange(&post("/auth/login", account)).await?;
-        let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
-        let token = answer["token"].as_str().context("a login answers a token")?.to_owned();
-        let head = connection.head();
-        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
-        let cookie = cookie.context("a login sets a cookie")?.to_owned();
-        let counted = Self { server, files, _data: data, token, cookie };
+        let me = Credentials::of_new_account(server.address).await?;
+        let counted = Self { server, files, _data: data, me };
         counted.tell(&["instrumentation", "on"])?;
         Ok(counted)
-    }
-
-    /// Creates records, and returns the id of the last one.
-    async fn fill(&self, path: &str, header: &str) -> anyhow::Result<String> {
-        let (mut connection, request) =
-            (Connection::open(self.server.address).await?, with(&post(path, RECORD), header));
-        for _ in 0..RECORDS {
-            connection.exchange(&request).await?;
-        }
-        let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
-        answer["data"]["id"].as_str().map(str::to_owned).context("the created record has an id")
     }
 
     async fn count(&self, counts: &mut Counts, name: &str, request: &[u8]) -> anyhow::Result<()> {
@@ -200,12 +180,6 @@ impl Counted {
         ensure!(output.status.success(), "valgrind does not listen to vgdb: {told}");
         Ok(())
     }
-}
-
-/// The request with another header.
-fn with(request: &[u8], header: &str) -> Vec<u8> {
-    let line = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    [&request[..line], header.as_bytes(), &request[line..]].concat()
 }
 
 const RECORD: &str = r#"{"title":"A post","body":"A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.","status":"draft","views":17}"#;

@@ -35,17 +35,18 @@ pub(crate) async fn run(
             tokio::spawn(async move {
                 let mut connection = Connection::open(address).await?;
                 let mut latencies = Vec::new();
-                let mut count = 0;
+                let (mut count, mut in_time) = (0, 0_usize);
                 while !stop.load(Ordering::Relaxed) {
                     let bytes = request(number, count);
                     let sent = Instant::now();
                     connection.exchange(&bytes).await?;
                     if counting.load(Ordering::Relaxed) {
                         latencies.push(sent.elapsed());
+                        in_time += usize::from(!stop.load(Ordering::Relaxed));
                     }
                     count += 1;
                 }
-                anyhow::Ok(latencies)
+                anyhow::Ok((latencies, in_time))
             })
         })
         .collect();
@@ -55,15 +56,17 @@ pub(crate) async fn run(
     tokio::time::sleep(time).await;
     stop.store(true, Ordering::Relaxed);
     let elapsed = began.elapsed();
-    let mut latencies = Vec::new();
+    let (mut latencies, mut answered) = (Vec::new(), 0);
     for worker in workers {
-        latencies.extend(worker.await??);
+        let (of_one, in_time) = worker.await??;
+        latencies.extend(of_one);
+        answered += in_time;
     }
     latencies.sort_unstable();
     ensure!(!latencies.is_empty(), "no answer came in time");
     let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
     #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
-    let rate = latencies.len() as f64 / elapsed.as_secs_f64();
+    let rate = answered as f64 / elapsed.as_secs_f64();
     Ok(Measured { rate, median: at(50), p99: at(99) })
 }
 
@@ -72,6 +75,16 @@ pub(crate) async fn once(address: SocketAddr, request: &[u8]) -> anyhow::Result<
     let mut connection = Connection::open(address).await?;
     connection.exchange(request).await?;
     Ok(connection.body())
+}
+
+/// Sends a create as often as `records`, and returns the id of the last record.
+pub(crate) async fn fill(address: SocketAddr, create: &[u8], records: usize) -> anyhow::Result<String> {
+    let mut connection = Connection::open(address).await?;
+    for _ in 0..records {
+        connection.exchange(create).await?;
+    }
+    let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
+    answer["data"]["id"].as_str().map(str::to_owned).context("the created record has an id")
 }
 
 /// The text of a request with a JSON body.

@@ -1,6 +1,8 @@
 //! Load benchmarks over real sockets. Each compares Gatewright with a hand-written program that does the same work with
 //! the same durability, in one run on one machine. It prints ratios, because absolute numbers depend on the machine.
 //!
+//! `cargo xtask bench accounts` reads and writes with credentials, reads while others sign in, and starts a server, on SQLite.
+//!
 //! `cargo xtask bench crud` creates, gets and lists records on SQLite and, if a Postgres server is installed, on
 //! Postgres. The programs under load are child processes. This process creates the load.
 //!
@@ -27,7 +29,9 @@
 //! `cargo xtask bench timing` compares the response times of `forgot-password` and of a refused `login` for a known and
 //! for an unknown address.
 
+mod accounts;
 mod child;
+mod credentials;
 mod crud;
 mod cursor;
 mod engines;
@@ -51,6 +55,7 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
+        ["accounts", rest @ ..] => runtime.block_on(accounts::run(rest)),
         ["crud", rest @ ..] => runtime.block_on(crud::run(rest)),
         ["cursor", rest @ ..] => runtime.block_on(cursor::run(rest)),
         ["instructions", rest @ ..] => runtime.block_on(instructions::run(rest)),
@@ -64,7 +69,7 @@ fn main() -> anyhow::Result<()> {
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
-            "name a benchmark: crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
+            "name a benchmark: accounts [seconds], crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
              log [seconds], outbox, rules [records], streams [seconds], timing"
         ),
     }
