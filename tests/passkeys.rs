@@ -78,7 +78,7 @@ async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code
     // Without a passkey the browser offers none. With it again, the button signs in and redirects to the requested
     // page.
     browser.forgets_passkey(&authenticator, &passkeys[0]).await;
-    browser.press("Sign out").await;
+    browser.press_and_leave("Sign out").await;
     browser.open(&place.at("/account")).await;
     browser.sees("Sign in with a passkey").await;
     let counted = json!({ "signCount": 100 });
@@ -108,7 +108,7 @@ async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code
     browser.press("Sign in with a passkey").await;
     browser.sees("Signed in as ada@example.com").await;
     // A sign-in with only the passkey satisfies the second factor too.
-    browser.press("Sign out").await;
+    browser.press_and_leave("Sign out").await;
     browser.open(&place.at("/login?next=/account")).await;
     browser.arrives(&place.at("/account")).await;
     browser.sees("On: signing in takes a code").await;

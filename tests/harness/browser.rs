@@ -156,7 +156,13 @@ impl Browser {
 
     /// Presses the first button with this name.
     pub(crate) async fn press(&self, name: &str) {
-        self.click(&format!("//button[normalize-space(.)={}]", quoted(name))).await;
+        self.click(&button(name)).await;
+    }
+
+    /// Presses the first button with this name, and waits until its page is gone: see [`Browser::submit`].
+    pub(crate) async fn press_and_leave(&self, name: &str) {
+        let button = self.find(&button(name)).await;
+        self.leave_by(&button).await;
     }
 
     /// Presses the first button within the element of a CSS selector, and waits until its page is gone: the driver
@@ -165,8 +171,13 @@ impl Browser {
         let found =
             self.post("elements", json!({ "using": "css selector", "value": format!("{selector} button") })).await;
         let button = found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("no button in {selector}"));
-        self.post(&format!("element/{button}/click"), json!({})).await;
-        let (name, deadline) = (format!("element/{button}/name"), Instant::now() + LEAVING);
+        self.leave_by(button).await;
+    }
+
+    /// Clicks an element, and waits until its page is gone.
+    async fn leave_by(&self, element: &str) {
+        self.post(&format!("element/{element}/click"), json!({})).await;
+        let (name, deadline) = (format!("element/{element}/name"), Instant::now() + LEAVING);
         while self.attempt(Method::GET, &name, None).await.is_ok() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -368,6 +379,11 @@ fn program(variable: &str, names: &[&str]) -> Option<PathBuf> {
     let required = env::var_os("GATEWRIGHT_TEST_REQUIRED").is_some();
     assert!(found.is_some() || !required, "`{}` is missing; run `cargo xtask test`", names[0]);
     found
+}
+
+/// The `XPath` of the buttons with this name.
+fn button(name: &str) -> String {
+    format!("//button[normalize-space(.)={}]", quoted(name))
 }
 
 /// The text as an `XPath` string. None of the tests' texts contains both kinds of quotes.
