@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
         grouped / each
     )?;
 
-    match PrivatePostgres::start() {
+    match PrivatePostgres::start_durable() {
         Err(missing) => writeln!(report, "Postgres: left out, {missing}")?,
         Ok(server) => {
             let floor = self::floor(&["floor", "postgres", &server.url()])?;

@@ -9,7 +9,7 @@ where
     let folder = tempfile::tempdir()?;
     let file = format!("sqlite://{}", folder.path().join("bench.db").display());
     let mut report = measure(&file, "SQLite").await?;
-    match PrivatePostgres::start() {
+    match PrivatePostgres::start_durable() {
         Err(missing) => report.push(format!("Postgres: left out, {missing}")),
         Ok(server) => report.extend(measure(&server.url(), "Postgres").await?),
     }

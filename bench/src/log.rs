@@ -20,7 +20,7 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let servers = [serve(folder.path(), &file("with.db"), 600)?, serve(folder.path(), &file("without.db"), 0)?];
     report.push(measure("SQLite", &servers, Duration::from_secs(seconds)).await?);
     drop(servers);
-    match PrivatePostgres::start() {
+    match PrivatePostgres::start_durable() {
         Err(missing) => report.push(format!("Postgres: left out, {missing}")),
         Ok(postgres) => {
             let url = postgres.url();

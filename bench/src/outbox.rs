@@ -24,7 +24,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         let url = format!("sqlite://{}", folder.path().join(format!("{consumers}.db")).display());
         measure(&url, "SQLite", consumers, &mut report).await?;
     }
-    match PrivatePostgres::start() {
+    match PrivatePostgres::start_durable() {
         Err(missing) => report.push(format!("Postgres: left out, {missing}")),
         Ok(server) => {
             for consumers in [1, 4] {

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// A text that is in every record once and nowhere else in an event.
 const MARK: u8 = b'~';
 
-/// Opens streams, waits, and writes to them. Measures the memory of an idle stream, the time from a write to the last
+/// Opens streams of a hand-written program and of ours, waits, and writes to them. Measures the memory of an idle stream, the time from a write to the last
 /// of all streams, and events and processor time under load. Before that, streams resume: many together, and one that
 /// is far behind.
 pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
@@ -45,26 +46,44 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
             continue;
         }
         let time = Duration::from_secs(seconds);
-        let measured = tokio::time::timeout(time + PATIENCE, measure(subscribers, time)).await;
+        let both = async {
+            let folder = tempfile::tempdir()?;
+            let by_hand = measure(by_hand(&folder)?, subscribers, time).await?;
+            let ours = measure(serve(&folder)?, subscribers, time).await?;
+            anyhow::Ok(compare(subscribers, &ours, &by_hand))
+        };
+        let measured = tokio::time::timeout(2 * (time + PATIENCE), both).await;
         report.push(measured.with_context(|| format!("{subscribers} streams took too long"))??);
     }
     println!("\n{}", report.join("\n"));
     Ok(())
 }
 
+/// What `subscribers` streams of one server cost.
+struct Measured {
+    /// Bytes of an idle stream.
+    idle: f64,
+    /// From a write until the last stream has it.
+    median: Duration,
+    p99: Duration,
+    /// Under load, per second: writes, and events that streams received.
+    writes: f64,
+    events: f64,
+    /// Microseconds of processor time for an event.
+    cost: f64,
+}
+
 #[expect(clippy::cast_precision_loss, reason = "rates for people to read")]
-async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
-    let folder = tempfile::tempdir()?;
-    let server = serve(&folder)?;
+async fn measure(server: Server, subscribers: u64, time: Duration) -> anyhow::Result<Measured> {
     // The first requests allocate the memory that all later ones share.
     for _ in 0..100 {
         once(server.address, &event()).await?;
     }
     let before = resident(server.id())?;
     let seen = Arc::new(AtomicU64::new(0));
-    let readers = subscribe(server.address, subscribers, None, &seen).await?;
+    let _readers = subscribe(server.address, subscribers, None, &seen).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let each = resident(server.id())?.saturating_sub(before) as f64 / subscribers as f64;
+    let idle = resident(server.id())?.saturating_sub(before) as f64 / subscribers as f64;
 
     let mut times = Vec::new();
     for _ in 0..SINGLES {
@@ -82,20 +101,31 @@ async fn measure(subscribers: u64, time: Duration) -> anyhow::Result<String> {
     let (worked, told, begun) = (processor_time(server.id())?, seen.load(Ordering::Relaxed), Instant::now());
     let written = load::run(server.address, WRITERS, time, |_, _| event()).await?;
     let told = (seen.load(Ordering::Relaxed) - told) as f64;
-    let rate = told / begun.elapsed().as_secs_f64();
+    let events = told / begun.elapsed().as_secs_f64();
     let cost = processor_time(server.id())?.saturating_sub(worked).as_secs_f64() * 1e6 / told;
-    let metrics = String::from_utf8(once(server.address, &get("/metrics")).await?)?;
-    let dropped = metrics.lines().find_map(|line| line.strip_prefix("gatewright_events_dropped_total "));
-    drop(readers);
-    Ok(format!(
-        "{subscribers} streams: {each:.0} bytes each when idle; a write reaches the last of them within {:?} (median; p99 {:?}); \
-         under load {:.0} writes/s and {rate:.0} events/s to streams, {cost:.2} µs of processor time for each, \
-         {} events dropped by slow streams",
-        times[SINGLES / 2],
-        times[SINGLES * 99 / 100],
-        written.rate,
-        dropped.unwrap_or("no")
-    ))
+    let (median, p99) = (times[SINGLES / 2], times[SINGLES * 99 / 100]);
+    Ok(Measured { idle, median, p99, writes: written.rate, events, cost })
+}
+
+fn compare(subscribers: u64, ours: &Measured, by_hand: &Measured) -> String {
+    let Measured { idle, median, p99, writes, events, cost } = ours;
+    format!(
+        "{subscribers} streams: {idle:.0} bytes each when idle (by hand {:.0}); a write reaches the last of them within \
+         {median:?} (p99 {p99:?}; by hand {:?}, {:?}); under load {writes:.0} writes/s and {events:.0} events/s to streams, \
+         {cost:.2} µs of processor time for each (by hand {:.0} writes/s, {:.0} events/s, {:.2} µs): {:.2} of the events/s",
+        by_hand.idle,
+        by_hand.median,
+        by_hand.p99,
+        by_hand.writes,
+        by_hand.events,
+        by_hand.cost,
+        events / by_hand.events
+    )
+}
+
+fn by_hand(folder: &tempfile::TempDir) -> anyhow::Result<Server> {
+    let file = folder.path().join("floor.db").display().to_string();
+    Server::start(Command::new(std::env::current_exe()?).args(["floor", "sqlite", &file, "group"]))
 }
 
 fn serve(folder: &tempfile::TempDir) -> anyhow::Result<Server> {
@@ -184,7 +214,7 @@ fn marks(bytes: &[u8]) -> u64 {
 }
 
 fn event() -> Vec<u8> {
-    post("/posts", r#"{"title":"A title of some length, and one mark: ~"}"#)
+    post("/posts", r#"{"title":"A title of some length, and one mark: ~","status":"draft"}"#)
 }
 
 /// The memory of a process, in bytes.
@@ -214,5 +244,8 @@ name = "posts"
 public = true
 [[entity.field]]
 name = "title"
+type = "string"
+[[entity.field]]
+name = "status"
 type = "string"
 "#;

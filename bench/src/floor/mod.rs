@@ -1,8 +1,9 @@
-//! A hand-written server for one table: almost no validation, no access rules, no events. It shows how much of the
+//! A hand-written server for one table: almost no validation, no access rules, no event log. It shows how much of the
 //! machine's capacity is left for those.
 
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
+mod streams;
 
 use axum::Router;
 use serde::{Deserialize, Serialize};

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, Row, params};
 use tokio::sync::oneshot;
 
+use super::streams::Streams;
 use super::{NewPost, One, Page, Paging, Post};
 
 type Write = (Post, oneshot::Sender<Post>);
@@ -17,6 +18,7 @@ type Read = Box<dyn FnOnce(&Connection) + Send>;
 struct App {
     writes: mpsc::Sender<Write>,
     reads: Arc<(Mutex<Vec<Read>>, Condvar)>,
+    streams: Streams,
 }
 
 /// Serves `file`. With `single`, every insert has its own commit. Otherwise all waiting inserts share a commit.
@@ -48,8 +50,12 @@ pub(crate) async fn serve(file: &str, single: bool) -> anyhow::Result<()> {
             }
         });
     }
-    let app = Router::new().route("/posts", get(list).post(create)).route("/posts/{id}", get(one));
-    super::listen(app.with_state(App { writes, reads })).await
+    let streams = Streams::new();
+    let app = Router::new()
+        .route("/posts", get(list).post(create))
+        .route("/posts/{id}", get(one))
+        .route("/posts/_events", get(async |State(app): State<App>| app.streams.open()));
+    super::listen(app.with_state(App { writes, reads, streams })).await
 }
 
 fn open(file: &str) -> anyhow::Result<Connection> {
@@ -98,6 +104,7 @@ async fn create(State(app): State<App>, Json(new): Json<NewPost>) -> Result<(Sta
     let (answer, stored) = oneshot::channel();
     app.writes.send((new.stamped(), answer)).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     let data = stored.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    app.streams.announce(&data);
     Ok((StatusCode::CREATED, Json(One { data })))
 }
 

@@ -10,12 +10,7 @@ const USER: &str = "gatewright";
 const DATA: &str = "data";
 
 /// The server's settings besides its address. No code should depend on the time zone.
-///
-/// Without `fsync`, a commit survives the end of every process, which the tests cause, but not a power cut, which they
-/// cannot cause. `synchronous_commit` stays on: a commit is acknowledged after its log is written.
-const SETTINGS: [&str; 8] = [
-    "fsync=off",
-    "full_page_writes=off",
+const SETTINGS: [&str; 6] = [
     "max_connections=300",
     "shared_buffers=64MB",
     "timezone=Asia/Kathmandu",
@@ -23,6 +18,10 @@ const SETTINGS: [&str; 8] = [
     "log_min_messages=warning",
     "log_min_error_statement=panic",
 ];
+
+/// Without `fsync`, a commit survives the end of every process, which the tests cause, but not a power cut, which they
+/// cannot cause. `synchronous_commit` stays on: a commit is acknowledged after its log is written.
+const WITHOUT_FSYNC: [&str; 2] = ["fsync=off", "full_page_writes=off"];
 
 /// A Postgres server of one's own on a loopback port. Its user may create databases.
 #[derive(Debug)]
@@ -33,8 +32,17 @@ pub struct PrivatePostgres {
 }
 
 impl PrivatePostgres {
-    /// Makes an empty cluster in a temporary folder and starts it. Root starts it as another user.
+    /// Makes an empty cluster in a temporary folder and starts it, without `fsync`. Root starts it as another user.
     pub fn start() -> Result<Self, Error> {
+        Self::start_with(&WITHOUT_FSYNC)
+    }
+
+    /// The same with `fsync`: a commit survives a power cut, and costs what it costs in production.
+    pub fn start_durable() -> Result<Self, Error> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &[&str]) -> Result<Self, Error> {
         let (initdb, postgres) = (program("initdb", "postgresql")?, program("postgres", "postgresql")?);
         let account = Account::to_switch_to()?;
         let folder = Folder::create("postgres")?;
@@ -50,7 +58,7 @@ impl PrivatePostgres {
         let port = free_port()?;
         let mut arguments: Vec<OsString> = vec!["-D".into(), data.clone().into(), "-k".into(), data.clone().into()];
         arguments.extend(["-h", "127.0.0.1", "-p", &port.to_string()].map(OsString::from));
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter().chain(settings) {
             arguments.extend(["-c", setting].map(OsString::from));
         }
         let ready = Box::new(move |process| is_ready(&data.join("postmaster.pid"), process));
