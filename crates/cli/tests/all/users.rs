@@ -116,7 +116,10 @@ fn an_administrator_of_dev_mode_is_led_to_the_console() {
     let ended = create("ada@example.com", &["--dev"]);
     assert!(ended.out.contains("the console is at ") && !ended.err.contains("warning"), "{ended:?}");
     let ended = create("bob@example.com", &[]);
-    assert!(ended.err.contains("there is no gatewright.toml") && ended.err.contains("the console is off"), "{ended:?}");
+    assert!(
+        ended.err.contains("there is no gatewright.toml") && ended.err.contains("the console is disabled"),
+        "{ended:?}"
+    );
 }
 
 #[test]
