@@ -35,10 +35,10 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     /// Runs the server
     ///
-    /// Prints `listening on http://ADDR`, then the addresses of what is mounted, and in dev mode a curl command to
-    /// paste. To stop it, send SIGINT or SIGTERM: it finishes the requests in progress.
+    /// Prints `listening on http://ADDR`, then the URLs of the enabled parts, and in dev mode a curl command to copy.
+    /// To stop it, send SIGINT or SIGTERM: it finishes the requests in progress.
     Serve(Serve),
-    /// Writes a commented gatewright.toml with two example entities and fresh secrets
+    /// Writes a commented gatewright.toml with two example entities and new secrets
     ///
     /// It never overwrites a file.
     Init {
@@ -46,33 +46,32 @@ pub(crate) enum Command {
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Reads the configuration and every entity and says what is wrong, with file, line and column
+    /// Checks the configuration and every entity, and prints errors with file, line and column
     ///
-    /// Warns of entities that are open to everybody, of entities with neither owner nor rules, of permissions that no
-    /// role holds, of plugins with which nobody can sign in, and of consumers of an event that the server does not
-    /// emit.
+    /// Warns about entities that are open to everybody, entities without owner and rules, permissions that no role has,
+    /// plugins with which nobody can sign in, and consumers of an event that the server does not emit.
     Check {
-        /// Checks what `serve --dev` runs: its example if there is no configuration file
+        /// Checks the configuration of `serve --dev`: its example if there is no configuration file
         #[arg(long)]
         dev: bool,
     },
-    /// Updates the database's tables to the configuration
+    /// Updates the tables of the database to match the configuration
     ///
-    /// A change that would lose data is refused, with table and column. A SQLite file that does not exist is created,
-    /// except with --plan.
+    /// Refuses a change that would lose data, and names the table and the column. Creates a missing SQLite file, except
+    /// with --plan.
     Migrate {
         /// Prints the changes as SQL instead; exit status 3 if there are any
         #[arg(long)]
         plan: bool,
     },
-    /// Copies a SQLite database to a file, while a server runs or not
+    /// Copies a SQLite database to a file; a server may be running
     Backup {
         /// The file to write; must not exist
         file: PathBuf,
     },
-    /// Replaces the SQLite database by a backup; stop the server first
+    /// Replaces the SQLite database with a backup; stop the server first
     ///
-    /// The former database is kept under another name.
+    /// The previous database is kept under another name.
     Restore {
         /// A file that `backup` wrote
         file: PathBuf,
@@ -93,7 +92,7 @@ pub(crate) enum Command {
     ///
     /// Exit status 1 if there is a problem.
     Doctor {
-        /// Its address, such as `https://example.com`
+        /// The URL of the deployment, such as `https://example.com`
         url: String,
     },
     /// Prints the completion script of a shell
@@ -101,7 +100,7 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Prints the manual page, or writes those of all commands to a folder
+    /// Prints the manual page, or writes the pages of all commands to a folder
     Man {
         /// The folder
         dir: Option<PathBuf>,
@@ -131,7 +130,7 @@ pub(crate) enum Command {
         /// The folder that they are in
         dir: PathBuf,
     },
-    /// Prints a fresh random secret
+    /// Prints a new random secret
     Secret,
     /// Manages accounts
     #[command(subcommand)]
@@ -148,9 +147,9 @@ pub(crate) enum Command {
     /// Manages the clients of the OAuth authorization server
     #[command(subcommand)]
     Client(ClientCommand),
-    /// Explains whether a caller may do something with a record: exit status 0 if allowed, 1 if not
+    /// Explains whether a caller may do something with a record: exit status 0 if allowed, 1 if denied
     ///
-    /// Prints every check and every rule with its terms and values. Exit status 2 if there is no decision.
+    /// Prints each check and each rule with its terms and values. Exit status 2 if there is no decision.
     Explain(Explain),
     /// Shows the rows of the outbox, and retries deliveries
     #[command(subcommand)]
@@ -169,10 +168,10 @@ pub(crate) enum Language {
 
 #[derive(clap::Args)]
 pub(crate) struct Serve {
-    /// Works without HTTPS, a mail server and fixed secrets. Without a configuration it serves an example
+    /// Runs without HTTPS, a mail server and fixed secrets. Without a configuration it serves an example
     #[arg(long)]
     pub(crate) dev: bool,
-    /// Allows dev mode on an address that other computers can reach; anybody who does can sign in as anybody
+    /// Allows dev mode on an address that other computers can reach; anybody who can reach it can sign in as any user
     #[arg(long)]
     pub(crate) allow_public_dev: bool,
     /// The address to listen on; overrides the configuration
@@ -189,10 +188,10 @@ pub(crate) struct Explain {
     /// The record, such as `tasks/0197…`; without an id, only the access to the entity is checked
     #[arg(value_name = "TABLE/ID")]
     pub(crate) record: String,
-    /// The tenant that the request names
+    /// The tenant of the request
     #[arg(long)]
     pub(crate) tenant: Option<String>,
-    /// Explains what `serve --dev` runs: its example if there is no configuration file
+    /// Uses the configuration of `serve --dev`: its example if there is no configuration file
     #[arg(long)]
     pub(crate) dev: bool,
     /// Prints JSON
@@ -239,7 +238,7 @@ pub(crate) enum ServiceAccountCommand {
     Create {
         /// The service account's name
         name: String,
-        /// Its roles; none if left out
+        /// Its roles; default: none
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Option<Vec<String>>,
     },
@@ -249,12 +248,12 @@ pub(crate) enum ServiceAccountCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Refuses the tokens of a service account from now on
+    /// Disables a service account: its tokens are refused
     Disable {
         /// The service account's name
         name: String,
     },
-    /// Accepts the tokens of a service account again
+    /// Enables a disabled service account: its tokens are accepted again
     Enable {
         /// The service account's name
         name: String,
@@ -267,13 +266,14 @@ pub(crate) enum TokenCommand {
     Issue {
         #[command(flatten)]
         owner: TokenOwner,
-        /// What to call it in lists
+        /// The name in lists
         #[arg(long)]
         name: String,
-        /// Its scopes, such as `posts:read,comments:*`; without any, every route that needs a scope refuses it
+        /// The scopes, such as `posts:read,comments:*`; without scopes, every route that needs a scope refuses the
+        /// token
         #[arg(long, value_name = "A:B,…", value_delimiter = ',')]
         scopes: Vec<String>,
-        /// When it expires; 0 for never
+        /// The lifetime in seconds; 0: the token does not expire
         #[arg(long, value_name = "SECONDS", default_value_t = 0)]
         ttl: i64,
     },
@@ -285,7 +285,7 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revokes a token, from the next request on
+    /// Revokes a token; it is refused from the next request
     Revoke {
         /// The token's id, as `token list` prints it
         id: String,
@@ -309,9 +309,9 @@ pub(crate) enum ClientCommand {
     ///
     /// With --service it acts as a service account; with --redirect-uri it acts for users who consent.
     Create {
-        /// What users see it called
+        /// The name that users see
         name: String,
-        /// The service account that it acts as, by `client_credentials`
+        /// The service account that it acts as, with `client_credentials`
         #[arg(long, value_name = "ACCOUNT", conflicts_with_all = ["redirect_uri", "public"])]
         service: Option<String>,
         /// A redirect URI, for a client that acts for users; may be repeated
@@ -333,12 +333,12 @@ pub(crate) enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Removes a client and ends every connection and token that it has
+    /// Removes a client and ends all its connections and tokens
     Remove {
         /// The client's id, as `client list` prints it
         id: String,
     },
-    /// Lists the programs that a user connected, the newest first
+    /// Lists the programs connected by a user, the newest first
     Connections {
         /// The user's address
         email: String,
@@ -346,7 +346,7 @@ pub(crate) enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Ends a program that a user connected; its tokens stop working at once
+    /// Disconnects a program from a user; its tokens are refused immediately
     Disconnect {
         /// The user's address
         email: String,
@@ -361,16 +361,16 @@ pub(crate) enum UserCommand {
     Create {
         /// The account's address
         email: String,
-        /// Roles in place of the default ones
+        /// Roles instead of the default roles
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Option<Vec<String>>,
-        /// Gives the role of `[admin]` as well
+        /// Also gives the role of `[admin]`
         #[arg(long)]
         admin: bool,
         /// Reads the password from standard input
         #[arg(long)]
         password_stdin: bool,
-        /// Creates it for what `serve --dev` runs: its example if there is no configuration file
+        /// Uses the configuration of `serve --dev`: its example if there is no configuration file
         #[arg(long)]
         dev: bool,
     },
@@ -378,10 +378,10 @@ pub(crate) enum UserCommand {
     ///
     /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`.
     List {
-        /// Prints at most this many, up to 500
+        /// The maximum number to print, up to 500
         #[arg(long, default_value_t = 50, value_name = "N", allow_negative_numbers = true)]
         limit: i64,
-        /// Skips this many
+        /// The number to skip
         #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true)]
         offset: i64,
         /// Prints JSON
@@ -390,8 +390,8 @@ pub(crate) enum UserCommand {
     },
     /// Replaces an account's roles
     ///
-    /// They apply from its next request on. A role that neither `[roles]` nor `auth.default_roles` names is given with
-    /// a warning: it permits nothing.
+    /// They apply from its next request. A role that is in neither `[roles]` nor `auth.default_roles` causes a warning:
+    /// it permits nothing.
     SetRoles {
         /// The account's address
         email: String,
@@ -407,9 +407,9 @@ pub(crate) enum UserCommand {
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Takes an account's second factor and backup codes away
+    /// Removes the second factor and the backup codes of an account
     ///
-    /// Its sessions stay.
+    /// Its sessions stay valid.
     #[command(name = "disable-2fa")]
     DisableTwoFactor {
         /// The account's address
@@ -420,23 +420,23 @@ pub(crate) enum UserCommand {
         /// The account's address
         email: String,
     },
-    /// Invites an address by mail: to register, or to accept with the account that it has
+    /// Invites an address by mail: to register, or to accept with its existing account
     ///
     /// Needs `[email]`. In dev mode it prints the link.
     Invite {
         /// The address to invite
         email: String,
-        /// Roles of the account in place of the default ones
+        /// Roles of the account instead of the default roles
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Option<Vec<String>>,
-        /// The tenant whose member the account becomes
+        /// The tenant that the account joins
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
-    /// Disables an account: ends sessions, refuses sign-ins and API tokens until it is enabled
+    /// Disables an account: ends its sessions, and refuses sign-ins and API tokens until it is enabled
     ///
-    /// Its sessions, JSON web tokens and connected programs end, and mailed links stop working. Sign-in answers as
-    /// for a wrong password; the audit log has the reason.
+    /// Its sessions, JSON web tokens and connected programs end, and mailed links stop working. A sign-in returns the
+    /// same error as for a wrong password; the audit log has the reason.
     Disable {
         /// The account's address
         email: String,
@@ -448,12 +448,12 @@ pub(crate) enum UserCommand {
         /// The account's address
         email: String,
     },
-    /// Deletes an account with its sessions, API tokens and links; asks first
+    /// Deletes an account with its sessions, API tokens and links; asks for confirmation
     ///
-    /// Removes the user, JSON web tokens, the second factor, provider links and mailed links too. Records that it
-    /// owns follow `auth.on_account_delete`; a relation to the user follows its `on_delete`. If that is `restrict`
-    /// and such records exist, the command fails and nothing is deleted. `audit_log` keeps the id, without email and
-    /// client addresses.
+    /// Also removes the user, JSON web tokens, the second factor, provider links and mailed links. Records that it owns
+    /// follow `auth.on_account_delete`; a relation to the user follows its `on_delete`. If that is `restrict` and such
+    /// records exist, the command fails and nothing is deleted. `audit_log` keeps the id, without email and client
+    /// addresses.
     Delete {
         /// The account's address
         email: String,

@@ -14,7 +14,7 @@ pub(crate) fn read(from_stdin: bool) -> anyhow::Result<Secret> {
         input.read_line(&mut line).context("cannot read the password from standard input")?;
         let password = line.strip_suffix('\n').map_or(&*line, |line| line.strip_suffix('\r').unwrap_or(line));
         if password.is_empty() {
-            bail!("standard input holds no password; write it there as one line");
+            bail!("standard input has no password; write it there as one line");
         }
         return Ok(Secret::new(password));
     }
@@ -23,7 +23,7 @@ pub(crate) fn read(from_stdin: bool) -> anyhow::Result<Secret> {
     }
     let ask = |prompt| rpassword::prompt_password(prompt).map(Secret::new).context("cannot ask for the password");
     let password = ask("Password: ")?;
-    if password != ask("The same again: ")? {
+    if password != ask("Repeat the password: ")? {
         bail!("the two passwords differ; try again");
     }
     Ok(password)

@@ -11,10 +11,10 @@ pub(crate) enum OutboxCommand {
         /// Only rows with this status: pending or dispatched
         #[arg(long, value_parser = row_status)]
         status: Option<RowStatus>,
-        /// Prints at most this many, up to 500
+        /// The maximum number to print, up to 500
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: u32,
-        /// Skips this many
+        /// The number to skip
         #[arg(long, default_value_t = 0, value_name = "N")]
         offset: u32,
         /// Prints JSON
@@ -23,6 +23,7 @@ pub(crate) enum OutboxCommand {
     },
     /// Shows the state of a row at each consumer
     Deliveries {
+        /// The row's id, as `outbox list` prints it
         row: String,
         /// Prints JSON
         #[arg(long)]
@@ -30,6 +31,7 @@ pub(crate) enum OutboxCommand {
     },
     /// Retries the dead and abandoned deliveries of a row
     Replay {
+        /// The row's id, as `outbox list` prints it
         row: String,
         /// Only the delivery to this consumer
         #[arg(long, value_name = "NAME")]
@@ -53,7 +55,7 @@ pub(crate) enum MailCommand {
         /// Only mails to this address
         #[arg(long, value_name = "EMAIL")]
         to: Option<String>,
-        /// Prints at most this many, up to 200
+        /// The maximum number to print, up to 200
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: u32,
         /// Prints JSON
@@ -61,9 +63,15 @@ pub(crate) enum MailCommand {
         json: bool,
     },
     /// Sends a mail now, unless its link has expired
-    Retry { id: String },
+    Retry {
+        /// The mail's id, as `mail list` prints it
+        id: String,
+    },
     /// Removes a mail without sending it
-    Discard { id: String },
+    Discard {
+        /// The mail's id, as `mail list` prints it
+        id: String,
+    },
 }
 
 fn mail_status(text: &str) -> Result<MailStatus, String> {

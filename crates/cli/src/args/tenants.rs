@@ -6,14 +6,14 @@ use clap::Subcommand;
 pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
     ///
-    /// Also takes a service account.
+    /// Also accepts a service account.
     #[command(override_usage = "gatewright tenant add-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]
     AddMember {
         /// The tenant's id
         tenant: String,
         #[command(flatten)]
         member: Member,
-        /// Their roles in the tenant; replaces their present ones: `owner`, `admin,editor`
+        /// The roles in the tenant, such as `owner` or `admin,editor`; they replace the current roles
         #[arg(long, value_delimiter = ',')]
         roles: Option<Vec<String>>,
     },
@@ -25,12 +25,12 @@ pub(crate) enum TenantCommand {
         #[command(flatten)]
         member: Member,
     },
-    /// Lists the members of a tenant, or of all
+    /// Lists the members of a tenant, or of all tenants
     ///
-    /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` in place of `email` where
+    /// With --json: `{"items":[{"tenant","kind","id","roles","email"}],"total"}`, with `name` instead of `email` if
     /// `kind` is `service`.
     List {
-        /// The tenant's id; all tenants if left out
+        /// The tenant's id; default: all tenants
         tenant: Option<String>,
         /// Prints JSON
         #[arg(long)]
@@ -43,7 +43,7 @@ pub(crate) enum TenantCommand {
 pub(crate) struct Member {
     /// The account's address
     pub(crate) email: Option<String>,
-    /// A service account in place of an account
+    /// A service account instead of an account
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
 }

@@ -13,7 +13,7 @@ use crate::{configuration, output};
 pub(crate) async fn backup(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let config = configuration::for_management(common)?;
     let bytes = gatewright::backup(&config, file).await.map_err(|error| match error {
-        BackupError::Exists(path) => anyhow!("{} exists, and is left as it is; name another file", path.display()),
+        BackupError::Exists(path) => anyhow!("{} exists and was not changed; name another file", path.display()),
         other => other.into(),
     })?;
     output::line(&format!("wrote {} ({bytes} bytes); it holds password hashes and personal data", file.display()));
@@ -24,7 +24,7 @@ pub(crate) async fn restore(common: &Common, file: &Path, replace: bool) -> anyh
     let config = configuration::for_creation(common)?;
     let kept = gatewright::restore(&config, file, replace).await.map_err(|error| match error {
         RestoreError::Files(BackupError::Exists(path)) => anyhow!(
-            "there is a database {} already; --replace puts the backup in its place and keeps it under another name",
+            "there is a database {} already; --replace replaces it with the backup and keeps it under another name",
             path.display()
         ),
         other => other.into(),

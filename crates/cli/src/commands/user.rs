@@ -53,13 +53,13 @@ fn administering(config: &Config, roles: Option<Roles>) -> Roles {
 /// Prints the address of the console, or warns if it is off.
 fn way_in(config: &Config) {
     if !config.has_admin() {
-        output::warning("the console is off; set `enabled = true` in `[admin]`, or give --dev for `serve --dev`");
+        output::warning("the console is disabled; set `enabled = true` in `[admin]`, or use --dev for `serve --dev`");
         return;
     }
     let base = config.public_url().origin().ascii_serialization();
     output::line(&format!("the console is at {base}/admin"));
     if config.admin.require_two_factor {
-        output::line(&format!("first turn on the second factor at {base}/account: `admin.require_two_factor` is true"));
+        output::line(&format!("first enable the second factor at {base}/account: `admin.require_two_factor` is true"));
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn disable_two_factor(common: &Common, email: &str) -> anyhow::
     let removed = accounts.disable_two_factor(&user.id).await?;
     output::line(&if removed {
         format!(
-            "{} signs in without a second factor now; sessions live on, `gatewright user logout` ends them",
+            "{} now signs in without a second factor; sessions stay valid, `gatewright user logout` ends them",
             user.email
         )
     } else {
@@ -192,9 +192,9 @@ pub(crate) async fn delete(common: &Common, email: &str, yes: bool) -> anyhow::R
 /// Asks the operator to type the address again.
 fn confirm(email: &str, records: &str) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
-        bail!("there is no terminal to ask; give --yes to delete {email} without a question");
+        bail!("there is no terminal to ask; use --yes to delete {email} without confirmation");
     }
-    eprint!("This deletes the account for good; {records}. Type {email} to confirm: ");
+    eprint!("This deletes the account permanently; {records}. Type {email} to confirm: ");
     let mut line = String::new();
     std::io::stdin().lock().take(1024).read_line(&mut line).context("cannot read the answer")?;
     if line.trim() != email {

@@ -101,7 +101,7 @@ fn a_scope_of_no_entity_is_warned_of_and_given() {
         run(folder.path(), &["token", "issue", "--service", "robot", "--name", "x", "--scopes", scopes], "").succeeded()
     };
     let ended = issue("post:read,posts:read");
-    assert!(ended.err.contains("\"post:read\" opens nothing here; did you mean \"posts\"?"), "{ended:?}");
+    assert!(ended.err.contains("\"post:read\" permits nothing; did you mean \"posts\"?"), "{ended:?}");
     assert!(ended.out.starts_with("svc_"), "{ended:?}");
     assert_eq!(issue("posts:*,*:read,admin:read,consumers:crm").err, "");
 }
@@ -116,7 +116,10 @@ fn an_administrator_of_dev_mode_is_led_to_the_console() {
     let ended = create("ada@example.com", &["--dev"]);
     assert!(ended.out.contains("the console is at ") && !ended.err.contains("warning"), "{ended:?}");
     let ended = create("bob@example.com", &[]);
-    assert!(ended.err.contains("there is no gatewright.toml") && ended.err.contains("the console is off"), "{ended:?}");
+    assert!(
+        ended.err.contains("there is no gatewright.toml") && ended.err.contains("the console is disabled"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn a_role_that_permits_nothing_is_given_and_warned_of() {
     std::fs::write(folder.path().join("gatewright.toml"), "[roles]\neditor = [\"posts:write\"]\n").unwrap();
     let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded();
     call(&["migrate"]);
-    let warning = "warning: no role \"edtor\" is in [roles], so that it permits nothing; did you mean \"editor\"?\n";
+    let warning = "warning: no role \"edtor\" is in [roles], so it permits nothing; did you mean \"editor\"?\n";
     for words in [
         &["user", "create", "ada@example.com", "--roles", "user,edtor", "--password-stdin"][..],
         &["user", "set-roles", "ada@example.com", "edtor"],

@@ -26,21 +26,25 @@ impl Admin {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.derived("enabled", "`false`; `true` in dev mode", "Whether they are there."),
+            enabled: section.derived(
+                "enabled",
+                "`false`; `true` in dev mode",
+                "Whether the admin API and the console are enabled.",
+            ),
             role: section.value(
                 "role",
                 default.role,
-                "The role whose holders may administer. It need not be in `[roles]`, which gives permissions on entities.",
+                "The role of administrators. It need not be in `[roles]`, which gives permissions on entities.",
             ),
             require_two_factor: section.value(
                 "require_two_factor",
                 default.require_two_factor,
-                "Whether they must have proven a second factor.",
+                "Whether administrators need a verified second factor.",
             ),
             fresh: section.seconds(
                 "fresh_sign_in_seconds",
                 default.fresh,
-                "How long ago a person may have signed in for acts that are hard to undo.",
+                "The maximum time since the sign-in for actions that are hard to undo.",
             ),
         }
     }

@@ -198,18 +198,18 @@ impl Auth {
         let (magic_link_ttl, magic_link_template) =
             section.section("magic_link", |s| magic_link(s, default.magic_link_ttl));
         Self {
-            enabled: section.value("enabled", default.enabled, "Whether there are accounts."),
+            enabled: section.value("enabled", default.enabled, "Whether accounts are enabled."),
             base_path: section.value("base_path", default.base_path, "Path of the endpoints."),
             jwt_secret: section.value(
                 "jwt_secret",
                 default.jwt_secret,
-                "Signs JWTs; other keys are derived from it. Required outside dev mode, at least 32 bytes \
+                "Key that signs JWTs; other keys are derived from it. Required outside dev mode, at least 32 bytes \
                  (`gatewright secret`).",
             ),
             jwt_previous_secrets: section.value(
                 "jwt_previous_secrets",
                 default.jwt_previous_secrets,
-                "Secrets whose JWTs still verify, for [rotation](deployment.md#rotating-secrets).",
+                "Earlier secrets whose JWTs are still accepted, for [rotation](deployment.md#rotating-secrets).",
             ),
             jwt_expiry: section.seconds(
                 "jwt_expiry_seconds",
@@ -229,7 +229,7 @@ impl Auth {
             redirect_urls: section.value(
                 "redirect_urls",
                 default.redirect_urls,
-                "Addresses of a front end on another origin to which `next` may lead. See [returning to a front \
+                "URLs of a front end on another origin that `next` may name. See [returning to a front \
                  end](authentication.md#returning-to-a-front-end).",
             ),
             registration: section.value(
@@ -241,13 +241,13 @@ impl Auth {
             require_verified_email: section.value(
                 "require_verified_email",
                 default.require_verified_email,
-                "Refuses the sign-in of an account whose mailbox was never proven: 403 `email_unverified`.",
+                "Refuses the sign-in of an account whose email address is not verified: 403 `email_unverified`.",
             ),
             new_device_notice: section.value(
                 "new_device_notice",
                 default.new_device_notice,
-                "Mails an account when somebody signs in to it from a device that it has not used before. See \
-                 [known devices](authentication.md#known-devices).",
+                "Sends a mail to an account after a sign-in from an unknown device. See [known \
+                 devices](authentication.md#known-devices).",
             ),
             on_account_delete: section.value(
                 "on_account_delete",
@@ -260,13 +260,13 @@ impl Auth {
             allow_in_memory_stores: section.value(
                 "allow_in_memory_stores",
                 default.allow_in_memory_stores,
-                "Accepts that sessions end with the process, on a single node with an in-memory database.",
+                "Allows an in-memory database on a single server: sessions end with the process.",
             ),
-            plugins: section.derived("plugins", "all", "The parts of authentication that are on."),
+            plugins: section.derived("plugins", "all", "The enabled parts of authentication."),
             max_body_bytes: section.value(
                 "max_body_bytes",
                 default.max_body_bytes,
-                "Largest request body below `base_path`; a larger one is 413. At least 1024.",
+                "The largest request body below `base_path`. Above it: 413. At least 1024.",
             ),
             limits: section.section("limits", |s| limits::read(s, behind_proxies)),
             magic_link_ttl,
@@ -301,7 +301,7 @@ impl Passkeys {
             origins: section.value(
                 "origins",
                 Vec::new(),
-                "Origins of front ends on that domain or below it that use passkeys too.",
+                "Origins of front ends on that domain or its subdomains that may use the passkeys.",
             ),
         }
     }
@@ -312,9 +312,9 @@ fn magic_link(section: &mut Section<'_>, ttl: Duration) -> (Duration, Option<Pat
     let template = section.derived::<String>(
         "template",
         "built in",
-        "File of a [minijinja](https://docs.rs/minijinja) template for the page that confirms a magic link. It knows \
-         `email`, `action`, `token` and `csrf` (absent while CSRF tokens are off), and must show the last three in a \
-         form. Tried at start.",
+        "File of a [minijinja](https://docs.rs/minijinja) template for the page that confirms a magic link. Its \
+         variables are `email`, `action`, `token` and `csrf` (absent if CSRF tokens are off). It must show the last \
+         three in a form. Checked at start.",
     );
     (section.seconds("ttl_seconds", ttl, "Lifetime of a magic link."), template.map(PathBuf::from))
 }
@@ -335,8 +335,8 @@ fn password(section: &mut Section<'_>) -> PasswordAlgorithm {
     match section.value(
         "password_hash",
         Hash::Bcrypt,
-        "How new passwords are hashed. Hashes of the other kind still verify and are renewed at the \
-                 next login.",
+        "How new passwords are hashed. Hashes of the other algorithm stay valid and are replaced at the next \
+         sign-in.",
     ) {
         Hash::Bcrypt => PasswordAlgorithm::Bcrypt { cost },
         Hash::Argon2id => PasswordAlgorithm::argon2id(),

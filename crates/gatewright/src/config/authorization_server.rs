@@ -42,7 +42,7 @@ impl AuthorizationServer {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled, "Whether there is an authorization server."),
+            enabled: section.value("enabled", default.enabled, "Whether the authorization server is enabled."),
             dynamic_registration: section.value(
                 "dynamic_registration",
                 default.dynamic_registration,
@@ -77,12 +77,12 @@ impl Mcp {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled, "The [tools](mcp.md) at `/mcp`."),
+            enabled: section.value("enabled", default.enabled, "Whether the [tools](mcp.md) at `/mcp` are enabled."),
             anonymous: section.value(
                 "anonymous",
                 default.anonymous,
-                "Whether callers without credentials may use `/mcp` while the authorization server is on. They \
-                 always may while it is off.",
+                "Whether callers without credentials may use `/mcp` if the authorization server is enabled. If it is \
+                 disabled, they always may.",
             ),
         }
     }

@@ -48,14 +48,14 @@ impl Branding {
             name: section.optional("name", "The product's name: on pages, in titles and in mails. 1 to 60 characters."),
             logo: section.optional(
                 "logo",
-                "An https address, or a file (`.svg`, `.png`, `.jpg`, `.webp`, at most 512 KiB) that the server \
-                 serves.",
+                "An https URL, or a file (`.svg`, `.png`, `.jpg`, `.webp`, at most 512 KiB) that the server serves.",
             ),
             color: section.optional("color", "The color of buttons and links: `\"#0b57b8\"`."),
-            support_url: section.optional("support_url", "Where people get help: `https:`, `http:` or `mailto:`."),
+            support_url: section
+                .optional("support_url", "The URL of the support page or address: `https:`, `http:` or `mailto:`."),
             languages: section.value("languages", default.languages, "The languages; the first is the default."),
             languages_folder: section
-                .optional::<String>("languages_folder", "Folder with languages that are not shipped: `fr.toml`.")
+                .optional::<String>("languages_folder", "Folder with additional languages: `fr.toml`.")
                 .map(PathBuf::from),
         }
     }

@@ -65,43 +65,44 @@ impl Database {
             direct_url: section
                 .optional(
                     "direct_url",
-                    "If `url` leads to a [pooler in transaction mode](postgres.md#behind-pgbouncer): the URL of the \
-                 same database without the pooler.",
+                    "If `url` is that of a [pooler in transaction mode](postgres.md#behind-pgbouncer): the URL of the \
+                     same database without the pooler.",
                 )
                 .filter(|url: &Secret| !url.is_empty()),
             create_tables: section.value(
                 "create_tables",
                 default.create_tables,
-                "Create and extend tables at start. If `false`, the operator runs `gatewright migrate`, and \
-                 `serve` refuses to start while something is missing.",
+                "Create and extend tables at start. If `false`, the operator runs `gatewright migrate`, and `serve` \
+                 refuses to start while migrations are pending.",
             ),
             create_file: default.create_file,
             max_connections: section.value(
                 "max_connections",
                 default.max_connections,
-                "Connections to Postgres at most; at least 6 are used. Identities, records, lists, single writes and transactions \
-                 each have their own. SQLite has one writer, and readers by the number of cores.",
+                "The maximum number of connections to Postgres; at least 6 are used. Identities, records, lists, \
+                 single writes and transactions each have separate connections. SQLite has one writer, and a number \
+                 of readers that depends on the number of cores.",
             ),
             list_timeout: section.seconds(
                 "list_timeout_seconds",
                 default.list_timeout,
-                "How long a list may take, waiting included. After that it is stopped and answered with 503 \
-                 `list_timeout`. If `server.request_timeout_seconds` is shorter, that counts.",
+                "The maximum time of a list, including waiting. After that: 503 `list_timeout`. The shorter of this \
+                 and `server.request_timeout_seconds` applies.",
             ),
             list_search_bytes: section.value(
                 "list_search_bytes",
                 default.list_search_bytes,
-                "SQLite: how many bytes of text the `~` and `q` conditions of one list may search. A text \
-                 counts once for each condition on it. Past it the list is answered with 400 `list_too_costly`. \
-                 On Postgres only the timeout limits a search.",
+                "SQLite: how many bytes of text the `~` and `q` conditions of one list may search. A text counts once \
+                 for each condition on it. Above it: 400 `list_too_costly`. On Postgres only the timeout limits a \
+                 search.",
             ),
             lists: ListLimits {
                 per_caller: count(
                     section,
                     "lists_per_caller",
                     default.lists.per_caller,
-                    "Lists that one account may have under way. One more is answered with 429 `too_many_lists` and \
-                     `Retry-After`.",
+                    "The maximum number of lists of one account in progress at the same time. Above it: 429 \
+                     `too_many_lists` with `Retry-After`.",
                 ),
                 per_address: count(
                     section,

@@ -8,21 +8,25 @@ use super::read::{FromNode, Node, Report, Section, Value, json, words};
 const CURSOR_FIELDS: [&str; 2] = ["created_at", "id"];
 
 pub(super) fn read(section: &mut Section<'_>) -> Entity {
-    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and none of the server's own words.");
-    let table = section.derived::<String>("table", "`name`", "Table, and path of the endpoints.");
+    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and not a reserved name.");
+    let table = section.derived::<String>("table", "`name`", "Name of the table, and path of the endpoints.");
     let before = "The name that the table had before; see [migrations](migrations.md).";
-    let owner = "Column that holds the owner; makes each record its creator's own.";
-    let reads = "Permission that lifts owner scoping for reads.";
-    let writes = "Permission that lifts owner scoping for updates and deletes. It gives no read.";
+    let owner = "Column that holds the owner: each record belongs to its creator.";
+    let reads = "Permission to read the records of all owners.";
+    let writes = "Permission to update and delete the records of all owners. It does not include reading.";
     let mut entity = Entity::new(name)
         .crud(section.value("crud", true, "Whether there are endpoints."))
-        .mcp(section.value("mcp", true, "[Tools](mcp.md) for it at `/mcp`."))
+        .mcp(section.value("mcp", true, "Whether there are [tools](mcp.md) at `/mcp`."))
         .search_fields(section.value(
             "search_fields",
             Vec::<String>::new(),
-            "What [`q=`](queries.md) searches: visible text.",
+            "The visible text fields that [`q=`](queries.md) searches.",
         ))
-        .max_list_limit(section.value("max_list_limit", DEFAULT_MAX_LIST_LIMIT, "Most records on one page."));
+        .max_list_limit(section.value(
+            "max_list_limit",
+            DEFAULT_MAX_LIST_LIMIT,
+            "The maximum number of records on a page.",
+        ));
     if let Some(table) = table {
         entity = entity.table(table);
     }
@@ -39,8 +43,8 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
     let cursors = section.value(
         "cursor_fields",
         CURSOR_FIELDS.map(str::to_owned).to_vec(),
-        "The order that [cursors](queries.md#cursors) page through. The default is the order of the ids, which is that of \
-         creation.",
+        "The order of pages by [cursor](queries.md#cursors). The default is the order of the ids, which is the order \
+         of creation.",
     );
     if cursors != CURSOR_FIELDS {
         entity = entity.cursor_fields(cursors);
@@ -49,21 +53,31 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         (
             "public",
             Entity::public as fn(Entity) -> Entity,
-            "Open every operation to everybody. Not beside `owner_field` or `multi_tenant`.",
+            "Open every operation to everybody. Cannot be combined with `owner_field` or `multi_tenant`.",
         ),
-        ("multi_tenant", Entity::multi_tenant, "Records belong to [tenants](tenants.md). Not beside `public`."),
-        ("soft_delete", Entity::soft_delete, "Deleted records are kept aside; see [the trash](queries.md#the-trash)."),
+        (
+            "multi_tenant",
+            Entity::multi_tenant,
+            "Records belong to [tenants](tenants.md). Cannot be combined with `public`.",
+        ),
+        ("soft_delete", Entity::soft_delete, "Deleted records are moved to [the trash](queries.md#the-trash)."),
     ] {
         if section.value(key, false, about) {
             entity = switch(entity);
         }
     }
     entity = section.section("access", |access| {
-        let about = "The permission that the operation needs; the word `public` opens it to everybody.";
+        let about = "The permission that the operation needs. `public`: open to everybody.";
         by_action(access, entity, Entity::access, "any signed-in caller", about)
     });
     entity = section.section("rules", |rules| {
-        by_action(rules, entity, Entity::rule, "no rule", "A [rule](rules.md): a filter that must hold of the record.")
+        by_action(
+            rules,
+            entity,
+            Entity::rule,
+            "no rule",
+            "A [rule](rules.md): a filter that must be true for the record.",
+        )
     });
     section.sections("field", field).into_iter().fold(entity, Entity::field)
 }
@@ -86,7 +100,7 @@ fn by_action(
 /// A field of `[[auth.profile.field]]`, declared like those of entities.
 pub(super) fn profile_field(section: &mut Section<'_>) -> ProfileField {
     let declared = ProfileField::new(field(section));
-    let about = "Signed-in callers see it through `include` of a relation to `users`. Only for fields of profiles.";
+    let about = "Visible to signed-in callers with `include` of a relation to `users`. Only for profile fields.";
     if section.value("public", false, about) { declared.public() } else { declared }
 }
 
@@ -94,23 +108,19 @@ fn field(section: &mut Section<'_>) -> Field {
     let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,62}$`; not `id`, `created_at`, `updated_at`.");
     let mut field = Field::new(name, section.required::<Type>("type", "The type of its values.").0);
     for (key, switch, about) in [
-        ("required", Field::required as fn(Field) -> Field, "A record must have it."),
-        ("unique", Field::unique, "No two records share a value; a second one is 409."),
+        ("required", Field::required as fn(Field) -> Field, "Whether the field must have a value."),
+        ("unique", Field::unique, "No two records may have the same value: 409."),
         ("index", Field::index, "An index for filters and sorts."),
-        ("hidden", Field::hidden, "Unknown to clients, in every way."),
-        ("read_only", Field::read_only, "Clients' values are ignored."),
+        ("hidden", Field::hidden, "Never visible to clients."),
+        ("read_only", Field::read_only, "Values sent by clients are ignored."),
     ] {
         if section.value(key, false, about) {
             field = switch(field);
         }
     }
-    let length = "Bound of a number, or of a text's length in characters.";
+    let length = "Limit of a number, or of the length of a text in characters.";
     for (key, set, about) in [
-        (
-            "default",
-            Field::default as fn(Field, Literal) -> Field,
-            "Value of a record for which none was sent. Checked at start.",
-        ),
+        ("default", Field::default as fn(Field, Literal) -> Field, "Value if the request has none. Checked at start."),
         ("min", Field::min, length),
         ("max", Field::max, length),
     ] {
@@ -119,7 +129,7 @@ fn field(section: &mut Section<'_>) -> Field {
         }
     }
     for (key, set, about) in [
-        ("pattern", Field::pattern as fn(Field, String) -> Field, "Regular expression for texts."),
+        ("pattern", Field::pattern as fn(Field, String) -> Field, "Regular expression that texts must match."),
         ("to", Field::to, "The entity that a `relation` points to, or `users`."),
     ] {
         if let Some(text) = section.optional(key, about) {
@@ -131,7 +141,7 @@ fn field(section: &mut Section<'_>) -> Field {
     {
         field = field.renamed_from(name);
     }
-    if let Some(values) = section.optional::<Vec<String>>("values", "The words of an `enum`.") {
+    if let Some(values) = section.optional::<Vec<String>>("values", "The values of an `enum`.") {
         field = field.values(values);
     }
     let rule = "Of a relation: what happens to the record when its target is deleted.";

@@ -74,51 +74,52 @@ impl Events {
             fanout: section.value(
                 "fanout",
                 default.fanout,
-                "The carrier by which writes reach the [streams of every server](events.md#several-servers). \
-                 Empty: none.",
+                "The carrier that sends writes to the [streams of every server](events.md#several-servers). Empty: \
+                 none.",
             ),
             fanout_url: section
                 .optional(
                     "fanout_url",
-                    "The carrier's address. For `\"postgres\"` the default is the database's, if that is Postgres.",
+                    "The URL of the carrier. For `\"postgres\"` the default is `database.url`, if that is Postgres.",
                 )
                 .filter(|url: &Secret| !url.is_empty()),
             heartbeat: section.seconds(
                 "heartbeat_seconds",
                 default.heartbeat,
-                "How often a stream sends a sign of life, and how soon one is cut whose caller lost the right.",
+                "How often a stream sends a heartbeat. A stream whose caller has lost access is closed within this \
+                 time.",
             ),
             max_subscribers: section.value(
                 "max_subscribers",
                 default.max_subscribers,
-                "Open streams per process. One more is 503.",
+                "The maximum number of open streams per process. Above it: 503.",
             ),
             max_subscribers_per_caller: section.value(
                 "max_subscribers_per_caller",
                 default.max_subscribers_per_caller,
-                "Open streams per account and process. The anonymous clients of one address count as one \
-                 caller. One more is 503.",
+                "The maximum number of open streams per account and process. The anonymous clients of one address \
+                 count as one caller. Above it: 503.",
             ),
             max_subscribers_per_address: section.value(
                 "max_subscribers_per_address",
                 default.max_subscribers_per_address,
-                "Open streams per client address (IPv6: per /64) and process. One more is 503.",
+                "The maximum number of open streams per client address (IPv6: per /64) and process. Above it: 503.",
             ),
             replay: section.seconds(
                 "replay_seconds",
                 default.replay,
-                "How long events are kept, so that streams can resume ([events](events.md#resume)). 0 turns the \
-                 event log off.",
+                "How long events are kept, so that streams can resume ([events](events.md#resume)). 0 disables the \
+                 event log.",
             ),
             allow_client_slow_mode: section.value(
                 "allow_client_slow_mode",
                 default.allow_client_slow_mode,
-                "Lets a client ask that writers wait for it.",
+                "Allows `?slow=block`: writers wait for the client.",
             ),
             block_timeout: section.seconds(
                 "block_timeout_seconds",
                 default.block_timeout,
-                "How long they wait at most.",
+                "The maximum time that writers wait.",
             ),
         }
     }
@@ -180,15 +181,19 @@ impl Consumer {
             section.required("name", "Its name. It must not change: a new name is a new consumer."),
             section.required("event", "The type of events: `entity.created`, `entity.updated` or `entity.deleted`."),
         );
-        let entities = section.derived("entities", "all", "The entities whose events it gets.");
-        let delivery = if section.value("pull", false, "It asks for its events, and has no `url` and no secret.") {
+        let entities = section.derived("entities", "all", "The entities whose events it receives.");
+        let delivery = if section.value("pull", false, "The consumer pulls events, and has no `url` and no secret.") {
             Delivery::Pull
         } else {
             Delivery::Webhook {
-                url: section.required("url", "Where a webhook goes. Only without `pull`."),
-                secret: section.required_secret("secret", "Signs webhooks: `whsec_…`. Only without `pull`."),
+                url: section.required("url", "The URL of the webhook. Only without `pull`."),
+                secret: section
+                    .required_secret("secret", "Secret that signs webhooks: `whsec_…`. Only without `pull`."),
                 previous_secret: section
-                    .optional("previous_secret", "Signs them too, while the secret is changed. Only without `pull`.")
+                    .optional(
+                        "previous_secret",
+                        "Previous secret, which also signs webhooks during a rotation. Only without `pull`.",
+                    )
                     .filter(|secret: &Secret| !secret.is_empty()),
             }
         };
@@ -222,25 +227,27 @@ impl Outbox {
         let retention = section.seconds(
             "retention_seconds",
             Duration::ZERO,
-            "How long dispatched events are kept. 0 keeps them all.",
+            "How long dispatched events are kept. 0: without limit.",
         );
         Self {
             enabled: section.value("enabled", default.enabled, "Whether writes are staged for consumers."),
             poll_interval: section.milliseconds(
                 "poll_interval_ms",
                 default.poll_interval,
-                "How often a server looks for work that no notification announced. Staging sends one at once.",
+                "How often a server looks for deliveries without a notification. Staging an event sends a \
+                 notification immediately.",
             ),
             max_attempts: section.value("max_attempts", default.max_attempts, "Attempts until a delivery is dead."),
             handler_grace: section.seconds(
                 "handler_grace_seconds",
                 default.handler_grace,
-                "How long a delivery waits for its consumer to be known.",
+                "How long a delivery waits for an unknown consumer to be registered.",
             ),
             lease: section.seconds(
                 "lease_seconds",
                 default.lease,
-                "How long a claimed delivery belongs to one server. It renews the lease while the delivery is under way.",
+                "How long a claimed delivery belongs to one server. The server renews the lease while the delivery is \
+                 in progress.",
             ),
             retention: (!retention.is_zero()).then_some(retention),
             allow_private_networks: section.derived(

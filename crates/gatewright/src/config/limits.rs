@@ -26,9 +26,9 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
 /// A number that is zero means its default.
 fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
     let default = Policy::new(0, Duration::ZERO, Duration::ZERO);
-    let attempts = section.value("max_attempts", default.max_attempts(), "Attempts admitted within the window.");
+    let attempts = section.value("max_attempts", default.max_attempts(), "Attempts allowed within the window.");
     let window = section.seconds("window_seconds", default.window(), "Length of the window.");
-    let block = section.seconds("block_seconds", default.block(), "Length of the block that follows.");
+    let block = section.seconds("block_seconds", default.block(), "Length of the block after too many attempts.");
     let trust_forwarded_for = section.derived(
         "trust_forwarded_for",
         "`true` if `server.trusted_proxies` is not empty, else `false`",
@@ -113,10 +113,10 @@ impl RateLimit {
                 key: s.value(
                     "key",
                     BucketKey::default(),
-                    "Who has a bucket: each signed-in `\"user\"`, each API `\"token\"` too, or each `\"address\"`.",
+                    "What has a bucket: each signed-in `\"user\"`, also each API `\"token\"`, or each `\"address\"`.",
                 ),
                 per_second: s.value("per_second", 50.0, "Requests per second."),
-                burst: s.value("burst", 100_u32, "Requests at once."),
+                burst: s.value("burst", 100_u32, "The size of a burst, in requests."),
             }),
         }
     }

@@ -165,7 +165,7 @@ impl Config {
             server,
             database: section.section("database", Database::read),
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
-            roles: section.entries("roles", "The permissions that a role gives. `\"*\"` gives everything."),
+            roles: section.entries("roles", "The permissions of the role. `\"*\"`: all permissions."),
             email: section.optional_section("email", Email::read),
             rate_limit: section.section("rate_limit", RateLimit::read),
             csrf: section.section("csrf", Csrf::read),
@@ -179,7 +179,7 @@ impl Config {
             admin: section.section("admin", Admin::read),
             branding: section.section("branding", Branding::read),
             docs: section.section("docs", |s| {
-                s.value("enabled", default.docs, "The page at [`/api/docs`](openapi.md#the-page).")
+                s.value("enabled", default.docs, "Whether the page at [`/api/docs`](openapi.md#the-page) is enabled.")
             }),
             entities: section.sections("entity", entity::read),
         }

@@ -115,15 +115,15 @@ impl OAuth {
             state_secret: section.value(
                 "state_secret",
                 Secret::new(""),
-                "Signs the state that travels through a provider. Required with a provider, outside dev mode.",
+                "Key that signs the `state` parameter. Required outside dev mode if a provider is configured.",
             ),
             token_encryption_key: section
-                .optional("token_encryption_key", "If set, provider tokens are kept, sealed with it.")
+                .optional("token_encryption_key", "If set, provider tokens are stored, encrypted with it.")
                 .filter(|key: &Secret| !key.is_empty()),
             token_previous_encryption_keys: section.value(
                 "token_previous_encryption_keys",
                 Vec::new(),
-                "Keys that stored tokens may still be sealed with.",
+                "Earlier keys that stored tokens may still be encrypted with.",
             ),
             google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
             github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
@@ -144,7 +144,11 @@ impl OAuthProvider {
             userinfo_url: section.derived("userinfo_url", "the provider's", "Its endpoint that describes the user."),
             emails_url: lists_emails
                 .then(|| {
-                    section.derived("emails_url", "the provider's", "Where GitHub lists the addresses of an account.")
+                    section.derived(
+                        "emails_url",
+                        "the provider's",
+                        "Its endpoint that lists the addresses of an account.",
+                    )
                 })
                 .flatten(),
         }
@@ -156,8 +160,8 @@ impl Oidc {
         let default = Claims::default();
         let name = section
             .required("name", "Its name in paths and in the database: 1 to 48 lower-case letters, digits, `-` or `_`.");
-        let label = section.derived("label", "`name`", "The text of its button.");
-        let issuer = section.required("issuer", "The issuer, whose metadata describes the rest.");
+        let label = section.derived("label", "`name`", "The label of its button.");
+        let issuer = section.required("issuer", "The URL of the issuer, from whose metadata the endpoints are read.");
         let (client_id, client_secret, redirect_url) = registration(section);
         Self {
             name,
@@ -169,22 +173,22 @@ impl Oidc {
             scopes: section.value(
                 "scopes",
                 ["openid", "email", "profile"].map(str::to_owned).to_vec(),
-                "What is asked for. Must contain `openid`.",
+                "The requested scopes. Must contain `openid`.",
             ),
             jwks_cache: section.seconds(
                 "jwks_cache_seconds",
                 Duration::from_hours(1),
-                "How long the issuer's keys are kept.",
+                "How long the issuer's keys are cached.",
             ),
             claims: section.section("claims", |s| Claims {
                 subject: s.value("subject", default.subject, "The claim with the user's identifier."),
                 email: s.value("email", default.email, "The claim with the address."),
-                name: s.value("name", default.name, "The claim with the name to show."),
+                name: s.value("name", default.name, "The claim with the display name."),
                 picture: s.value("picture", default.picture, "The claim with the URL of a picture."),
                 email_verified: s.value(
                     "email_verified",
                     default.email_verified,
-                    "The claim that says whether the provider vouches for the address.",
+                    "The claim that says whether the provider has verified the address.",
                 ),
             }),
         }
@@ -194,8 +198,12 @@ impl Oidc {
 /// The application's registration with a provider: its identifier, its secret and its callback URL.
 fn registration(section: &mut Section<'_>) -> (String, Secret, Option<Url>) {
     (
-        section.required("client_id", "The public name that the provider gave the application."),
-        section.required_secret("client_secret", "The secret that the provider gave the application."),
-        section.derived("redirect_url", "below `server.public_url`", "Where the provider sends the browser back to."),
+        section.required("client_id", "The client id of the application at the provider."),
+        section.required_secret("client_secret", "The client secret of the application at the provider."),
+        section.derived(
+            "redirect_url",
+            "below `server.public_url`",
+            "The callback URL, to which the provider redirects the browser.",
+        ),
     )
 }

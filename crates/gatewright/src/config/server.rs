@@ -72,11 +72,11 @@ impl Server {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            listen: section.value("listen", default.listen, "The address to listen on. Port 0 takes a free one."),
+            listen: section.value("listen", default.listen, "The address to listen on. Port 0 selects a free port."),
             public_url: section.derived(
                 "public_url",
                 "`http://` and `listen`",
-                "The address that the world uses: in mails, redirects and origin checks. Never taken from a \
+                "The public address of the server, for mails, redirects and origin checks. Never taken from a \
                  request.",
             ),
             dev_mode: section.value(
@@ -93,64 +93,64 @@ impl Server {
             json_case: section.value(
                 "json_case",
                 default.json_case,
-                "Spelling of multi-word JSON keys in answers. Requests may use either.",
+                "Case of multi-word JSON keys in responses. Requests may use either case.",
             ),
             request_timeout: section.seconds(
                 "request_timeout_seconds",
                 default.request_timeout,
-                "How long a request may take until its answer begins: then 503, or 408 where its own body did \
-                 not arrive. Event streams are exempt. 1 to 86400.",
+                "The maximum time until the response to a request begins. After that: 503, or 408 if the request body \
+                 has not arrived. Event streams are exempt. 1 to 86400.",
             ),
             max_body_bytes: section.value(
                 "max_body_bytes",
                 default.max_body_bytes,
-                "Largest request body; a larger one is 413, which names the limit and the key.",
+                "The largest request body. Above it: 413, which names the limit and the key.",
             ),
             max_connections: section.value(
                 "max_connections",
                 default.max_connections,
-                "Connections at once per process, streams included; one more is 503. Fewer if the process may \
-                 not open so many files.",
+                "The maximum number of open connections per process, including streams. Above it: 503. Fewer if the \
+                 process may not open as many files.",
             ),
             max_connections_per_address: section.derived(
                 "max_connections_per_address",
                 "`1000`; no limit for loopback addresses",
-                "Connections at once from one address; the next is 503. IPv6 by its /64, and eight times as \
-                 many for its /48. 0: no limit. If it is set, it applies to loopback addresses too. Trusted \
-                 proxies are not counted.",
+                "The maximum number of open connections from one address. Above it: 503. IPv6 addresses are counted \
+                 by /64, and eight times as many are allowed for each /48. 0: no limit. If it is set, it applies to \
+                 loopback addresses too. Trusted proxies are not counted.",
             ),
             memory_budget_bytes: section.value(
                 "memory_budget_bytes",
                 default.memory_budget_bytes,
-                "[Memory](limits.md#memory) that request bodies and answers take together; past it 503 with \
-                 `over_budget`. At least 64 MiB and four times `max_body_bytes`: one caller gets a quarter.",
+                "[Memory](limits.md#memory) for request bodies and responses together. Above it: 503 `over_budget`. \
+                 At least 64 MiB and four times `max_body_bytes`: one caller gets at most a quarter.",
             ),
             slow_reader: section.seconds(
                 "slow_reader_seconds",
                 default.slow_reader,
-                "Over each such period, a client that holds up an answer must take at least 8 KiB per second, \
-                 or its connection is closed.",
+                "In each period of this length, a client that delays an answer must read at least 8 KiB per second. \
+                 Otherwise its connection is closed.",
             ),
             drain: section
                 .derived(
                     "drain_seconds",
                     "`2`; `0` in dev mode",
-                    "How long the server still answers after SIGTERM, with `Connection: close` and `/readyz` 503. \
-                 At most 300. See [stopping](deployment.md#stopping).",
+                    "How long the server continues to answer after SIGTERM, with `Connection: close` and `/readyz` \
+                     503. At most 300. See [stopping](deployment.md#stopping).",
                 )
                 .map(Duration::from_secs),
             allow_public_dev_mode: section.value(
                 "allow_public_dev_mode",
                 default.allow_public_dev_mode,
-                "Allows `dev_mode` on any address. Everybody who reaches it can read `/dev/mail`, that is, sign \
-                 in as anybody. `--allow-public-dev` sets it.",
+                "Allows `dev_mode` on any address. Everybody who can reach it can read `/dev/mail` and so sign in as \
+                 any user. `--allow-public-dev` sets it.",
             ),
             trusted_proxies: section
                 .derived(
                     "trusted_proxies",
                     "`[]`",
-                    "Networks whose `X-Forwarded-For` is believed. If it is not empty, `trust_forwarded_for` is on \
-                 for every limiter that does not set it.",
+                    "Networks whose `X-Forwarded-For` is trusted. If it is not empty, `trust_forwarded_for` is on for \
+                     every limiter that does not set it.",
                 )
                 .unwrap_or_default(),
         }

@@ -29,18 +29,18 @@ impl Email {
             ),
             from: section.required(
                 "from",
-                "The sender: `\"Gatewright <noreply@example.com>\"`. Without `branding.name`, the name is what \
-                 mails call the service.",
+                "The sender: `\"Gatewright <noreply@example.com>\"`. Without `branding.name`, mails use this name for \
+                 the service.",
             ),
             templates: section
                 .derived::<String>(
                     "templates",
                     "built in",
                     "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
-                 `.subject.txt`, likewise `email_verification`, `password_reset`, `passkey_added`, \
-                 `new_device`; `layout.html`. They know `product`, `email`, `lifetime`, \
-                 `link` and `code` (empty where there is none); those of `new_device` also `time`, `device` and \
-                 `address`. Tried at start.",
+                     `.subject.txt`, and the same for `email_verification`, `password_reset`, `passkey_added`, \
+                     `new_device`; `layout.html`. Their variables are `product`, `email`, `lifetime`, `link` and \
+                     `code` (empty if there is none); `new_device` also has `time`, `device` and `address`. Checked \
+                     at start.",
                 )
                 .map(PathBuf::from),
         }
@@ -71,18 +71,18 @@ impl Csrf {
             enabled: section.value(
                 "enabled",
                 default.enabled,
-                "Whether requests that change something need a token. `[browser_backend]` turns it on.",
+                "Whether requests that change something need a token. `[browser_backend]` enables it.",
             ),
             secret: section.value(
                 "secret",
                 default.secret,
-                "Signs the tokens. Required when they are on, outside dev mode, at least 32 bytes (`gatewright \
-                 secret`).",
+                "Key that signs the tokens. Required outside dev mode if tokens are enabled; at least 32 bytes \
+                 (`gatewright secret`).",
             ),
             previous_secrets: section.value(
                 "previous_secrets",
                 default.previous_secrets,
-                "Secrets whose tokens are still accepted, while the secret is changed.",
+                "Earlier secrets whose tokens are still accepted, for a rotation.",
             ),
         }
     }
@@ -101,7 +101,7 @@ impl BrowserBackend {
             allowed_origins: section.value(
                 "allowed_origins",
                 Vec::new(),
-                "Exact origins of the pages that may call with cookies.",
+                "The exact origins of pages that may send requests with cookies.",
             ),
         }
     }
@@ -128,17 +128,13 @@ impl Tenancy {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            header: section.value(
-                "header",
-                default.header,
-                "The header in which a request names its [tenant](tenants.md).",
-            ),
+            header: section.value("header", default.header, "The header with the [tenant](tenants.md) of a request."),
             self_service: section.value(
                 "self_service",
                 default.self_service,
-                "Let accounts create tenants with `POST /auth/tenants`.",
+                "Whether accounts may create tenants with `POST /auth/tenants`.",
             ),
-            roles: section.entries("roles", "The permissions that a role gives within its tenant."),
+            roles: section.entries("roles", "The permissions of the role within its tenant."),
         }
     }
 
@@ -174,20 +170,20 @@ impl Audit {
         let days = section.value(
             "retention_days",
             RETENTION_DAYS,
-            "Days until an event is removed from `audit_log`, entity writes included. 0 keeps all events.",
+            "Days until an event is removed from `audit_log`, including entity writes. 0: without limit.",
         );
         Self {
             enabled: section.value(
                 "enabled",
                 default.enabled,
-                "Record what happens to accounts in the table `audit_log`.",
+                "Record the events of accounts in the table `audit_log`.",
             ),
             entities: section.value(
                 "entities",
                 default.entities,
-                "Record entity writes too, each in its own transaction: kind, account, address, entity, id, and \
-                 the fields that were set with their new values. Hidden fields are left out, by name and value; \
-                 of a deleted record only the id is kept. Needs `auth.enabled`.",
+                "Also record entity writes, each in its own transaction: kind, account, address, entity, id, and the \
+                 fields that were set with their new values. Hidden fields are omitted, with name and value. For a \
+                 deleted record only the id is recorded. Needs `auth.enabled`.",
             ),
             retention: match days {
                 0 => None,

@@ -73,7 +73,7 @@ fn text(name: &str, value: Value) -> Result<Option<String>, String> {
 fn id(arguments: &mut JsonObject) -> Result<String, String> {
     match arguments.remove("id") {
         Some(Value::String(id)) => Ok(id),
-        Some(_) => Err("id is the record's id, as a string".to_owned()),
+        Some(_) => Err("id must be the record's id, as a string".to_owned()),
         None => Err("id is missing".to_owned()),
     }
 }
@@ -84,7 +84,7 @@ fn if_match(arguments: &mut JsonObject) -> Result<Option<IfMatch>, String> {
     match arguments.remove(ETAG) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(tag)) => Ok(Some(IfMatch::Tags(vec![format!("\"{}\"", tag.trim_matches('"'))]))),
-        Some(_) => Err(format!("{ETAG} is the one of an answer, as a string")),
+        Some(_) => Err(format!("{ETAG} must be the _etag of a response, as a string")),
     }
 }
 

@@ -92,25 +92,28 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
     let (about, input, hints) = match verb {
         Verb::List => (
             format!(
-                "Lists records of {name}, a page at a time, narrowed by `filter`. Answers {{\"data\":[…]}} with paging \
-                 beside it. {}",
+                "Lists one page of the records of {name} that match `filter`. Returns {{\"data\":[…]}} with the \
+                 paging members. {}",
                 fields(plan, plans, case)
             ),
             list_input(plan, plans),
             hints(true, false, true),
         ),
         Verb::Get => (
-            format!("Reads one record of {name} by its id. Answers {{\"data\":{{…}}}}."),
+            format!("Reads one record of {name} by its id. Returns {{\"data\":{{…}}}}."),
             view(plan, plans, with_id(closed())),
             hints(true, false, true),
         ),
         Verb::Create => (
-            format!("Makes a record of {name} and answers it as {{\"data\":{{…}}}}, with the id it was given."),
+            format!("Creates a record of {name} and returns it as {{\"data\":{{…}}}}, with its id."),
             written(plan, closed(), true),
             hints(false, false, false),
         ),
         Verb::Update => (
-            format!("Changes the given fields of one record of {name}, leaves the others as they are, and answers it."),
+            format!(
+                "Updates the given fields of one record of {name}, leaves the others unchanged, and returns the \
+                 record."
+            ),
             written(plan, conditional(with_id(closed())), false),
             hints(false, true, true),
         ),
@@ -132,14 +135,16 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
     let flag = || ObjectBuilder::new().schema_type(Type::Boolean);
     let failed = |output: ObjectBuilder| {
         output
-            .property("status", number().description(Some("Of a failure: its HTTP status.")))
-            .property("detail", text("Of a failure: what went wrong."))
+            .property("status", number().description(Some("On failure: the HTTP status.")))
+            .property("detail", text("On failure: what went wrong."))
     };
     failed(match verb {
         Verb::List => {
             let cursor = [Type::String, Type::Null].into_iter().collect::<SchemaType>();
-            let cursor =
-                ObjectBuilder::new().schema_type(cursor).description(Some("Where the next page by cursor begins. With `page` only if the page ended early because it would be too large."));
+            let cursor = ObjectBuilder::new().schema_type(cursor).description(Some(
+                "The cursor of the next page. With `page`, only if the page ended early because it would be too \
+                 large.",
+            ));
             object()
                 .property("data", ArrayBuilder::new().items(object()))
                 .property("total", number())
@@ -149,10 +154,10 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
                 .property("cursor", cursor)
                 .property(case.spell("has_more"), flag())
         }
-        Verb::Delete => object().property("deleted", flag()).property("id", text("The record that is gone.")),
-        Verb::Get | Verb::Create | Verb::Update => {
-            object().property("data", object()).property(ETAG, text("For a later change or deletion on condition."))
-        }
+        Verb::Delete => object().property("deleted", flag()).property("id", text("The id of the deleted record.")),
+        Verb::Get | Verb::Create | Verb::Update => object()
+            .property("data", object())
+            .property(ETAG, text("The entity tag, for a conditional update or deletion.")),
     })
 }
 
@@ -185,7 +190,8 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
          grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
     );
     let sort = text(
-        "Fields to sort by, separated by commas, a minus in front for descending: -createdAt,id. A dot leads to a field of a related record: project.name",
+        "Fields to sort by, separated by commas; a minus sorts descending: -createdAt,id. A dot selects a field of a \
+         related record: project.name",
     );
     let compared = ObjectBuilder::new()
         .schema_type([Type::String, Type::Number, Type::Boolean, Type::Array].into_iter().collect::<SchemaType>())
@@ -195,31 +201,41 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     let words = |values: [&'static str; 2], about: &str| text(about).enum_values(Some(values));
     let mut input = object();
     if plan.is_searchable() {
-        input = input.property("q", text("What some searched field must contain, whatever the case."));
+        input = input.property("q", text("Text that at least one searched field must contain; case-insensitive."));
     }
     if plan.soft_delete() {
-        let about = "Deleted records too, or those alone. Needs the right to update.";
+        let about = "`with`: include deleted records; `only`: only deleted records. Needs the right to update.";
         input = input.property("trashed", words(["with", "only"], about));
     }
     if plan.takes_total() {
-        let about = "How the records on all pages are counted: estimate stops at 1,000, none leaves total out. Not beside cursor.";
+        let about = "How the records on all pages are counted: estimate stops at 1,000, none omits total. Cannot be \
+            combined with cursor.";
         input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
     view(plan, plans, input)
         .property("filter", filter)
         .property("sort", sort)
-        .property("page", number().description(Some("Which page, from 1. Not beside cursor.")))
+        .property(
+            "page",
+            number().description(Some("The number of the page, starting at 1. Cannot be combined with cursor.")),
+        )
         .property(
             "cursor",
-            text("Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the answer before, with the same sort."),
+            text(
+                "Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the previous \
+                 response, with the same sort.",
+            ),
         )
-        .property("direction", words(["forward", "backward"], "Where the cursor goes."))
-        .property("group", text("Answers groups with their count instead of records: at most four fields, separated by commas."))
+        .property("direction", words(["forward", "backward"], "The direction of the cursor."))
+        .property(
+            "group",
+            text("Returns groups with their count instead of records: at most four fields, separated by commas."),
+        )
         .property("sum", text("The sums of these numeric fields in each group, separated by commas."))
-        .property("min", text("The least values of these fields in each group, separated by commas."))
-        .property("max", text("The greatest values of these fields in each group, separated by commas."))
+        .property("min", text("The smallest values of these fields in each group, separated by commas."))
+        .property("max", text("The largest values of these fields in each group, separated by commas."))
         .property("avg", text("The averages of these numeric fields in each group, separated by commas."))
-        .property("limit", number().maximum(Some(most)).description(Some("How many records a page holds.")))
+        .property("limit", number().maximum(Some(most)).description(Some("The number of records on a page.")))
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
 }
 
@@ -228,12 +244,12 @@ fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
     let relations: Vec<_> = served.map(PlanField::key).collect();
-    let input = input.property("fields", text("The fields to answer, separated by commas; all of them otherwise."));
+    let input = input.property("fields", text("The fields to return, separated by commas; default: all."));
     if relations.is_empty() {
         return input;
     }
     let about =
-        format!("Relations whose records come along under _included, separated by commas: {}.", relations.join(", "));
+        format!("Relations whose records are included as _included, separated by commas: {}.", relations.join(", "));
     input.property("include", text(&about))
 }
 
@@ -260,7 +276,7 @@ fn with_id(input: ObjectBuilder) -> ObjectBuilder {
 }
 
 fn conditional(input: ObjectBuilder) -> ObjectBuilder {
-    let about = "The _etag of an answer: fails with 412 if the record has changed since. Optional.";
+    let about = "The _etag of a response: the call fails with 412 if the record has changed since. Optional.";
     input.property(ETAG, text(about))
 }
 

@@ -34,9 +34,7 @@ impl Guard {
     pub(super) fn check(&self, parts: &Parts) -> Result<(), Problem> {
         let host = host(parts).filter(|host| self.hosts.contains(&host.host().to_ascii_lowercase()));
         let Some(host) = host else {
-            return Err(
-                Problem::forbidden("this host name is not known here; set server.public_url").with_code("unknown_host")
-            );
+            return Err(Problem::forbidden("unknown host name; set server.public_url").with_code("unknown_host"));
         };
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let origin = match (origins.next(), origins.next()) {

@@ -19,10 +19,10 @@ use super::arguments::Asked;
 use super::catalogue::{Catalogue, ETAG, Entry};
 use super::missing_scope::MissingScope;
 
-const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and NAME_delete. \
-    You see those that the caller may use. A tool that fails answers a problem: `detail` says what, `errors` which \
-    arguments. The `_etag` of an answer, sent with a change or a deletion, makes it fail (412) if the record has changed \
-    meanwhile.";
+const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and \
+    NAME_delete. Only the tools that the caller may use are listed. A tool that fails returns a problem: `detail` \
+    says what went wrong, `errors` names the wrong arguments. Send the `_etag` of a response with an update or a \
+    deletion to make it fail with 412 if the record has changed since.";
 
 /// The capabilities of a server with tools.
 const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
@@ -123,7 +123,7 @@ impl ServerHandler for ToolServer {
     ) -> Result<CustomResult, ErrorData> {
         let method: String = request.method.chars().take(128).collect();
         Err(if METHODS.contains(&&*method) {
-            ErrorData::invalid_params(format!("the parameters of {method} do not fit"), None)
+            ErrorData::invalid_params(format!("invalid parameters of {method}"), None)
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method \"{method}\""), None)
         })
@@ -135,7 +135,7 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<&Call, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     parts
         .and_then(|parts| parts.extensions.get::<Call>())
-        .ok_or_else(|| ErrorData::internal_error("the caller is not known", None))
+        .ok_or_else(|| ErrorData::internal_error("the caller is unknown", None))
 }
 
 /// The result of a tool that succeeded.

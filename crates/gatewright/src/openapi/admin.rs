@@ -18,9 +18,9 @@ use crate::Config;
 use crate::app::parts;
 
 const TAG: &str = "admin";
-const ABOUT: &str = "What operators see and do. For accounts with the role of `[admin]`, by a session or a JWT after the \
-    second factor, or by an API token with the scope `admin:read` or `admin:write`. Acts that are hard to undo need a sign-in \
-    of a short time ago: 403 `fresh_sign_in_required`.";
+const ABOUT: &str = "Administration. For accounts with the role of `[admin]`, with a session or a JWT after the \
+    second factor, or with an API token that has the scope `admin:read` or `admin:write`. Actions that are hard to \
+    undo need a recent sign-in: 403 `fresh_sign_in_required`.";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, ABOUT);
@@ -63,8 +63,9 @@ impl Described {
         let members: [(String, Part); 2] =
             [("data".to_owned(), list_of(schema).into()), ("cursor".to_owned(), or_null(Type::String).into())];
         let paging = [
-            query("cursor", "What the page before said.", string()).build(),
-            query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))).build(),
+            query("cursor", "The `cursor` of the previous page.", string()).build(),
+            query("limit", "The maximum number of results; default 50.", integer().minimum(Some(1)).maximum(Some(200)))
+                .build(),
         ];
         self.parameters(paging).answers(200, json(about, object(members), None))
     }
@@ -97,7 +98,10 @@ fn schemas(draft: &mut Draft) {
     let invitation: [(&str, Part); 7] = [
         ("id", string().into()),
         ("email", string().into()),
-        ("roles", typed(Type::Array).description(Some("Null: the default ones, or those that it has.")).into()),
+        (
+            "roles",
+            typed(Type::Array).description(Some("Null: the default roles, or the roles that the account has.")).into(),
+        ),
         ("tenant", or_null(Type::String).into()),
         ("tenant_roles", list_of(string()).into()),
         ("created_at", instant().into()),
@@ -111,7 +115,7 @@ fn schemas(draft: &mut Draft) {
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
         ("two_factor_verified", boolean().into()),
-        ("pending", boolean().description(Some("A second factor is owed.")).into()),
+        ("pending", boolean().description(Some("The second factor is pending.")).into()),
     ];
     let token: [(&str, Part); 7] = [
         ("id", string().into()),
@@ -125,19 +129,19 @@ fn schemas(draft: &mut Draft) {
     let connection: [(&str, Part); 8] = [
         ("id", string().into()),
         ("client", string().into()),
-        ("name", string().description(Some("What the program calls itself.")).into()),
+        ("name", string().description(Some("The name that the program gives itself.")).into()),
         ("host", or_null(Type::String).into()),
-        ("tenant", or_null(Type::String).description(Some("The one tenant in which it acts.")).into()),
+        ("tenant", or_null(Type::String).description(Some("The only tenant in which it acts.")).into()),
         ("scopes", list_of(string()).into()),
         ("created_at", instant().into()),
-        ("last_used_at", or_null(Type::String).description(Some("When it last got a token.")).into()),
+        ("last_used_at", or_null(Type::String).description(Some("When the program last got a token.")).into()),
     ];
     let event: [(&str, Part); 7] = [
         ("id", string().into()),
         ("kind", string().into()),
-        ("user", or_null(Type::String).description(Some("The account that it is about.")).into()),
+        ("user", or_null(Type::String).description(Some("The account that the event is about.")).into()),
         ("remote", or_null(Type::String).into()),
-        ("subject", or_null(Type::String).description(Some("What it is about, as `resource/id`.")).into()),
+        ("subject", or_null(Type::String).description(Some("The subject of the event, as `resource/id`.")).into()),
         ("meta", typed(Type::Object).into()),
         ("at", instant().into()),
     ];
@@ -182,15 +186,15 @@ fn me(draft: &Draft) -> Described {
         ("kind", string().enum_values(Some(["user", "service"])).into()),
         ("email", or_null(Type::String).into()),
         ("may_write", boolean().into()),
-        ("fresh", boolean().description(Some("Whether the sign-in is recent enough for any act.")).into()),
+        ("fresh", boolean().description(Some("Whether the sign-in is recent enough for every action.")).into()),
         ("features", list_of(string()).into()),
         ("version", string().into()),
     ];
-    draft.admin(HttpMethod::Get, "/me", "adminMe", "Who asks").gives("The caller.", spelled(draft.case, me))
+    draft.admin(HttpMethod::Get, "/me", "adminMe", "The caller").gives("The caller.", spelled(draft.case, me))
 }
 
 fn health(draft: &Draft) -> Described {
-    let described = draft.admin(HttpMethod::Get, "/health", "adminHealth", "How the process does");
+    let described = draft.admin(HttpMethod::Get, "/health", "adminHealth", "The state of the process");
     described.gives("Database, fan-out, streams and the mail queue.", typed(Type::Object))
 }
 
@@ -198,8 +202,8 @@ fn series(draft: &Draft) -> Described {
     let minute: [(&str, Part); 8] = [
         ("at", instant().into()),
         ("requests", integer().into()),
-        ("errors", integer().description(Some("Answers of 500 and above.")).into()),
-        ("refusals", integer().description(Some("Answers of 400 to 499.")).into()),
+        ("errors", integer().description(Some("Responses with a status of 500 and above.")).into()),
+        ("refusals", integer().description(Some("Responses with a status of 400 to 499.")).into()),
         ("p50_ms", or_null(Type::Integer).into()),
         ("p95_ms", or_null(Type::Integer).into()),
         ("streams", integer().into()),
@@ -212,13 +216,13 @@ fn series(draft: &Draft) -> Described {
 fn configuration(draft: &Draft) -> Described {
     let described =
         draft.admin(HttpMethod::Get, "/configuration", "adminConfiguration", "The configuration, without secrets");
-    described.gives("Spelled as in the file.", typed(Type::Object))
+    described.gives("With the keys of the configuration file.", typed(Type::Object))
 }
 
 fn migrations(draft: &Draft) -> Described {
     let plan: [(&str, Part); 2] = [("statements", list_of(string()).into()), ("notes", list_of(string()).into())];
-    let described = draft.admin(HttpMethod::Get, "/migrations", "adminMigrations", "What the database lacks");
-    described.gives("Empty lists where nothing is missing.", spelled(draft.case, plan))
+    let described = draft.admin(HttpMethod::Get, "/migrations", "adminMigrations", "Pending migrations");
+    described.gives("Empty lists if no migration is pending.", spelled(draft.case, plan))
 }
 
 fn users(draft: &Draft) -> Vec<Described> {
@@ -228,61 +232,65 @@ fn users(draft: &Draft) -> Vec<Described> {
     let token = || in_path("token", "The token's id.", string().min_length(Some(1)));
     vec![
         admin(HttpMethod::Get, "/users", "adminListUsers", "Search users")
-            .parameter(query("q", "What the address begins with, or an id.", string()))
-            .pages("By address.", named("AdminUser")),
-        admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "One user").of_user().gives(
-            "With `two_factor_enabled`, spelled as configured, and `profile` if fields of profiles are declared.",
+            .parameter(query("q", "The beginning of the address, or an id.", string()))
+            .pages("Sorted by address.", named("AdminUser")),
+        admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "Read a user").of_user().gives(
+            "The user with `two_factor_enabled` (in the configured case), and with `profile` if profile fields are \
+             declared.",
             named("AdminUser"),
         ),
         admin(HttpMethod::Put, "/users/{id}/roles", "adminSetRoles", "Replace the roles of a user")
             .of_user()
             .takes(roles)
             .fails(&[409], Page::Never)
-            .done("They hold from the next request on."),
+            .done("The roles apply from the next request."),
         admin(HttpMethod::Delete, "/users/{id}/two-factor", "adminResetTwoFactor", "Remove the second factor")
             .of_user()
             .fails(&[409], Page::Never)
-            .done("It is removed, with its backup codes."),
-        admin(HttpMethod::Post, "/users/{id}/unlock", "adminUnlockUser", "Forget failed attempts on the account")
+            .done("The second factor and its backup codes are removed."),
+        admin(HttpMethod::Post, "/users/{id}/unlock", "adminUnlockUser", "Reset the failed attempts of an account")
             .of_user()
-            .done("Its owner may try again."),
+            .done("The owner can try again."),
         admin(HttpMethod::Post, "/users/{id}/disable", "adminDisableUser", "Disable a user")
             .of_user()
             .fails(&[409], Page::Never)
-            .done("Sessions and JWTs have ended, and API tokens are refused."),
+            .done("The user's sessions and JWTs have ended, and their API tokens are refused."),
         admin(HttpMethod::Post, "/users/{id}/enable", "adminEnableUser", "Enable a disabled user")
             .of_user()
             .fails(&[409], Page::Never)
-            .done("Its owner may sign in, and its API tokens work. Not while it is being deleted."),
-        admin(HttpMethod::Delete, "/users/{id}", "adminDeleteUser", "Delete a user for good")
+            .done("The user can sign in, and their API tokens work. Refused while the account is being deleted."),
+        admin(HttpMethod::Delete, "/users/{id}", "adminDeleteUser", "Delete a user permanently")
             .of_user()
-            .answers(202, empty("The account is closed. Its records are still being released, in the background."))
+            .answers(202, empty("The account is closed. Its records are still being released in the background."))
             .fails(&[409], Page::Never)
             .done("The account is deleted."),
         admin(HttpMethod::Get, "/users/{id}/sessions", "adminListSessions", "The sessions of a user")
             .of_user()
-            .gives("The latest used first.", list_of(named("AdminSession"))),
+            .gives("The most recently used first.", list_of(named("AdminSession"))),
         admin(HttpMethod::Delete, "/users/{id}/sessions", "adminEndSessions", "Sign a user out everywhere")
             .of_user()
-            .done("Sessions and JWTs have ended."),
+            .done("The user's sessions and JWTs have ended."),
         admin(HttpMethod::Delete, "/users/{id}/sessions/{session}", "adminEndSession", "End a session")
             .of_user()
             .parameter(session())
-            .done("It has ended."),
-        admin(HttpMethod::Get, "/users/{id}/connections", "adminListConnections", "The programs that a user connected")
+            .done("The session has ended."),
+        admin(HttpMethod::Get, "/users/{id}/connections", "adminListConnections", "The programs connected by a user")
             .of_user()
-            .gives("The newest first. Empty while the authorization server is off.", list_of(named("AdminConnection"))),
+            .gives(
+                "The newest first. Empty if the authorization server is disabled.",
+                list_of(named("AdminConnection")),
+            ),
         admin(HttpMethod::Delete, "/users/{id}/connections/{connection}", "adminDisconnect", "End a connection")
             .of_user()
             .parameter(in_path("connection", "The connection's id.", string().min_length(Some(1))))
-            .done("Its tokens are refused, and the program has to ask again."),
+            .done("Its tokens are refused, and the program must request access again."),
         admin(HttpMethod::Get, "/users/{id}/tokens", "adminListTokens", "The API tokens of a user")
             .of_user()
-            .gives("Prefixes only.", list_of(named("AdminToken"))),
+            .gives("The tokens. Only their prefixes are shown.", list_of(named("AdminToken"))),
         admin(HttpMethod::Delete, "/users/{id}/tokens/{token}", "adminRevokeToken", "Revoke an API token")
             .of_user()
             .parameter(token())
-            .done("It is revoked."),
+            .done("The token is revoked."),
     ]
 }
 
@@ -307,18 +315,21 @@ fn invitations(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Post, "/invitations", "adminInvite", "Invite an address")
             .takes(new)
             .fails(&[409], Page::Never)
-            .answers(201, json("The link was mailed. In dev mode, `link` has it too.", made, None)),
+            .answers(
+                201,
+                json("The link was mailed. In dev mode, the response also contains it as `link`.", made, None),
+            ),
         admin(HttpMethod::Delete, "/invitations/{id}", "adminWithdrawInvitation", "Withdraw an invitation")
             .parameter(in_path("id", "The invitation's id.", string().min_length(Some(1))))
             .fails(&[404, 409], Page::Never)
-            .done("Its link no longer works."),
+            .done("The link no longer works."),
     ]
 }
 
 /// The answer of the list of an entity's records.
-const RECORDS: &str = "Like the entity's own list. By cursor, a search or a filter that no index answers looks at 50,000 records \
-    for each page. A page that ends for that has `searched`, the number of records that it looked at, and a `cursor` from which the \
-    search goes on; `data` is what was found so far, and may be empty.";
+const RECORDS: &str = "Like the entity's own list. With a cursor, a search or a filter without a suitable index reads \
+    at most 50,000 records for each page. A page that ends at this limit has `searched`, the number of records read, \
+    and a `cursor` to continue the search; `data` has the records found so far and may be empty.";
 
 fn records(draft: &Draft, config: &Config) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
@@ -336,28 +347,36 @@ fn records(draft: &Draft, config: &Config) -> Vec<Described> {
     let unlike = || typed(Type::Object).description(Some("The fields to change."));
     vec![
         admin(HttpMethod::Get, "/records", "adminListEntities", "The entities and their fields").gives(
-            "As they are declared. `indexed` names the fields that an index begins with.",
+            "The declarations. `indexed` names the fields that an index begins with.",
             list_of(typed(Type::Object)),
         ),
-        admin(HttpMethod::Get, "/records/{entity}", "adminListRecords", "Records of every owner")
+        admin(HttpMethod::Get, "/records/{entity}", "adminListRecords", "The records of all owners")
             .parameter(entity())
             .parameters(list)
             .parameters(tenant())
             .fails(&[404, 429], Page::Never)
             .answers(200, json(RECORDS, typed(Type::Object), None)),
-        on_one(admin(HttpMethod::Get, "/records/{entity}/{id}", "adminGetRecord", "One record"))
+        on_one(admin(HttpMethod::Get, "/records/{entity}/{id}", "adminGetRecord", "Read a record"))
             .gives("The record.", typed(Type::Object)),
-        on_one(admin(HttpMethod::Patch, "/records/{entity}/{id}", "adminUpdateRecord", "Change a record"))
-            .parameter(in_header("If-Match", "Changes it only if it still has this entity tag.", string()))
+        on_one(admin(HttpMethod::Patch, "/records/{entity}/{id}", "adminUpdateRecord", "Update a record"))
+            .parameter(in_header(
+                "If-Match",
+                "The entity tag that the record must still have; 412 otherwise.",
+                string(),
+            ))
             .takes(unlike())
             .fails(&[409, 412], Page::Never)
-            .gives("The record as it is now.", typed(Type::Object)),
+            .gives("The updated record.", typed(Type::Object)),
         on_one(admin(HttpMethod::Delete, "/records/{entity}/{id}", "adminDeleteRecord", "Delete a record"))
-            .parameter(in_header("If-Match", "Deletes it only if it still has this entity tag.", string()))
+            .parameter(in_header(
+                "If-Match",
+                "The entity tag that the record must still have; 412 otherwise.",
+                string(),
+            ))
             .fails(&[409, 412], Page::Never)
-            .done("It is deleted."),
+            .done("The record is deleted."),
         on_one(admin(HttpMethod::Post, "/records/{entity}/{id}/restore", "adminRestoreRecord", "Restore a record"))
-            .gives("The record, out of the trash.", typed(Type::Object)),
+            .gives("The restored record.", typed(Type::Object)),
     ]
 }
 
@@ -368,17 +387,17 @@ fn explain(draft: &Draft) -> Described {
     let about = "`as` is an address, `service:NAME` or `anonymous`; `operation` is read, create, update or delete. Needs \
         `admin:read`.";
     draft
-        .admin(HttpMethod::Post, "/explain", "adminExplain", "Why somebody may do something, or may not")
+        .admin(HttpMethod::Post, "/explain", "adminExplain", "Explain why a caller may or may not do something")
         .about(about)
         .takes(body)
-        .gives("The decision, and every check with its terms and values.", typed(Type::Object))
+        .gives("The decision, and each check with its terms and values.", typed(Type::Object))
 }
 
 fn live(draft: &Draft) -> Described {
-    let about =
-        "Server-sent events, as on the entity's own stream, of every owner and tenant. 503 while `[events]` is off.";
+    let about = "Server-sent events as on the entity's own stream, for all owners and tenants. 503 if `[events]` is \
+         disabled.";
     draft
-        .admin(HttpMethod::Get, "/events/{entity}", "adminFollow", "The writes to an entity as they happen")
+        .admin(HttpMethod::Get, "/events/{entity}", "adminFollow", "Stream the writes to an entity")
         .parameter(in_path("entity", "The entity's table.", string().min_length(Some(1))))
         .parameter(query("since", "Resume after this position.", string()))
         .fails(&[404], Page::Never)
@@ -388,17 +407,18 @@ fn live(draft: &Draft) -> Described {
 fn lockouts(draft: &Draft) -> Vec<Described> {
     let listed: [(String, Part); 2] =
         [("data".to_owned(), list_of(named("Lockout")).into()), ("listed".to_owned(), boolean().into())];
-    let about = "Those that end last first. `listed` is false where the store of limits cannot list.";
-    let limit = query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200)));
+    let about = "The last to end first. `listed` is false if the limit store cannot list lockouts.";
+    let limit =
+        query("limit", "The maximum number of results; default 50.", integer().minimum(Some(1)).maximum(Some(200)));
     vec![
         draft
-            .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "Who may not try at present")
+            .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "Current lockouts")
             .parameter(limit)
             .answers(200, json(about, object(listed), None)),
         draft
             .admin(HttpMethod::Post, "/lockouts/unlock", "adminUnlock", "End a lockout")
             .takes(object([("key".to_owned(), string())]))
-            .done("The attempts are forgotten."),
+            .done("The failed attempts are reset."),
     ]
 }
 
@@ -408,22 +428,22 @@ fn audit(draft: &Draft) -> Described {
         .admin(HttpMethod::Get, "/audit", "adminListAudit", "The audit log")
         .parameter(query("kind", "Events of this kind.", string()))
         .parameter(query("user", "Events about this account.", string()))
-        .parameter(query("subject", "Events about this thing, such as `posts/ID`.", string()))
-        .parameters([moment("since", "At or after this moment."), moment("until", "Before this moment.")])
-        .pages("The latest first.", named("AuditEvent"))
+        .parameter(query("subject", "Events about this subject, such as `posts/ID`.", string()))
+        .parameters([moment("since", "At or after this time."), moment("until", "Before this time.")])
+        .pages("The newest first.", named("AuditEvent"))
 }
 
 fn outbox(draft: &Draft) -> Vec<Described> {
     let case = draft.case;
     let consumer: [(&str, Part); 8] = [
         ("name", string().into()),
-        ("declared", boolean().description(Some("Whether this process has it.")).into()),
+        ("declared", boolean().description(Some("Whether this process declares the consumer.")).into()),
         ("pending", integer().into()),
         ("dead", integer().into()),
         ("abandoned", integer().into()),
         ("lag_seconds", integer().into()),
-        ("delivered", integer().description(Some("By this process.")).into()),
-        ("failed", integer().description(Some("By this process.")).into()),
+        ("delivered", integer().description(Some("Counted by this process.")).into()),
+        ("failed", integer().description(Some("Counted by this process.")).into()),
     ];
     let words = ["failing", "pending", "dispatched", "dead", "abandoned"];
     let id = || in_path("id", "The event's id.", string().min_length(Some(1)));
@@ -431,24 +451,24 @@ fn outbox(draft: &Draft) -> Vec<Described> {
         draft
             .admin(HttpMethod::Get, "/outbox", "adminListConsumers", "The consumers and their lag")
             .fails(&[404], Page::Never)
-            .gives("By name.", list_of(spelled(case, consumer))),
+            .gives("Sorted by name.", list_of(spelled(case, consumer))),
         draft
-            .admin(HttpMethod::Get, "/outbox/deliveries", "adminListDeliveries", "Deliveries that failed, or others")
-            .parameter(query("status", "`failing` by default.", string().enum_values(Some(words))))
-            .parameter(query("consumer", "Those to this consumer.", string()))
+            .admin(HttpMethod::Get, "/outbox/deliveries", "adminListDeliveries", "List deliveries")
+            .parameter(query("status", "The status; default `failing`.", string().enum_values(Some(words))))
+            .parameter(query("consumer", "Only deliveries to this consumer.", string()))
             .fails(&[404], Page::Never)
-            .pages("The youngest events first.", named("Delivery")),
+            .pages("The newest events first.", named("Delivery")),
         draft
             .admin(HttpMethod::Get, "/outbox/events/{id}", "adminGetDeliveries", "The deliveries of an event")
             .parameter(id())
             .fails(&[404], Page::Never)
-            .gives("By consumer.", list_of(named("Delivery"))),
+            .gives("Sorted by consumer.", list_of(named("Delivery"))),
         draft
-            .admin(HttpMethod::Post, "/outbox/events/{id}/replay", "adminReplay", "Deliver dead deliveries again")
+            .admin(HttpMethod::Post, "/outbox/events/{id}/replay", "adminReplay", "Replay dead deliveries")
             .parameter(id())
             .takes(typed(Type::Object).property("consumer", string()))
             .fails(&[404], Page::Never)
-            .gives("How many.", object([("replayed".to_owned(), integer())])),
+            .gives("The number of replayed deliveries.", object([("replayed".to_owned(), integer())])),
     ]
 }
 
@@ -457,11 +477,11 @@ fn clients(draft: &Draft) -> Vec<Described> {
         draft
             .admin(HttpMethod::Get, "/clients", "adminListClients", "The clients of the authorization server")
             .fails(&[404], Page::Never)
-            .gives("By age.", list_of(typed(Type::Object))),
+            .gives("The oldest first.", list_of(typed(Type::Object))),
         draft
             .admin(HttpMethod::Delete, "/clients/{id}", "adminRemoveClient", "Remove a client")
             .parameter(in_path("id", "The client's id.", string().min_length(Some(1))))
             .fails(&[404], Page::Never)
-            .done("It is removed, and its tokens have ended."),
+            .done("The client is removed, and its tokens are invalid."),
     ]
 }

@@ -13,23 +13,23 @@ use crate::Config;
 /// The statuses of failures, the meaning of each, and the code in its example.
 const FAILURES: [(u16, &str, &str); 14] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
-    (401, "Nobody is signed in, or the credentials are invalid.", "unauthorized"),
+    (401, "The credentials are missing or invalid.", "unauthorized"),
     (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
-    (404, "There is no such thing, or not for this caller.", "not_found"),
-    (406, "The client accepts no content type that the answer has.", "not_acceptable"),
-    (409, "It conflicts with what is there.", "conflict"),
-    (412, "It has changed since it was read.", "precondition_failed"),
+    (404, "It does not exist, or the caller may not see it.", "not_found"),
+    (406, "The client accepts none of the available content types.", "not_acceptable"),
+    (409, "The request conflicts with existing data.", "conflict"),
+    (412, "The record has changed since it was read.", "precondition_failed"),
     (413, "The body is too large.", "too_large"),
-    (415, "The body has a type that is not accepted here.", "unsupported_media_type"),
+    (415, "The content type of the body is not supported.", "unsupported_media_type"),
     (
         422,
-        "The body is well-formed and does not pass validation; `errors` says which fields and why.",
+        "The body is well-formed but fails validation; `errors` names the fields and the reasons.",
         "validation_failed",
     ),
     (429, "Too many attempts.", ""),
-    (500, "Something went wrong inside; the log has it under the request's id.", "internal"),
-    (502, "The answer of the provider cannot be used.", "provider_failed"),
-    (503, "It cannot be answered right now.", "unavailable"),
+    (500, "An internal error. The log has an entry with the request's id.", "internal"),
+    (502, "The response of the provider is unusable.", "provider_failed"),
+    (503, "The service is temporarily unavailable.", "unavailable"),
 ];
 
 /// The components that every document has.
@@ -68,12 +68,14 @@ fn failure(status: u16, meaning: &str, code: &str, page: Page) -> Response {
 }
 
 fn retry_after() -> utoipa::openapi::Header {
-    header("Whole seconds until the next attempt.", integer().minimum(Some(1)))
+    header("Seconds until the next attempt.", integer().minimum(Some(1)))
 }
 
 fn example(status: u16, code: &str) -> Value {
     let title = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    let mut problem = json!({ "type": "about:blank", "title": title, "status": status, "detail": "a sentence that says what", "code": code });
+    let detail = "a sentence that describes the error";
+    let mut problem =
+        json!({ "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code });
     if status == 422 {
         problem["errors"] = json!([{ "field": "title", "code": "required", "message": "is required" }]);
     }
@@ -83,14 +85,14 @@ fn example(status: u16, code: &str) -> Value {
 fn problem() -> utoipa::openapi::schema::ObjectBuilder {
     let members = [
         ("type", string().description(Some("Always `about:blank`."))),
-        ("title", string().description(Some("The status's own phrase."))),
+        ("title", string().description(Some("The standard phrase of the status."))),
         ("status", integer().minimum(Some(400)).maximum(Some(599))),
         ("detail", string().description(Some("A sentence for people."))),
-        ("code", string().description(Some("A stable word for programs."))),
+        ("code", string().description(Some("A stable code for programs."))),
     ];
     object(members.map(|(name, schema)| (name.to_owned(), schema)))
-        .property("errors", list_of(named("FieldError")).description(Some("What is wrong with single fields.")))
-        .description(Some("What went wrong (RFC 9457)."))
+        .property("errors", list_of(named("FieldError")).description(Some("The errors of single fields.")))
+        .description(Some("An error (RFC 9457)."))
 }
 
 fn field_error() -> utoipa::openapi::schema::ObjectBuilder {
@@ -104,10 +106,10 @@ fn schemes(config: &Config) -> [(&'static str, SecurityScheme); 3] {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format(format).description(Some(about));
         SecurityScheme::Http(scheme.build())
     };
-    let about = "The session of whoever signed in.";
+    let about = "The session of the signed-in account.";
     [
         (SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(cookie, about)))),
-        (JWT, bearer("JWT", "The `token` that signing in answers.")),
+        (JWT, bearer("JWT", "The `token` that the sign-in returns.")),
         (API_TOKEN, bearer("svc_", "An API token, which acts for its owner within its scopes.")),
     ]
 }

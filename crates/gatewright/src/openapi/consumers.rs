@@ -15,7 +15,7 @@ use crate::Config;
 const TAG: &str = "consumers";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
-    draft.tag(TAG, "Durable consumers that ask for their events.");
+    draft.tag(TAG, "Durable consumers that pull events.");
     let event: [(&str, Part); 5] = [
         ("id", string().description(Some("The same for every attempt and every consumer.")).into()),
         ("type", string().into()),
@@ -39,21 +39,19 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     }], (lease): 60 });
     let pull = draft
         .operation(HttpMethod::Get, "/consumers/{name}/events", "pullEvents".to_owned(), TAG, "Pull events")
-        .about(
-            "The events belong to the token for the time of the lease. A lease that ends counts as a failed attempt.",
-        )
+        .about("The token leases the events for a limited time. A lease that expires counts as a failed attempt.")
         .parameter(name())
         .parameter(query(
             "limit",
-            "At most this many.",
+            "The maximum number of events.",
             integer().minimum(Some(1)).maximum(Some(1000)).default(Some(100.into())),
         ))
         .parameter(query(
             "wait",
-            "Waits so many seconds for the first event.",
+            "Seconds to wait for the first event.",
             integer().minimum(Some(0)).maximum(Some(25)).default(Some(0.into())),
         ))
-        .answers(200, json("Events, the oldest first; none if there is none.", pulled, Some(example)))
+        .answers(200, json("Events, the oldest first; an empty list if there are none.", pulled, Some(example)))
         .fails(&[429], Page::Never);
     let ids = || {
         let attempt = object([("id".to_owned(), Part::from(string())), ("attempt".to_owned(), integer().into())]);
@@ -67,7 +65,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         integer()
             .minimum(Some(0))
             .maximum(Some(86400))
-            .description(Some("They come again after so many seconds; without it, after a growing pause.")),
+            .description(Some("Seconds until they are delivered again; default: an increasing delay.")),
     );
     let settle = |path: &str, id: &str, summary: &str, body: ObjectBuilder, example: serde_json::Value| {
         let refused = object([("refused".to_owned(), list_of(string()))]);
@@ -75,13 +73,13 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             .operation(HttpMethod::Post, &format!("/consumers/{{name}}/{path}"), id.to_owned(), TAG, summary)
             .parameter(name())
             .body(json_body(body, Some(example)))
-            .answers(204, empty("All of them."))
-            .answers(409, json("The token does not hold these; the others are settled.", refused, None))
+            .answers(204, empty("All events are settled."))
+            .answers(409, json("The token does not lease these; the others are settled.", refused, None))
             .fails(&[413, 415, 422], Page::Never)
     };
     let acknowledge = settle("ack", "acknowledgeEvents", "Acknowledge events", body(), value!({ "ids": [schema::ID] }));
     let example = value!({ "ids": [{ "id": schema::ID, "attempt": 1 }], (delay): 30 });
-    let refuse = settle("nack", "refuseEvents", "Give events back as failed", delayed, example);
+    let refuse = settle("nack", "refuseEvents", "Report events as failed", delayed, example);
     for described in [pull, acknowledge, refuse] {
         let described = limited(described);
         draft.add(described);
@@ -89,5 +87,5 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
 }
 
 fn name() -> Parameter {
-    in_path("name", "The consumer.", string()).build()
+    in_path("name", "The consumer's name.", string()).build()
 }

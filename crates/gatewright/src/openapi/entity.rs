@@ -46,18 +46,18 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
 impl Subject<'_> {
     fn about(&self) -> String {
         let plan = self.plan;
-        let owned = if plan.rules().owned { " Everybody sees and changes their own." } else { "" };
+        let owned = if plan.rules().owned { " Each caller reads and changes only their own records." } else { "" };
         let relations: Vec<String> = plan
             .fields()
             .filter_map(|field| Some((field.key(), plan.target(field, self.plans).filter(|to| to.crud())?.name())))
-            .map(|(key, target)| format!(" `{key}` names one of {target}."))
+            .map(|(key, target)| format!(" `{key}` is the id of a record of {target}."))
             .collect();
         let ruled: Vec<&str> =
             Action::ALL.into_iter().filter(|action| plan.is_ruled(*action)).map(Action::as_str).collect();
         let ruled = match ruled.as_slice() {
             [] => String::new(),
             actions => format!(
-                " Access rules decide, record by record, who may {}. A record that may not be read is a 404.",
+                " Access rules decide for each record who may {}. A record that the caller may not read returns 404.",
                 actions.join(", ")
             ),
         };
@@ -73,7 +73,7 @@ impl Subject<'_> {
         let members = members(plan, case);
         let view = typed(Type::Object);
         let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
-        let included = typed(Type::Object).description(Some("The related records that were asked for, by field."));
+        let included = typed(Type::Object).description(Some("The requested related records, by field."));
         let view = view.property("_included", included).property(entity_tag::KEY, carried_tag());
         add("View", view.examples([self.example(case)]));
         add("", object(members).examples([self.example(case)]));
@@ -97,14 +97,14 @@ impl Subject<'_> {
     fn list(&self, draft: &Draft) -> Described {
         let case = draft.case;
         let common = || -> [(String, Part); 2] {
-            let more = boolean().description(Some("Whether a page follows, or precedes it when it was read backward."));
+            let more = boolean().description(Some("Whether there is another page in the direction of reading."));
             [("data".to_owned(), list_of(named(&self.view())).into()), (case.spell("has_more"), more.into())]
         };
         let numbered: [(String, Part); 2] = [
             ("page".to_owned(), integer().minimum(Some(1)).into()),
             ("limit".to_owned(), integer().minimum(Some(1)).into()),
         ];
-        let cursor = or_null(Type::String).description(Some("Where the next page begins, if there is one."));
+        let cursor = or_null(Type::String).description(Some("The cursor of the next page, if there is one."));
         let page = OneOfBuilder::new()
             .item(
                 object(common().into_iter().chain(numbered))
@@ -112,18 +112,18 @@ impl Subject<'_> {
                         "total",
                         integer()
                             .minimum(Some(0))
-                            .description(Some("How many there are on all pages, unless `total=none`.")),
+                            .description(Some("The number of records on all pages, unless `total=none`.")),
                     )
                     .property(
                         case.spell("total_is_estimate"),
                         boolean().description(Some(
-                            "True where `total=estimate` stopped counting: there are at least so many.",
+                            "True if `total=estimate` stopped counting: there are at least this many records.",
                         )),
                     )
                     .property(
                         "cursor",
                         string().description(Some(
-                            "Where to continue, if the page ended early because it would be too large.",
+                            "The cursor to continue with, if the page ended early because it would be too large.",
                         )),
                     ),
             )
@@ -136,14 +136,14 @@ impl Subject<'_> {
             .parameters(list::parameters(self.plan, self.plans, case))
             .answers(
                 200,
-                json("One page of the records that the caller reaches.", page, Some(example))
+                json("One page of the records that the caller may read.", page, Some(example))
                     .header("Event-Cursor", event_cursor()),
             )
             .fails(&[429, 503], Page::Never)
     }
 
     fn create(&self, draft: &Draft) -> Described {
-        let made = self.one("The record as it was made.", draft.case).header("Location", header("Its path.", string()));
+        let made = self.one("The created record.", draft.case).header("Location", header("Its path.", string()));
         self.operation(draft, HttpMethod::Post, &self.collection, "create", Action::Create)
             .body(json_body(named(&format!("{}Create", self.name)), Some(self.example_body())))
             .answers(201, made)
@@ -151,13 +151,13 @@ impl Subject<'_> {
     }
 
     fn get(&self, draft: &Draft) -> Described {
-        let known = in_header("If-None-Match", "Entity tags of what the caller has already.", string());
+        let known = in_header("If-None-Match", "Entity tags of the versions that the caller already has.", string());
         self.operation(draft, HttpMethod::Get, &self.record, "get", Action::Read)
             .parameter(id())
             .parameter(known)
             .parameters(list::view(self.plan, self.plans))
             .answers(200, self.some("The record.", &self.view(), draft.case).header("Event-Cursor", event_cursor()))
-            .answers(304, empty("The caller has it already.").header("ETag", etag()))
+            .answers(304, empty("The caller already has the current version.").header("ETag", etag()))
             .fails(&[404, 413], Page::Never)
     }
 
@@ -169,7 +169,7 @@ impl Subject<'_> {
             .answers(
                 200,
                 self.some(
-                    "The record, as it is again. A caller who may not read it is answered with its id and times.",
+                    "The restored record. A caller who may not read it gets its id and its times.",
                     &self.view(),
                     draft.case,
                 ),
@@ -180,14 +180,15 @@ impl Subject<'_> {
     fn update(&self, draft: &Draft, method: HttpMethod) -> Described {
         let verb = if method == HttpMethod::Put { "put" } else { "update" };
         self.operation(draft, method, &self.record, verb, Action::Update)
-            .about("Changes the fields that the body names and leaves the others as they are, with PUT as with PATCH.")
+            .about("Changes the fields in the body and leaves the others unchanged, with PUT and with PATCH.")
             .parameter(id())
             .parameter(if_match())
             .body(json_body(named(&format!("{}Update", self.name)), Some(self.example_body())))
             .answers(
                 200,
                 self.some(
-                    "The record as it is now. A caller who may not read it is answered with its id, its times and the fields that they sent.",
+                    "The updated record. A caller who may not read it gets its id, its times and the fields they \
+                     sent.",
                     &self.view(),
                     draft.case,
                 ),
@@ -199,7 +200,7 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Delete, &self.record, "delete", Action::Delete)
             .parameter(id())
             .parameter(if_match())
-            .answers(204, empty("It is gone."))
+            .answers(204, empty("The record is deleted."))
             .fails(&[404, 409, 412, 422], Page::Never)
     }
 
@@ -208,18 +209,22 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Get, &path, "events", Action::Read)
             .about(
                 "Server-sent events, one for each write of a record that the caller could read: `entity.created`, \
-                 `entity.updated` and `entity.deleted`. The stream stays open until the client leaves, or until it would be refused. \
-                 If `events.replay_seconds` is not 0, it starts with `ready`, each frame has a position as its `id`, and \
-                 `gap` says that events may be missing.",
+                 `entity.updated` and `entity.deleted`. The stream stays open until the client disconnects or loses \
+                 access. If `events.replay_seconds` is not 0, it starts with `ready`, each frame has a position as \
+                 its `id`, and `gap` means that events may be missing.",
             )
             .parameter(list::filter())
             .parameter(list::etag())
-            .parameter(query("slow", "`block` asks writers to wait for this client, where the server allows it.", string()))
-            .parameter(query("subscriber_id", "Replaces the same caller's subscriber of this name.", string()))
-            .parameter(query("since", "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.", string()))
+            .parameter(query("slow", "`block`: writers wait for this client, if the server allows it.", string()))
+            .parameter(query("subscriber_id", "Replaces the caller's earlier stream with this name.", string()))
+            .parameter(query(
+                "since",
+                "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.",
+                string(),
+            ))
             .parameter(query("tenant", "The tenant, for clients that cannot send its header.", string()))
-            .parameter(query("ticket", "A ticket of `POST /auth/stream-ticket`, in place of credentials.", string()))
-            .parameter(in_header("Last-Event-ID", "The same as `since`, and goes before it.", string()))
+            .parameter(query("ticket", "A ticket of `POST /auth/stream-ticket`, instead of credentials.", string()))
+            .parameter(in_header("Last-Event-ID", "The same as `since`; overrides it.", string()))
             .parameter(in_header("X-SSE-Slow", "The same as `slow`.", string()))
             .answers(200, textual("The stream.", "text/event-stream"))
     }
@@ -256,11 +261,11 @@ fn event_cursor() -> utoipa::openapi::Header {
 
 /// The members of a record in their order.
 fn members(plan: &Plan, case: JsonCase) -> Vec<(String, ObjectBuilder)> {
-    let id = ("id".to_owned(), string().description(Some("Made by the service.")).read_only(true));
+    let id = ("id".to_owned(), string().description(Some("Generated by the server.")).read_only(true));
     let fields = plan.fields().map(|field| (field.key().to_owned(), schema::read(field).into()));
     let deleted = or_null(Type::String)
         .format(Some(SchemaFormat::Custom("date-time".to_owned())))
-        .description(Some("When it was deleted; null while it is not."))
+        .description(Some("When the record was deleted; null if it is not deleted."))
         .read_only(true);
     let trash = plan.soft_delete().then(|| (case.spell("deleted_at"), deleted));
     [id].into_iter().chain(fields).chain(times(case)).chain(trash).collect()
@@ -288,9 +293,9 @@ fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {
 /// The answer of a list with `group`, `sum`, `min`, `max` or `avg`.
 fn groups(case: JsonCase) -> ObjectBuilder {
     let group = typed(Type::Object)
-        .property("count", integer().minimum(Some(0)).description(Some("How many records are in the group.")))
+        .property("count", integer().minimum(Some(0)).description(Some("The number of records in the group.")))
         .required("count");
-    let more = boolean().description(Some("Whether there are more than the 1,000 groups of an answer."));
+    let more = boolean().description(Some("Whether there are more groups than the 1,000 of a response."));
     let members: [(String, Part); 2] =
         [("data".to_owned(), list_of(group).into()), (case.spell("has_more"), more.into())];
     object(members).additional_properties(Some(AdditionalProperties::FreeForm(false)))
@@ -309,5 +314,5 @@ fn etag() -> utoipa::openapi::Header {
 }
 
 fn carried_tag() -> ObjectBuilder {
-    string().description(Some("The record's entity tag, if `etag=true` asked for it.")).read_only(true)
+    string().description(Some("The record's entity tag, with `etag=true`.")).read_only(true)
 }

@@ -89,8 +89,8 @@ fn info() -> Info {
         .title("Gatewright")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Accounts, records and event streams. Request bodies take the keys of this document and their spelling in \
-             the other case, snake or camel; answers spell them as here.",
+            "Accounts, records and event streams. Request bodies accept the keys of this document in snake case and \
+             in camel case; responses use the keys as they are here.",
         ))
         .build()
 }

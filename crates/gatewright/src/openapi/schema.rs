@@ -105,13 +105,13 @@ fn about(field: &PlanField) -> String {
     let kind = match field.kind() {
         Kind::Relation => "The id of another record.",
         Kind::Decimal => "An exact decimal number of at most 38 digits.",
-        Kind::Timestamp => "A point in time; answers give it in UTC, to the microsecond.",
+        Kind::Timestamp => "A point in time; responses give it in UTC, to the microsecond.",
         Kind::Date => "A calendar day.",
         Kind::Json => "Any JSON value.",
         _ => "",
     };
-    let unique = if field.is_unique() { "No two records have the same." } else { "" };
-    let read_only = if field.is_writable() { "" } else { "What clients send for it is ignored." };
+    let unique = if field.is_unique() { "No two records have the same value." } else { "" };
+    let read_only = if field.is_writable() { "" } else { "Values sent by clients are ignored." };
     let sentences: Vec<&str> = [kind, unique, read_only].into_iter().filter(|text| !text.is_empty()).collect();
     if sentences.is_empty() { format!("The field `{}`.", field.column()) } else { sentences.join(" ") }
 }

@@ -76,7 +76,7 @@ impl<'a> Subject<'a> {
         }
         if let Some(name) = self.tenant {
             described = described.parameter(
-                in_header(name, "The tenant, to which the caller must belong.", string()).required(Required::True),
+                in_header(name, "The tenant. The caller must be a member.", string()).required(Required::True),
             );
         }
         if let Demand::Permission(permission) = demand {
@@ -98,15 +98,15 @@ impl<'a> Subject<'a> {
 fn title(verb: &str) -> &'static str {
     match verb {
         "list" => "List",
-        "create" => "Make one of",
-        "get" => "Read one of",
-        "delete" => "Delete one of",
-        "restore" => "Restore one of",
-        "events" => "Follow",
-        "createMany" => "Make many of",
-        "updateMany" => "Change many of",
-        "deleteMany" => "Delete many of",
-        _ => "Change one of",
+        "create" => "Create a record of",
+        "get" => "Read a record of",
+        "delete" => "Delete a record of",
+        "restore" => "Restore a record of",
+        "events" => "Stream changes to",
+        "createMany" => "Create records of",
+        "updateMany" => "Update records of",
+        "deleteMany" => "Delete records of",
+        _ => "Update a record of",
     }
 }
 

@@ -156,7 +156,7 @@ async fn by_credentials(server: &Server, client: &Client, parameters: &Parameter
         }
     };
     let issued = server.tokens_for_service(client, resource, scopes).await?;
-    let gone = || OAuthError::new(Code::UnauthorizedClient, "the service account is disabled or gone");
+    let gone = || OAuthError::new(Code::UnauthorizedClient, "the service account is disabled or deleted");
     issued.ok_or_else(|| gone().into())
 }
 

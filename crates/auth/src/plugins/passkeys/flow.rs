@@ -58,7 +58,7 @@ pub(super) struct Options {
 /// Why something about passkeys was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasskeyError {
-    #[error("passkeys need a host name: this service is reached by an address, so that browsers make none for it")]
+    #[error("set `server.public_url` to a host name: browsers create no passkeys for IP addresses")]
     Unavailable,
     /// The body is not a valid `WebAuthn` response.
     #[error("the body is not a credential: {0}")]

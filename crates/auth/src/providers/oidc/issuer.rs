@@ -85,7 +85,7 @@ impl Oidc {
         let name = config.name;
         let wrong = |problem: &str| Err(setting::wrong(&name, problem));
         if !is_provider_name(&name) {
-            return wrong("a name is 1 to 48 lower-case letters, digits, `-` and `_`: it stands in paths");
+            return wrong("a name is 1 to 48 lower-case letters, digits, `-` and `_`: it is part of paths");
         }
         setting::client(&name, &config.client)?;
         let Some(document) = discovery::document(&config.issuer) else {

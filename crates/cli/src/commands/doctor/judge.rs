@@ -110,7 +110,7 @@ pub(super) fn document(document: Option<&Value>, base: &Url, version: &str) -> V
 pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
     match answer.status {
         200 => Some(Problem(
-            "dev mode is on, and /dev/mail shows the mails to whoever asks; restart without --dev".to_owned(),
+            "dev mode is on, and /dev/mail shows the mails to everybody; restart without --dev".to_owned(),
         )),
         403 => Some(Problem("dev mode is on; restart without --dev".to_owned())),
         _ => None,

@@ -15,7 +15,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         !admin.require_two_factor || config.server.dev_mode || config.plugins().contains(&Plugin::TwoFactor),
         "admin.require_two_factor",
-        "needs \"two_factor\" in `auth.plugins`: without it nobody can prove a second factor",
+        "needs \"two_factor\" in `auth.plugins`: without it nobody can verify a second factor",
     );
     for (key, path) in [("server.api_prefix", config.api_prefix()), ("auth.base_path", &*config.auth.base_path)] {
         faults.require(

@@ -68,7 +68,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         (1..=64).contains(&issuer.chars().count()) && !issuer.contains(|c: char| c == ':' || c.is_control()),
         "auth.two_factor.issuer",
-        "must have 1 to 64 characters, without a colon, with which authenticator apps end it",
+        "must have 1 to 64 characters and no colon, which ends the name in authenticator apps",
     );
     if let Some(path) = &auth.magic_link_template
         && let Err(error) = std::fs::read_to_string(path)
@@ -78,7 +78,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         config.server.dev_mode || auth.allow_in_memory_stores || !config.database.in_memory(),
         "database.url",
-        "sessions and second factors would be kept in memory alone, and end with the process: name a file, or set \
+        "sessions and second factors would be stored only in memory and end with the process: name a file, or set \
          `auth.allow_in_memory_stores = true` to accept that",
     );
 }

@@ -16,7 +16,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         config.csrf.previous_secrets.is_empty() || !config.csrf.secret.is_empty(),
         "csrf.previous_secrets",
-        "only verifies tokens that are out; `csrf.secret` must be there to sign new ones",
+        "only verifies existing tokens: `csrf.secret` is required to sign new ones",
     );
     for (index, secret) in config.csrf.previous_secrets.iter().enumerate() {
         let key = format!("csrf.previous_secrets[{index}]");
@@ -27,7 +27,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         config.auth.enabled || !on || path_is_sound(&config.auth.base_path),
         "auth.base_path",
-        "must be a path such as \"/auth\", accounts or not: scripts get their CSRF token below it",
+        "must be a path such as \"/auth\", even without accounts: scripts get their CSRF token below it",
     );
     let Some(backend) = &config.browser_backend else { return };
     for (index, origin) in backend.allowed_origins.iter().enumerate() {

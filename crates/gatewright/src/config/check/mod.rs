@@ -133,7 +133,7 @@ impl Faults {
     fn require_length(&mut self, config: &Config, key: &str, secret: &Secret) {
         if !config.server.dev_mode && !secret.is_empty() && secret.len() < Secret::MIN_BYTES {
             let message = format!(
-                "must be at least {} bytes outside dev mode, has {}; `gatewright secret` prints a fresh one",
+                "must be at least {} bytes outside dev mode, has {}; `gatewright secret` prints a new one",
                 Secret::MIN_BYTES,
                 secret.len()
             );

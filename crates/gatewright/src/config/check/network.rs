@@ -50,18 +50,18 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         !config.auth.enabled || config.auth.max_body_bytes >= 1024,
         "auth.max_body_bytes",
-        "must be at least 1024: a form with an address and a password needs as much",
+        "must be at least 1024: a form with an address and a password needs this much",
     );
     faults.require(
         config.drain() <= Duration::from_mins(5),
         "server.drain_seconds",
-        "must be at most 300: a stop waits for so long",
+        "must be at most 300: a stop takes this long",
     );
     faults.require(
         !server.dev_mode || server.allow_public_dev_mode || server.listen.ip().to_canonical().is_loopback(),
         "server.dev_mode",
         format!(
-            "is on and `server.listen` is {}, which other computers can reach: anybody could sign in as anybody. Listen on \
+            "is on and `server.listen` is {}, which other computers can reach: anybody could sign in as any user. Listen on \
              127.0.0.1, or set `server.allow_public_dev_mode = true` (`--allow-public-dev`)",
             server.listen
         ),
@@ -83,7 +83,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         if !is_postgres(direct.expose()) {
             faults.add("database.direct_url", "must start with postgres://");
         } else if !is_postgres(url) {
-            faults.add("database.direct_url", "is for a `database.url` that leads to a pooler before Postgres");
+            faults.add("database.direct_url", "is only for a `database.url` that is a pooler before Postgres");
         } else if let Err(error) = Db::check_url(direct.expose()) {
             faults.add("database.direct_url", error.to_string());
         }
@@ -95,8 +95,8 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     if plain && !config.server.dev_mode && config.auth.enabled {
         warnings.add(
             "server.public_url",
-            "is plain http: outside dev mode the session cookie is for HTTPS alone, so browsers will drop it and sign-in \
-             will seem to do nothing",
+            "is plain http: outside dev mode the session cookie needs HTTPS, so browsers drop it and nobody stays signed \
+             in",
         );
     }
     let server = &config.server;
@@ -130,17 +130,17 @@ fn public_url(config: &Config, url: &Url, faults: &mut Faults) {
     faults.require(
         url.username().is_empty() && url.password().is_none(),
         key,
-        "must not carry a user name or a password: it is shown to everybody",
+        "must not contain a user name or a password: it is public",
     );
     faults.require(
         url.path() == "/" && url.query().is_none() && url.fragment().is_none(),
         key,
-        "must be an origin alone, such as \"https://example.com\", without path or query: paths are put after it",
+        "must be only an origin, such as \"https://example.com\", without path or query: paths are appended to it",
     );
     faults.require(
         config.browser_backend.is_none() || url.scheme() == "https" || is_loopback(url),
         key,
-        "must be https (or a loopback host) when [browser_backend] is on: its cookies are for HTTPS alone",
+        "must be https (or a loopback host) when [browser_backend] is on: its cookies need HTTPS",
     );
 }
 
@@ -163,7 +163,7 @@ fn prefixes(config: &Config, faults: &mut Faults) {
         faults.require(
             !overlap,
             "auth.base_path",
-            format!("{base} and the entities' prefix {prefix} must not lie within each other"),
+            format!("{base} and the entities' prefix {prefix} must not contain each other"),
         );
     }
 }

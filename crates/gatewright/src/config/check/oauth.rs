@@ -28,7 +28,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         oauth.token_encryption_key.is_some() || oauth.token_previous_encryption_keys.is_empty(),
         "auth.oauth.token_previous_encryption_keys",
-        "previous keys without `token_encryption_key`: new tokens could not be sealed",
+        "previous keys without `token_encryption_key`: new tokens could not be encrypted",
     );
     faults.require(
         !oauth.has_providers() || config.plugins().contains(&Plugin::OAuth) || !config.auth.enabled,
@@ -65,12 +65,12 @@ fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
     faults.require(
         is_provider_name(&provider.name),
         format!("{key}.name"),
-        "must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths",
+        "must be 1 to 48 lower-case letters, digits, `-` or `_`: it is part of paths",
     );
     faults.require(
         is_issuer(&provider.issuer),
         format!("{key}.issuer"),
-        "must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone",
+        "must be an https:// URL without a query; http:// is allowed only for localhost and 127.0.0.1",
     );
     faults.require(!provider.client_id.is_empty(), format!("{key}.client_id"), "must not be empty");
     faults.require(!provider.client_secret.is_empty(), format!("{key}.client_secret"), "must not be empty");

@@ -140,7 +140,7 @@ fn outbox(config: &Config, faults: &mut Faults) {
     faults.require(
         outbox.enabled || outbox.consumers.is_empty(),
         "outbox.enabled",
-        "must be true for `[[outbox.consumer]]` to be delivered anything",
+        "must be true if there is an `[[outbox.consumer]]`",
     );
     let mut names = BTreeSet::new();
     for (index, consumer) in outbox.consumers.iter().enumerate() {

@@ -34,21 +34,34 @@ fn service_accounts(draft: &Draft) -> Vec<Described> {
     let made = object([("data".to_owned(), Part::from(account()))]);
     let new = object([("name".to_owned(), string())]).property("roles", list_of(string()).max_items(Some(32)));
     vec![
-        admin(HttpMethod::Get, "/service-accounts", "adminListServiceAccounts", "The accounts of programs")
+        admin(HttpMethod::Get, "/service-accounts", "adminListServiceAccounts", "List service accounts")
             .fails(&[404], Page::Never)
-            .gives("By name.", list_of(account())),
+            .gives("Sorted by name.", list_of(account())),
         admin(HttpMethod::Post, "/service-accounts", "adminCreateServiceAccount", "Create a service account")
             .takes(new)
             .fails(&[404, 409], Page::Never)
-            .answers(201, json("It is enabled. Its tokens are issued on the command line.", made, None)),
-        admin(HttpMethod::Post, "/service-accounts/{id}/disable", "adminDisableServiceAccount", "Disable one")
-            .parameter(id())
-            .fails(&[404], Page::Never)
-            .done("Its tokens are refused."),
-        admin(HttpMethod::Post, "/service-accounts/{id}/enable", "adminEnableServiceAccount", "Enable one")
-            .parameter(id())
-            .fails(&[404], Page::Never)
-            .done("Its tokens work again."),
+            .answers(
+                201,
+                json("The service account. It is enabled. Its tokens are issued on the command line.", made, None),
+            ),
+        admin(
+            HttpMethod::Post,
+            "/service-accounts/{id}/disable",
+            "adminDisableServiceAccount",
+            "Disable a service account",
+        )
+        .parameter(id())
+        .fails(&[404], Page::Never)
+        .done("Its tokens are refused."),
+        admin(
+            HttpMethod::Post,
+            "/service-accounts/{id}/enable",
+            "adminEnableServiceAccount",
+            "Enable a service account",
+        )
+        .parameter(id())
+        .fails(&[404], Page::Never)
+        .done("Its tokens work again."),
     ]
 }
 
@@ -73,7 +86,7 @@ fn tenants(draft: &Draft) -> Vec<Described> {
     vec![
         admin(HttpMethod::Get, "/tenants", "adminListTenants", "The tenants that have members")
             .fails(&[404], Page::Never)
-            .pages("By id.", tenant().into()),
+            .pages("Sorted by id.", tenant().into()),
         admin(HttpMethod::Get, "/tenants/{id}", "adminGetTenant", "A tenant's name and number of members")
             .parameter(id())
             .fails(&[404], Page::Never)
@@ -81,24 +94,24 @@ fn tenants(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Get, "/tenants/{id}/members", "adminListMembers", "The members of a tenant")
             .parameter(id())
             .fails(&[400, 404], Page::Never)
-            .pages("By kind and id.", spelled(case, member).into()),
+            .pages("Sorted by kind and id.", spelled(case, member).into()),
         admin(HttpMethod::Put, "/tenants/{id}/members", "adminPutMember", "Add a member, or replace its roles")
             .parameter(id())
             .takes(put)
             .fails(&[404], Page::Never)
-            .done("`member` is an address or `service:NAME`. It belongs to the tenant with exactly these roles."),
+            .done("The member has exactly these roles. `member` is an address or `service:NAME`."),
         admin(HttpMethod::Delete, "/tenants/{id}/members/{kind}/{member}", "adminRemoveMember", "End a membership")
             .parameter(id())
             .parameter(in_path("kind", "`user` or `service`.", string().enum_values(Some(["user", "service"]))))
             .parameter(in_path("member", "The account's id.", string().min_length(Some(1))))
             .fails(&[404], Page::Never)
-            .done("It has ended, and its streams end within a heartbeat."),
+            .done("The membership has ended. The member's streams end within a heartbeat."),
     ]
 }
 
 fn backup(draft: &Draft) -> Described {
-    let about = "The SQLite database as of one moment, as `gatewright backup` makes it. Needs `admin:write` and a sign-in of a \
-        short time ago. One at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
+    let about = "A consistent copy of the SQLite database, as from `gatewright backup`. Needs `admin:write` and a \
+        recent sign-in. Only one backup runs at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
     draft
         .admin(HttpMethod::Get, "/backup", "adminBackup", "Download a backup")
         .about(about)

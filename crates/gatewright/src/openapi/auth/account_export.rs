@@ -9,17 +9,20 @@ use crate::openapi::words::{json, typed};
 
 /// A copy of everything for an account's owner.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
-    let answer = || json("Everything that the service keeps of the caller, as a file.", typed(Type::Object), None);
+    let answer = || json("All data that the service stores about the caller, as a file.", typed(Type::Object), None);
     let young = draft
-        .auth(HttpMethod::Get, base, "/export", "exportAccount", "Everything that the service keeps of the caller")
-        .about("For a session younger than five minutes, with the second factor where there is one. 409 `export_under_way`.")
+        .auth(HttpMethod::Get, base, "/export", "exportAccount", "All data that the service stores about the caller")
+        .about(
+            "Needs a session younger than five minutes, with the second factor if the account has one. 409 \
+             `export_under_way` if an export is in progress.",
+        )
         .for_sessions(Page::ForForms)
         .answers(200, answer())
         .fails(&[409, 500, 503], Page::ForForms)
         .limited();
     let proven = draft
-        .auth(HttpMethod::Post, base, "/export", "exportAccountWithProof", "The same with a fresh proof")
-        .about("For a session of any age.")
+        .auth(HttpMethod::Post, base, "/export", "exportAccountWithProof", "The same, with a fresh proof of identity")
+        .about("Needs a session of any age.")
         .submitted(proof(), true, &value!({ "password": "correct horse battery" }))
         .for_sessions(Page::ForForms)
         .answers(200, answer())

@@ -20,14 +20,14 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .about("For a browser. PKCE with S256 is required. `resource` is the public URL or that of `/mcp`.")
         .parameter(query("response_type", "`code`.", string()))
         .parameter(query("client_id", "A registered client, or the URL of its metadata document.", string()))
-        .parameter(query("redirect_uri", "One of the client's own.", string()))
+        .parameter(query("redirect_uri", "One of the client's redirect URIs.", string()))
         .parameter(query("scope", "Scopes, separated by spaces.", string()))
-        .parameter(query("state", "Comes back in the answer.", string()))
+        .parameter(query("state", "Returned unchanged in the redirect.", string()))
         .parameter(query("code_challenge", "The S256 challenge (RFC 7636).", string()))
         .parameter(query("code_challenge_method", "`S256`.", string()))
-        .parameter(query("resource", "What the token is for (RFC 8707).", string()))
-        .parameter(query("tenant", "The tenant to act in, where scopes reach data of tenants.", string()))
-        .parameter(query("prompt", "`consent` asks again.", string()))
+        .parameter(query("resource", "The resource that the token is for (RFC 8707).", string()))
+        .parameter(query("tenant", "The tenant to act in, if the scopes include data of tenants.", string()))
+        .parameter(query("prompt", "`consent`: always ask the user.", string()))
         .open_to(&[SESSION], true)
         .answers(200, page("The consent page."))
         .answers(303, to_client())
@@ -35,9 +35,9 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let consent = object([("decision".to_owned(), string())])
         .property("request", string().description(Some("From the page.")))
         .property("seal", string().description(Some("From the page.")))
-        .property("tenant", string().description(Some("One of those that the page offers.")));
+        .property("tenant", string().description(Some("One of the tenants that the page offers.")));
     let decide = draft
-        .auth(HttpMethod::Post, base, "/oauth2/authorize", "oauth2Consent", "Answer the consent page")
+        .auth(HttpMethod::Post, base, "/oauth2/authorize", "oauth2Consent", "Submit the consent page")
         .body(form(consent))
         .open_to(&[SESSION], false)
         .answers(303, to_client())
@@ -47,7 +47,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .property("expires_in", integer())
         .property("refresh_token", string())
         .property("scope", string())
-        .property("tenant", string().description(Some("The only tenant that the token is good in.")));
+        .property("tenant", string().description(Some("The only tenant that the token is valid for.")));
     let request = object([("grant_type".to_owned(), string())])
         .property("code", string())
         .property("redirect_uri", string())
@@ -65,11 +65,17 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .answers(200, json("Tokens.", tokens, Some(example)));
     let named = || object([("token".to_owned(), string())]).property("client_id", string());
     let revoke = programs(draft, base, "/oauth2/revoke", "oauth2Revoke", "Revoke a token (RFC 7009)", form(named()))
-        .answers(200, empty("The token is not valid any more, if it was."));
+        .answers(200, empty("The token is no longer valid."));
     let about = object([("active".to_owned(), typed(Type::Boolean))]);
-    let introspect =
-        programs(draft, base, "/oauth2/introspect", "oauth2Introspect", "Ask about a token (RFC 7662)", form(named()))
-            .answers(200, json("What a client may know of its own token.", about, None));
+    let introspect = programs(
+        draft,
+        base,
+        "/oauth2/introspect",
+        "oauth2Introspect",
+        "Describe one of the client's own tokens (RFC 7662)",
+        form(named()),
+    )
+    .answers(200, json("The description of the token.", about, None));
     for described in [ask, decide, token, revoke, introspect] {
         draft.add(described);
     }
@@ -119,6 +125,6 @@ fn form(body: ObjectBuilder) -> RequestBody {
 }
 
 fn to_client() -> ResponseBuilder {
-    textual("The browser goes to the client, to the sign-in page, or to the second factor.", "text/plain")
+    textual("The browser is redirected to the client, to the sign-in page, or to the second factor.", "text/plain")
         .header("Location", header("The redirect URI with `code` or `error`, `state` and `iss`.", string()))
 }

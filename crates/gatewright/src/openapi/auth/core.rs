@@ -12,8 +12,8 @@ use crate::openapi::words::{Part, boolean, empty, header, json, named, object, q
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let example = value!({ "email": EMAIL, "password": "correct horse battery" });
     let register = draft
-        .auth(HttpMethod::Post, base, "/register", "register", "Make an account")
-        .about("With JSON only the account is created; a form also signs in. Roles are never taken from a request.")
+        .auth(HttpMethod::Post, base, "/register", "register", "Create an account")
+        .about("A JSON request only creates the account; a form also signs in. Roles are never taken from a request.")
         .parameter(query("next", "The same as in the body.", string()))
         .submitted(
             credentials().property("invite", string().description(Some("The token of an invitation."))),
@@ -25,7 +25,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .fails(&[409], Page::ForForms)
         .limited();
     let login = draft
-        .auth(HttpMethod::Post, base, "/login", "login", "Sign in by password")
+        .auth(HttpMethod::Post, base, "/login", "login", "Sign in with a password")
         .parameter(query("next", "The same as in the body.", string()))
         .submitted(credentials(), true, &example)
         .answers(200, signed_in(config))
@@ -36,18 +36,21 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .auth(HttpMethod::Post, base, "/logout", "logout", "End the session")
         .parameter(query("next", "The same as in the body.", string()))
         .submitted(typed(Type::Object).property("next", next()), false, &value!({}))
-        .answers(204, empty("It has ended.").header("Set-Cookie", header("Forgets the session.", string())))
+        .answers(204, empty("The session has ended.").header("Set-Cookie", header("Clears the session.", string())))
         .answers(303, redirect());
     let case = draft.case;
     let current = case.spell("current_password");
     let passwords = value!({ (current.as_str()): "correct horse battery", "password": "a better horse battery" });
     let body = object([(current, string()), ("password".to_owned(), string())]).property("next", next());
     let change = draft
-        .auth(HttpMethod::Post, base, "/change-password", "changePassword", "Set another password")
+        .auth(HttpMethod::Post, base, "/change-password", "changePassword", "Change the password")
         .about("Needs a session and the current password. The session continues with a new id.")
         .submitted(body, true, &passwords)
         .for_sessions(Page::ForForms)
-        .answers(200, done("It is set.", "updated").header("Set-Cookie", header("The session.", string())))
+        .answers(
+            200,
+            done("The password is changed.", "updated").header("Set-Cookie", header("The session.", string())),
+        )
         .answers(303, redirect())
         .fails(&[409], Page::ForForms)
         .limited();
@@ -60,9 +63,9 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         "user": example_user(), (case.spell("email_verified")): true, (case.spell("two_factor_enabled")): false,
     });
     let me = draft
-        .auth(HttpMethod::Get, base, "/me", "me", "Who am I")
+        .auth(HttpMethod::Get, base, "/me", "me", "Read the current account")
         .open_to(&[SESSION, JWT], false)
-        .answers(200, json("The caller as they are now.", object(members), Some(example)))
+        .answers(200, json("The current account.", object(members), Some(example)))
         .fails(&[401, 403], Page::Never);
     for described in [register, login, logout, change, me] {
         draft.add(described);
@@ -73,10 +76,17 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
 pub(super) fn language(draft: &mut Draft, base: &str) {
     let choose = draft
         .auth(HttpMethod::Get, base, "/language", "chooseLanguage", "Choose the language of pages and mails")
-        .about("For links on pages of this service; a link on another site is refused. The choice is kept in the cookie `language`.")
+        .about(
+            "For links on pages of this service; a link on another site is refused. The choice is stored in the \
+             cookie `language`.",
+        )
         .parameter(query("to", "The tag of a language, such as `de`.", string()))
-        .parameter(query("next", "A path on this origin, to go to afterwards; anything else counts as `/`.", string()))
-        .answers(303, empty("Goes on to `next`.").header("Set-Cookie", header("The choice.", string())))
+        .parameter(query(
+            "next",
+            "Where to redirect afterwards: a path on this origin. Any other value means `/`.",
+            string(),
+        ))
+        .answers(303, empty("Redirects to `next`.").header("Set-Cookie", header("The chosen language.", string())))
         .fails(&[403], Page::ForForms);
     draft.add(choose);
 }
@@ -89,8 +99,8 @@ pub(super) fn csrf(draft: &mut Draft, base: &str) {
         .about("Send it in `X-CSRF-Token`, or as `_csrf` in a form, with each request that changes something.")
         .answers(
             200,
-            json("The token; its cookie is set.", object([(key, string())]), Some(example))
-                .header("Set-Cookie", header("What the token belongs to.", string())),
+            json("The token. The response also sets its cookie.", object([(key, string())]), Some(example))
+                .header("Set-Cookie", header("The cookie that belongs to the token.", string())),
         );
     draft.add(described);
 }

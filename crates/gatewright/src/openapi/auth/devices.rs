@@ -15,7 +15,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         ("last_used_at", instant().description(Some("The last sign-in from it.")).into()),
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
-        ("current", boolean().description(Some("Whether it is the one that asks.")).into()),
+        ("current", boolean().description(Some("Whether it belongs to this request.")).into()),
     ];
     let device = object(members.map(|(name, schema)| (case.spell(name), schema)));
     draft.components.schemas.insert("KnownDevice".to_owned(), device.into());
@@ -26,18 +26,18 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     }] });
     let devices = object([("devices".to_owned(), list_of(named("KnownDevice")))]);
     let list = draft
-        .auth(HttpMethod::Get, base, "/devices", "listDevices", "List one's known devices")
+        .auth(HttpMethod::Get, base, "/devices", "listDevices", "List the caller's known devices")
         .for_sessions(Page::Never)
-        .answers(200, json("The caller's known devices, the latest used first.", devices, Some(example)));
+        .answers(200, json("The caller's known devices, the most recently used first.", devices, Some(example)));
     let others = draft
         .auth(HttpMethod::Delete, base, "/devices", "forgetOtherDevices", "Forget all other known devices")
         .for_sessions(Page::Never)
-        .answers(204, empty("They are forgotten. Their sessions live on."));
+        .answers(204, empty("The devices are forgotten. Their sessions stay valid."));
     let forget = draft
         .auth(HttpMethod::Delete, base, "/devices/{id}", "forgetDevice", "Forget a known device")
         .parameter(in_path("id", "The device's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("It is forgotten. Its sessions live on."))
+        .answers(204, empty("The device is forgotten. Its sessions stay valid."))
         .fails(&[404], Page::Never);
     for described in [list, others, forget] {
         draft.add(described);

@@ -11,17 +11,17 @@ use crate::openapi::words::{object, query, string};
 /// Another address for an account, and the way back.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
     let body = object([("email".to_owned(), email())])
-        .property("password", string().description(Some("Required where the account has one.")))
-        .property("code", string().description(Some("Of the second factor, where there is one.")));
+        .property("password", string().description(Some("Required if the account has a password.")))
+        .property("code", string().description(Some("A code of the second factor, if the account has one.")));
     let request = draft
         .auth(HttpMethod::Post, base, "/change-email", "changeEmail", "Mail a link that changes the address")
         .about(
-            "For a session. An account without a password needs one younger than five minutes. An address that somebody has \
-             gets no mail, and the answer is the same.",
+            "Needs a session. An account without a password needs a session younger than five minutes. An address \
+             that is already in use gets no mail; the response is the same.",
         )
         .submitted(body, true, &value!({ "email": EMAIL, "password": "correct horse battery" }))
         .for_sessions(Page::ForForms)
-        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .answers(200, done_or_page("The mail is queued, if it can be sent.", "sent"))
         .fails(&[409], Page::ForForms)
         .limited();
     draft.add(request);
@@ -37,12 +37,12 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
             "/change-email/undo",
             "askUndoEmail",
             "undoChangedEmail",
-            "Give the account its former address back",
+            "Restore the previous address of the account",
             "undone",
         ),
     ] {
         let asking = draft
-            .auth(HttpMethod::Get, base, path, ask, "The page that a link leads to")
+            .auth(HttpMethod::Get, base, path, ask, "Open the page of a mailed link")
             .about("It asks for confirmation. Opening it changes nothing.")
             .parameter(query("token", "The link's token.", string()))
             .answers(200, page("The page."))
@@ -50,7 +50,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         let acting = draft
             .auth(HttpMethod::Post, base, path, act, summary)
             .submitted(if key == "changed" { token_or_code() } else { token() }, true, &value!({ "token": "5f0c…" }))
-            .answers(200, done_or_page("It is done.", key))
+            .answers(200, done_or_page("The address is changed.", key))
             .fails(&[401, 409], Page::ForForms);
         draft.add(asking);
         draft.add(if key == "changed" { acting.limited() } else { acting });

@@ -12,13 +12,13 @@ use crate::openapi::words::{boolean, content, json, object, query, string, typed
 /// Signing in by a link in a mail.
 pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
     let send = draft
-        .auth(HttpMethod::Post, base, "/magic-link/send", "sendMagicLink", "Mail a link to sign in with")
+        .auth(HttpMethod::Post, base, "/magic-link/send", "sendMagicLink", "Mail a sign-in link")
         .submitted(address().property("next", next()), true, &value!({ "email": EMAIL }))
-        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .answers(200, done_or_page("The mail is queued, if it can be sent.", "sent"))
         .limited();
     let confirm = draft
-        .auth(HttpMethod::Get, base, "/magic-link/verify", "confirmMagicLink", "The page that a link leads to")
-        .about("It names the account and asks for confirmation. Opening it redeems nothing.")
+        .auth(HttpMethod::Get, base, "/magic-link/verify", "confirmMagicLink", "Open the page of a mailed link")
+        .about("It names the account and asks for confirmation. Opening the page does not use up the link.")
         .parameter(query("token", "The link's token.", string()))
         .answers(200, page("The page."))
         .fails(&[400, 401, 403, 500, 503], Page::ForForms);
@@ -42,13 +42,14 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Post, base, "/send-verification", "sendVerification", "Mail a link that verifies the address")
         .submitted(typed(Type::Object).property("next", next()), false, &value!({}))
         .for_sessions(Page::ForForms)
-        .answers(200, done_or_page("It is on its way.", "sent"))
+        .answers(200, done_or_page("The mail is queued.", "sent"))
         .limited();
     let verify = draft
         .auth(HttpMethod::Get, base, "/verify-email", "verifyEmail", "Verify an address")
         .about(
-            "It verifies for a browser with a session of the account. For anybody else it changes nothing: `verified` is \
-             false, and the token must be posted. A token that was spent answers that the address is verified.",
+            "Verifies the address if the browser has a session of the account. Otherwise it changes nothing: \
+             `verified` is false, and the token must be posted. For a used token, it returns that the address is \
+             verified.",
         )
         .parameter(query("token", "The mail's token.", string()))
         .answers(200, opened())
@@ -56,8 +57,8 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
     let confirm = draft
         .auth(HttpMethod::Post, base, "/verify-email", "confirmEmail", "Verify an address with a link's token")
         .about(
-            "Without a session of the account, the first proof of its mailbox drops every credential that the account has. \
-             `code` may stand in place of `token`, in the browser that asked for the mail.",
+            "Without a session of the account, the first verification of its address removes every credential of the \
+             account. `code` may replace `token`, in the browser that requested the mail.",
         )
         .submitted(token_or_code(), true, &value!({ "token": "5f0c…" }))
         .answers(200, done_or_page("The address is verified.", "verified"))
@@ -72,9 +73,9 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
 pub(super) fn password_reset(draft: &mut Draft, base: &str) {
     let forgot = draft
         .auth(HttpMethod::Post, base, "/forgot-password", "forgotPassword", "Mail a link that resets the password")
-        .about("Always the same answer, whether there is such an account or not.")
+        .about("The response is the same whether the account exists or not.")
         .submitted(address(), true, &value!({ "email": EMAIL }))
-        .answers(200, done_or_page("It is on its way, if there is such an account.", "sent"))
+        .answers(200, done_or_page("The mail is queued, if the account exists.", "sent"))
         .limited();
     let body = object([("password".to_owned(), string())]);
     let body = body.property("token", string()).property("code", code());
@@ -83,7 +84,7 @@ pub(super) fn password_reset(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Post, base, "/reset-password", "resetPassword", "Set a new password")
         .about(CODE)
         .submitted(body, true, &example)
-        .answers(200, done_or_page("It is set, and every session has ended.", "updated"))
+        .answers(200, done_or_page("The password is set, and every session has ended.", "updated"))
         .answers(303, redirect())
         .fails(&[401], Page::ForForms)
         .limited();
@@ -106,12 +107,12 @@ pub(super) fn token_or_code() -> ObjectBuilder {
 
 fn code() -> ObjectBuilder {
     string().description(Some(
-        "The code of the mail, in place of `token`: `7K3Q-9XWD`. Case, spaces and hyphen do not matter.",
+        "The code of the mail, instead of `token`: `7K3Q-9XWD`. Case, spaces and the hyphen are ignored.",
     ))
 }
 
-const CODE: &str = "`code` may stand in place of `token`. It is good only together with the cookie of the browser that asked for the \
-                    mail, for five attempts. Link and code are spent together.";
+const CODE: &str = "`code` may replace `token`. It is valid only with the cookie of the browser that requested the \
+    mail, for five attempts. Using one invalidates the other.";
 
 fn address() -> ObjectBuilder {
     object([("email".to_owned(), email())])

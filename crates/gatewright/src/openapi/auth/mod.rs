@@ -37,7 +37,7 @@ const TAG: &str = "auth";
 const EMAIL: &str = "ada@example.com";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
-    draft.tag(TAG, "Accounts, sessions and signing in.");
+    draft.tag(TAG, "Accounts, sessions and sign-in.");
     let base = &*config.auth.base_path;
     let profile = profiles::declared(config);
     user(draft, profile.as_deref());
@@ -121,8 +121,8 @@ fn submission(body: ObjectBuilder, required: bool, example: &Value) -> RequestBo
 
 /// 303, for forms.
 fn redirect() -> ResponseBuilder {
-    empty("A form goes on to `next`, or to where the sign-in continues.")
-        .header("Location", header("A path on this origin, or an address that `auth.redirect_urls` allows.", string()))
+    empty("A form is redirected to `next`, or to the next step of the sign-in.")
+        .header("Location", header("A path on this origin, or a URL that `auth.redirect_urls` allows.", string()))
         .header("Set-Cookie", header("The session.", string()))
 }
 
@@ -154,11 +154,12 @@ fn user(draft: &mut Draft, profile: Option<&Profile>) {
         .property("token", string().description(Some("A JSON web token.")))
         .property(
             "two_factor_required",
-            typed(Type::Boolean).description(Some("The second factor is still owed; there is no token.")),
+            typed(Type::Boolean).description(Some("The second factor is pending; there is no token.")),
         )
         .property(
             draft.case.spell("email_verification_required"),
-            typed(Type::Boolean).description(Some("A link was mailed; until it is opened nobody signs in.")),
+            typed(Type::Boolean)
+                .description(Some("A link was mailed. The account cannot sign in until the address is verified.")),
         );
     draft.components.schemas.insert("SignedIn".to_owned(), signed_in.into());
 }
@@ -173,7 +174,7 @@ fn signed_in(config: &Config) -> ResponseBuilder {
     if config.browser_backend.is_none() {
         example["token"] = "eyJhbGciOiJIUzI1NiJ9.…".into();
     }
-    json("Who signed in; the session is in the cookie.", named("SignedIn"), Some(example))
+    json("The signed-in account; the session is in the cookie.", named("SignedIn"), Some(example))
         .header("Set-Cookie", header("The session.", string()))
 }
 
@@ -182,5 +183,8 @@ fn email() -> ObjectBuilder {
 }
 
 fn next() -> ObjectBuilder {
-    string().description(Some("A path on this origin, or an address that `auth.redirect_urls` allows, to go to afterwards; anything else counts as `/`."))
+    string().description(Some(
+        "Where to redirect afterwards: a path on this origin, or a URL that `auth.redirect_urls` allows. Any other \
+         value means `/`.",
+    ))
 }

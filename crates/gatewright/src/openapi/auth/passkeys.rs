@@ -29,23 +29,27 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
 
 fn adding(draft: &mut Draft, base: &str) {
     let shown = typed(Type::Object)
-        .property("password", string().description(Some("Of an account that has one.")))
-        .property("code", string().description(Some("Of an account with a second factor.")));
+        .property("password", string().description(Some("Required if the account has a password.")))
+        .property("code", string().description(Some("A code of the second factor, if the account has one.")));
     let options = draft
-        .auth(HttpMethod::Post, base, "/passkeys/register/options", "passkeyCreationOptions", "Begin to add a passkey")
+        .auth(HttpMethod::Post, base, "/passkeys/register/options", "passkeyCreationOptions", "Start adding a passkey")
         .about(
-            "For `PublicKeyCredential.parseCreationOptionsFromJSON`. Takes a fresh proof: the password, or a session of less \
-             than five minutes for an account without one; and a code of the second factor where there is one.",
+            "For `PublicKeyCredential.parseCreationOptionsFromJSON`. Needs a fresh proof: the password, or a session \
+             younger than five minutes if the account has no password; and a code of the second factor if the account \
+             has one.",
         )
         .body(json_body(shown, Some(value!({ "password": "correct horse battery" }))))
         .for_sessions(Page::Never)
         .answers(200, json("`PublicKeyCredentialCreationOptionsJSON`.", webauthn(), None))
         .fails(&[409, 413, 415, 422], Page::Never)
         .limited();
-    let credential = webauthn().property("name", string().description(Some("What to call it: 1 to 100 characters.")));
+    let credential = webauthn().property("name", string().description(Some("The name in lists: 1 to 100 characters.")));
     let register = draft
         .auth(HttpMethod::Post, base, "/passkeys/register", "registerPasskey", "Add a passkey")
-        .about("`RegistrationResponseJSON`, as `credential.toJSON()` gives it, from the browser that asked for the options.")
+        .about(
+            "The body is `RegistrationResponseJSON`, as `credential.toJSON()` returns it, from the browser that \
+             requested the options.",
+        )
         .body(json_body(credential, None))
         .for_sessions(Page::Never)
         .answers(201, json("The passkey.", named("Passkey"), Some(example(draft))))
@@ -57,18 +61,25 @@ fn adding(draft: &mut Draft, base: &str) {
 
 fn signing_in(draft: &mut Draft, base: &str, config: &Config) {
     let options = draft
-        .auth(HttpMethod::Post, base, "/passkeys/login/options", "passkeyRequestOptions", "Begin to sign in by passkey")
+        .auth(
+            HttpMethod::Post,
+            base,
+            "/passkeys/login/options",
+            "passkeyRequestOptions",
+            "Start signing in with a passkey",
+        )
         .about(
-            "For `PublicKeyCredential.parseRequestOptionsFromJSON`. With a session whose second factor is pending, for \
-             the passkeys of its account.",
+            "For `PublicKeyCredential.parseRequestOptionsFromJSON`. With a session whose second factor is pending, \
+             only for the passkeys of its account.",
         )
         .body(json_body(typed(Type::Object), Some(value!({}))))
         .answers(200, json("`PublicKeyCredentialRequestOptionsJSON`.", webauthn(), None))
         .fails(&[403, 409, 413, 415, 422, 503], Page::Never);
     let login = draft
-        .auth(HttpMethod::Post, base, "/passkeys/login", "loginWithPasskey", "Sign in by passkey")
+        .auth(HttpMethod::Post, base, "/passkeys/login", "loginWithPasskey", "Sign in with a passkey")
         .about(
-            "`AuthenticationResponseJSON`, from the browser that asked for the options. It satisfies the second factor.",
+            "The body is `AuthenticationResponseJSON`, from the browser that requested the options. It satisfies the \
+             second factor.",
         )
         .body(json_body(webauthn(), None))
         .answers(200, signed_in(config))
@@ -82,7 +93,7 @@ fn signing_in(draft: &mut Draft, base: &str, config: &Config) {
 fn managing(draft: &mut Draft, base: &str) {
     let id = || in_path("id", "The passkey's id.", string().min_length(Some(1)));
     let list = draft
-        .auth(HttpMethod::Get, base, "/passkeys", "listPasskeys", "List one's passkeys")
+        .auth(HttpMethod::Get, base, "/passkeys", "listPasskeys", "List the caller's passkeys")
         .for_sessions(Page::Never)
         .answers(200, json("The oldest first.", object([("passkeys".to_owned(), list_of(named("Passkey")))]), None));
     let renamed = object([("id".to_owned(), string()), ("name".to_owned(), string())]);
@@ -91,14 +102,17 @@ fn managing(draft: &mut Draft, base: &str) {
         .parameter(id())
         .body(json_body(object([("name".to_owned(), string())]), Some(value!({ "name": "My phone" }))))
         .for_sessions(Page::Never)
-        .answers(200, json("Its new name.", renamed, Some(value!({ "id": schema::ID, "name": "My phone" }))))
+        .answers(200, json("The new name.", renamed, Some(value!({ "id": schema::ID, "name": "My phone" }))))
         .fails(&[404, 413, 415, 422], Page::Never);
     let remove = draft
         .auth(HttpMethod::Delete, base, "/passkeys/{id}", "removePasskey", "Remove a passkey")
-        .about("The last way to sign in stays: 409 `last_credential`. A magic link does not count as one.")
+        .about(
+            "The last way to sign in cannot be removed: 409 `last_credential`. A magic link does not count as a way \
+             to sign in.",
+        )
         .parameter(id())
         .for_sessions(Page::Never)
-        .answers(204, empty("It signs nobody in any more."))
+        .answers(204, empty("The passkey can no longer be used to sign in."))
         .fails(&[404, 409], Page::Never);
     for described in [list, rename, remove] {
         draft.add(described);
@@ -106,7 +120,7 @@ fn managing(draft: &mut Draft, base: &str) {
 }
 
 fn webauthn() -> ObjectBuilder {
-    typed(Type::Object).description(Some("As in Web Authentication Level 3."))
+    typed(Type::Object).description(Some("As defined in Web Authentication Level 3."))
 }
 
 fn example(draft: &Draft) -> serde_json::Value {

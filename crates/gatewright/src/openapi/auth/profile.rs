@@ -10,7 +10,7 @@ use crate::openapi::{Draft, schema};
 
 /// The schema of `user.profile`.
 pub(super) fn shown(profile: &Profile) -> ObjectBuilder {
-    let about = |public| if public { " Signed-in callers see it where a record refers to the account." } else { "" };
+    let about = |public| if public { " Signed-in callers see it in records that refer to the account." } else { "" };
     let fields = profile.fields().map(|(field, public)| (field.key(), schema::of_profile(field, about(public))));
     fields.fold(typed(Type::Object), |object, (key, schema)| object.property(key, schema).required(key))
 }
@@ -30,15 +30,13 @@ pub(super) fn describe(draft: &mut Draft, base: &str, profile: &Profile) {
     user["profile"] = example(profile);
     let update = draft
         .auth(HttpMethod::Patch, base, "/me", "updateMe", "Change the profile")
-        .about(
-            "Fields that are left out stay as they are; null clears a field. Nothing else of the account changes here.",
-        )
+        .about("Omitted fields stay unchanged; null clears a field. Nothing else of the account is changed.")
         .body(json_body(body, Some(value!({ "profile": example(profile) }))))
         .for_sessions(Page::Never)
         .answers(
             200,
             json(
-                "The caller with the whole profile.",
+                "The caller with the complete profile.",
                 object([("user".to_owned(), named("User"))]),
                 Some(value!({ "user": user })),
             ),

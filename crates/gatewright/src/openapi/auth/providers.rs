@@ -11,31 +11,31 @@ use crate::openapi::words::{
 /// Signing in with a provider.
 pub(super) fn oauth(draft: &mut Draft, base: &str) {
     let away = || {
-        empty("To the provider.")
+        empty("Redirects to the provider.")
             .header("Location", header("The provider's page.", string()))
             .header("Set-Cookie", header("The state of the flow.", string()))
     };
     let begin = draft
         .auth(HttpMethod::Get, base, "/oauth/{provider}", "beginOAuth", "Sign in with a provider")
         .parameter(provider())
-        .parameter(query("next", "A path on this origin to go to afterwards.", string()))
+        .parameter(query("next", "Where to redirect afterwards: a path on this origin.", string()))
         .answers(303, away())
         .fails(&[400, 403, 404, 500, 502, 503], Page::ForForms);
     let link = draft
-        .auth(HttpMethod::Get, base, "/oauth/{provider}/link", "linkOAuth", "Link a provider to one's account")
+        .auth(HttpMethod::Get, base, "/oauth/{provider}/link", "linkOAuth", "Link a provider to the caller's account")
         .parameter(provider())
-        .parameter(query("next", "A path on this origin to go to afterwards.", string()))
+        .parameter(query("next", "Where to redirect afterwards: a path on this origin.", string()))
         .for_sessions(Page::ForForms)
         .answers(303, away())
         .fails(&[400, 404, 500, 502, 503], Page::ForForms);
-    let back = empty("Signed in, or linked.")
+    let back = empty("The caller is signed in, or the provider is linked.")
         .header("Location", header("A path on this origin.", string()))
         .header("Set-Cookie", header("The session.", string()));
     let callback = draft
-        .auth(HttpMethod::Get, base, "/oauth/{provider}/callback", "finishOAuth", "Where a provider sends back to")
+        .auth(HttpMethod::Get, base, "/oauth/{provider}/callback", "finishOAuth", "The callback of a provider")
         .parameter(provider())
-        .parameter(query("code", "What the provider gives for the account.", string()))
-        .parameter(query("state", "The state that the flow began with.", string()))
+        .parameter(query("code", "The authorization code of the provider.", string()))
+        .parameter(query("state", "The `state` parameter of the authorization request.", string()))
         .parameter(query("error", "Why the provider refused.", string()))
         .answers(303, back)
         .fails(&[400, 401, 403, 404, 409, 500, 502, 503], Page::ForForms)
@@ -62,13 +62,13 @@ pub(super) fn accounts(draft: &mut Draft, base: &str) {
     let list = draft
         .auth(HttpMethod::Get, base, "/accounts", "listAccounts", "List linked providers")
         .for_sessions(Page::Never)
-        .answers(200, json("The caller's links.", accounts, None));
+        .answers(200, json("The caller's linked providers.", accounts, None));
     let unlinked = object([("unlinked".to_owned(), string())]);
     let unlink = draft
-        .auth(HttpMethod::Delete, base, "/unlink/{provider}", "unlinkAccount", "Remove a link")
+        .auth(HttpMethod::Delete, base, "/unlink/{provider}", "unlinkAccount", "Unlink a provider")
         .parameter(provider())
         .for_sessions(Page::Never)
-        .answers(200, json("It is removed.", unlinked, Some(value!({ "unlinked": "google" }))))
+        .answers(200, json("The link is removed.", unlinked, Some(value!({ "unlinked": "google" }))))
         .fails(&[404, 409], Page::Never);
     draft.add(list);
     draft.add(unlink);

@@ -16,7 +16,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         ("expires_at", instant().into()),
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
-        ("current", boolean().description(Some("Whether it is the one that asks.")).into()),
+        ("current", boolean().description(Some("Whether it belongs to this request.")).into()),
     ];
     let session = object(members.map(|(name, schema)| (case.spell(name), schema)));
     draft.components.schemas.insert("Session".to_owned(), session.into());
@@ -28,18 +28,18 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     }] });
     let sessions = object([("sessions".to_owned(), list_of(named("Session")))]);
     let list = draft
-        .auth(HttpMethod::Get, base, "/sessions", "listSessions", "List one's sessions")
+        .auth(HttpMethod::Get, base, "/sessions", "listSessions", "List the caller's sessions")
         .for_sessions(Page::Never)
         .answers(200, json("The caller's sessions.", sessions, Some(example)));
     let others = draft
         .auth(HttpMethod::Delete, base, "/sessions", "endOtherSessions", "End all other sessions")
         .for_sessions(Page::Never)
-        .answers(204, empty("They have ended."));
+        .answers(204, empty("The sessions have ended."));
     let end = draft
         .auth(HttpMethod::Delete, base, "/sessions/{id}", "endSession", "End a session")
         .parameter(in_path("id", "The session's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("It has ended."))
+        .answers(204, empty("The session has ended."))
         .fails(&[404], Page::Never);
     for described in [list, others, end] {
         draft.add(described);

@@ -45,12 +45,12 @@ fn schemas(draft: &mut Draft) {
 fn tenants(draft: &mut Draft, base: &str) {
     let tenants = object([("tenants".to_owned(), list_of(named("Tenant")))]);
     let list = draft
-        .auth(HttpMethod::Get, base, "/tenants", "listTenants", "List one's tenants")
+        .auth(HttpMethod::Get, base, "/tenants", "listTenants", "List the caller's tenants")
         .for_sessions(Page::Never)
-        .answers(200, json("With the caller's roles in each.", tenants, None));
+        .answers(200, json("The tenants, with the caller's roles in each.", tenants, None));
     let create = draft
         .auth(HttpMethod::Post, base, "/tenants", "createTenant", "Create a tenant")
-        .about("The caller becomes its `owner`. The server chooses the id. 403 while `tenancy.self_service` is off.")
+        .about("The caller becomes its `owner`. The server chooses the id. 403 if `tenancy.self_service` is `false`.")
         .body(json_body(object([("name".to_owned(), name())]), Some(value!({ "name": "Acme" }))))
         .for_sessions(Page::Never)
         .answers(
@@ -73,18 +73,18 @@ fn members(draft: &mut Draft, base: &str) {
     let member = || in_path("member", "The id of a user who is a member.", string().min_length(Some(1)));
     let listed = object([("members".to_owned(), Part::from(list_of(named("TenantMember"))))])
         .property(draft.case.spell("has_more"), boolean())
-        .property("cursor", string().description(Some("Where the next page begins.")))
-        .property("invitations", list_of(named("TenantInvitation")).description(Some("On the first page.")));
+        .property("cursor", string().description(Some("The cursor of the next page.")))
+        .property("invitations", list_of(named("TenantInvitation")).description(Some("Only on the first page.")));
     let list = draft
         .auth(HttpMethod::Get, base, "/tenants/{id}/members", "listTenantMembers", "List the members of a tenant")
-        .about("For its owners and admins. A tenant of others is 404.")
+        .about("For owners and admins of the tenant. For other tenants: 404.")
         .parameter(id())
         .parameter(query(
             "limit",
-            "Members of one page, 50 unless said.",
+            "The number of members on a page; default 50.",
             integer().minimum(Some(1)).maximum(Some(200)),
         ))
-        .parameter(query("cursor", "Of the page before.", string()))
+        .parameter(query("cursor", "The `cursor` of the previous page.", string()))
         .for_sessions(Page::Never)
         .answers(200, json("The members, and on the first page the invitations.", listed, None))
         .fails(&[400, 404], Page::Never);
@@ -95,7 +95,9 @@ fn members(draft: &mut Draft, base: &str) {
     });
     let invite = draft
         .auth(HttpMethod::Post, base, "/tenants/{id}/members", "inviteTenantMember", "Invite somebody by mail")
-        .about("The membership begins when an account with this address accepts. Only owners give the role `owner`.")
+        .about(
+            "The membership begins when an account with this address accepts. Only owners can give the role `owner`.",
+        )
         .parameter(id())
         .body(json_body(body, Some(value!({ "email": EMAIL, "roles": ["member"] }))))
         .for_sessions(Page::Never)
@@ -105,7 +107,10 @@ fn members(draft: &mut Draft, base: &str) {
     let changed = object([("id".to_owned(), Part::from(string())), ("roles".to_owned(), list_of(string()).into())]);
     let set = draft
         .auth(HttpMethod::Patch, base, "/tenants/{id}/members/{member}", "setTenantRoles", "Change a member's roles")
-        .about("Only owners give, change or take the role `owner`. The last owner stays: 409 `last_owner`.")
+        .about(
+            "Only owners can give the role `owner` or change the roles of an owner. The last owner cannot lose the \
+             role: 409 `last_owner`.",
+        )
         .parameter(id())
         .parameter(member())
         .body(json_body(object([("roles".to_owned(), roles())]), Some(value!({ "roles": ["admin"] }))))
@@ -114,11 +119,11 @@ fn members(draft: &mut Draft, base: &str) {
         .fails(&[404, 409, 413, 415, 422], Page::Never);
     let remove = draft
         .auth(HttpMethod::Delete, base, "/tenants/{id}/members/{member}", "removeTenantMember", "Remove a member")
-        .about("Every member may remove themselves. The last owner stays: 409 `last_owner`.")
+        .about("Every member may remove themselves. The last owner cannot be removed: 409 `last_owner`.")
         .parameter(id())
         .parameter(member())
         .for_sessions(Page::Never)
-        .answers(204, empty("The account is no member any more."))
+        .answers(204, empty("The account is no longer a member."))
         .fails(&[404, 409], Page::Never);
     for described in [list, invite, set, remove] {
         draft.add(described);
@@ -132,7 +137,7 @@ fn invitations(draft: &mut Draft, base: &str) {
         .parameter(in_path("id", "The tenant's id.", string().min_length(Some(1))))
         .parameter(in_path("invitation", "The invitation's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("Its link does not work any more."))
+        .answers(204, empty("The link no longer works."))
         .fails(&[404, 409], Page::Never);
     draft.add(withdraw);
 }

@@ -22,13 +22,15 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         |members: Vec<(&'static str, Part)>| members.into_iter().map(move |(name, schema)| (case.spell(name), schema));
     let token = object(spelled(common.iter().cloned().chain(listed).collect()));
     draft.components.schemas.insert("ApiToken".to_owned(), token.into());
-    let plaintext: (&str, Part) = ("token", string().description(Some("Shown this once.")).into());
+    let plaintext: (&str, Part) = ("token", string().description(Some("Shown only once.")).into());
     let issued = object(spelled([plaintext].into_iter().chain(common).collect()));
     draft.components.schemas.insert("IssuedApiToken".to_owned(), issued.into());
 
     let body = object([("name".to_owned(), string())]).property("scopes", scopes()).property(
         "ttl_seconds",
-        integer().minimum(Some(0)).description(Some("How long it holds. 0, like leaving it out: without end.")),
+        integer()
+            .minimum(Some(0))
+            .description(Some("The lifetime in seconds. 0 or absent: the token does not expire.")),
     );
     let example = value!({ "name": "deploy", "scopes": ["posts:read"], "ttl_seconds": 86400 });
     let answer = value!({
@@ -37,21 +39,21 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     });
     let create = draft
         .auth(HttpMethod::Post, base, "/tokens", "createToken", "Issue an API token")
-        .about("A session from before its user turned on a second factor must sign in again first: 403.")
+        .about("A session that began before the user enabled a second factor must sign in again first: 403.")
         .body(json_body(body, Some(example)))
         .for_sessions(Page::Never)
-        .answers(200, json("The token, once.", named("IssuedApiToken"), Some(answer)))
+        .answers(200, json("The token. It is shown only once.", named("IssuedApiToken"), Some(answer)))
         .fails(&[409, 413, 415, 422], Page::Never);
     let tokens = object([("tokens".to_owned(), list_of(named("ApiToken")))]);
     let list = draft
-        .auth(HttpMethod::Get, base, "/tokens", "listTokens", "List one's API tokens")
+        .auth(HttpMethod::Get, base, "/tokens", "listTokens", "List the caller's API tokens")
         .for_sessions(Page::Never)
-        .answers(200, json("Prefixes only.", tokens, None));
+        .answers(200, json("The tokens. Only their prefixes are shown.", tokens, None));
     let revoke = draft
         .auth(HttpMethod::Delete, base, "/tokens/{id}", "revokeToken", "Revoke an API token")
         .parameter(in_path("id", "The token's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("It is worth nothing any more."))
+        .answers(204, empty("The token is invalid."))
         .fails(&[404], Page::Never);
     for described in [create, list, revoke] {
         draft.add(described);

@@ -22,10 +22,10 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         "qr": "data:image/svg+xml;base64,PHN2Zy8+",
     });
     let enroll = draft
-        .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Begin to enrol a second factor")
+        .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Start enrolling a second factor")
         .submitted(nothing(), false, &value!({}))
         .for_sessions(Page::ForForms)
-        .answers(200, html(json("What an authenticator needs.", begun, Some(begun_example))))
+        .answers(200, html(json("The secret for an authenticator app.", begun, Some(begun_example))))
         .fails(&[409], Page::ForForms);
     let (shape, codes) = codes(draft);
     let mut enabled = codes.clone();
@@ -34,47 +34,57 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .auth(HttpMethod::Post, base, "/2fa/verify", "verifyTwoFactor", "Confirm the second factor")
         .submitted(code(), true, &example)
         .for_sessions(Page::ForForms)
-        .answers(200, html(json("It is on.", shape.property("enabled", boolean()).required("enabled"), Some(enabled))))
+        .answers(
+            200,
+            html(json(
+                "The second factor is enabled.",
+                shape.property("enabled", boolean()).required("enabled"),
+                Some(enabled),
+            )),
+        )
         .fails(&[409], Page::ForForms)
         .limited();
     let mut passed = value!({ "verified": true });
     let mut verified = object([("verified".to_owned(), boolean())]);
     if config.browser_backend.is_none() {
         passed["token"] = "eyJhbGciOiJIUzI1NiJ9.…".into();
-        verified = verified.property("token", string().description(Some("The JWT that signing in withheld.")));
+        verified = verified.property("token", string().description(Some("The JWT that the sign-in did not return.")));
     }
     let challenge = draft
         .auth(HttpMethod::Post, base, "/2fa/challenge", "challengeTwoFactor", "Prove the second factor")
-        .about("A code of the authenticator, or a backup code. The second factor of the session must be pending.")
+        .about(
+            "Accepts a code of the authenticator app or a backup code. The second factor of the session must be \
+             pending.",
+        )
         .submitted(code(), true, &example)
         .open_to(&[SESSION], false)
         .fails(&[401], Page::ForForms)
         .answers(
             200,
-            json("The session is a full one.", verified, Some(passed))
-                .header("Set-Cookie", header("The session under its new id.", string())),
+            json("The session has full access.", verified, Some(passed))
+                .header("Set-Cookie", header("The session with its new id.", string())),
         )
         .answers(303, redirect())
         .fails(&[409], Page::ForForms)
         .limited();
     let disable = draft
-        .auth(HttpMethod::Post, base, "/2fa/disable", "disableTwoFactor", "Switch the second factor off")
+        .auth(HttpMethod::Post, base, "/2fa/disable", "disableTwoFactor", "Disable the second factor")
         .submitted(code(), true, &example)
         .for_sessions(Page::ForForms)
-        .answers(200, super::done("It is off.", "disabled"))
+        .answers(200, super::done("The second factor is disabled.", "disabled"))
         .answers(303, redirect())
         .fails(&[409], Page::ForForms)
         .limited();
     let (shape, codes) = self::codes(draft);
     let get = draft
-        .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Make fresh backup codes")
-        .about("The old ones are dead from then on.")
+        .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Create new backup codes")
+        .about("The old ones become invalid.")
         .for_sessions(Page::ForForms)
         .answers(200, json("The new codes.", shape, Some(codes)))
         .fails(&[409], Page::Never);
     let (shape, codes) = self::codes(draft);
     let post = draft
-        .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Make fresh backup codes")
+        .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Create new backup codes")
         .submitted(nothing(), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, html(json("The new codes.", shape, Some(codes))))

@@ -114,15 +114,15 @@ fn a_value_out_of_its_range_is_refused() {
         ("[server]\napi_prefix = \"/mcp\"", "f.toml:2:14: server.api_prefix: /mcp is one of the server's own paths"),
         (
             "[server]\napi_prefix = \"/auth/api\"",
-            "f.toml: auth.base_path: /auth and the entities' prefix /auth/api must not lie within each other",
+            "f.toml: auth.base_path: /auth and the entities' prefix /auth/api must not contain each other",
         ),
         (
             "[server]\npublic_url = \"https://u:p@example.com\"",
-            "f.toml:2:14: server.public_url: must not carry a user name or a password: it is shown to everybody",
+            "f.toml:2:14: server.public_url: must not contain a user name or a password: it is public",
         ),
         (
             "[server]\npublic_url = \"https://example.com/app\"",
-            "f.toml:2:14: server.public_url: must be an origin alone, such as \"https://example.com\", without path or query: paths are put after it",
+            "f.toml:2:14: server.public_url: must be only an origin, such as \"https://example.com\", without path or query: paths are appended to it",
         ),
         (
             "[server]\npublic_url = \"ftp://example.com\"",
@@ -130,7 +130,7 @@ fn a_value_out_of_its_range_is_refused() {
         ),
         (
             "[database]\ndirect_url = \"postgres://canary@h/d\"",
-            "f.toml:2:14: database.direct_url: is for a `database.url` that leads to a pooler before Postgres",
+            "f.toml:2:14: database.direct_url: is only for a `database.url` that is a pooler before Postgres",
         ),
         (
             "[database]\nurl = \"postgres://h/d\"\ndirect_url = \"sqlite://canary.db\"",
@@ -154,8 +154,8 @@ fn a_value_out_of_its_range_is_refused() {
         ),
         (
             "[[auth.oauth.oidc]]\nname = \"A/b\"\nissuer = \"https://example.com/?x\"\nclient_id = \"c\"\nclient_secret = \"\"\nscopes = []",
-            "f.toml:2:8: auth.oauth.oidc[0].name: must be 1 to 48 lower-case letters, digits, `-` or `_`: it stands in paths (provider \"A/b\")\n\
-             f.toml:3:10: auth.oauth.oidc[0].issuer: must be an https:// URL without a query; http:// is allowed for localhost and 127.0.0.1 alone (provider \"A/b\")\n\
+            "f.toml:2:8: auth.oauth.oidc[0].name: must be 1 to 48 lower-case letters, digits, `-` or `_`: it is part of paths (provider \"A/b\")\n\
+             f.toml:3:10: auth.oauth.oidc[0].issuer: must be an https:// URL without a query; http:// is allowed only for localhost and 127.0.0.1 (provider \"A/b\")\n\
              f.toml:5:17: auth.oauth.oidc[0].client_secret: must not be empty (provider \"A/b\")\n\
              f.toml:6:10: auth.oauth.oidc[0].scopes: must contain \"openid\" (provider \"A/b\")",
         ),
@@ -170,7 +170,7 @@ fn a_value_out_of_its_range_is_refused() {
         ("[auth]\nbcrypt_cost = 3", "f.toml:2:15: auth.bcrypt_cost: must be 4 to 31, is 3"),
         (
             "[auth.two_factor]\nissuer = \"My: app\"",
-            "f.toml:2:10: auth.two_factor.issuer: must have 1 to 64 characters, without a colon, with which authenticator apps end it",
+            "f.toml:2:10: auth.two_factor.issuer: must have 1 to 64 characters and no colon, which ends the name in authenticator apps",
         ),
         (
             "[browser_backend]\nallowed_origins = [\"https://app.example.com\", \"https://*.example.com\"]",
@@ -178,7 +178,7 @@ fn a_value_out_of_its_range_is_refused() {
         ),
         (
             "[server]\npublic_url = \"http://api.example.com\"\n[browser_backend]\nallowed_origins = [\"https://app.example.com\"]",
-            "f.toml:2:14: server.public_url: must be https (or a loopback host) when [browser_backend] is on: its cookies are for HTTPS alone",
+            "f.toml:2:14: server.public_url: must be https (or a loopback host) when [browser_backend] is on: its cookies need HTTPS",
         ),
         (
             "[server]\nlisten = \"10.0.0.5:80\"\nallow_public_dev_mode = true\n[browser_backend]\nallowed_origins = []",
@@ -186,7 +186,7 @@ fn a_value_out_of_its_range_is_refused() {
         ),
         (
             "[csrf]\nprevious_secrets = [\"old\"]",
-            "f.toml:2:20: csrf.previous_secrets: only verifies tokens that are out; `csrf.secret` must be there to sign new ones",
+            "f.toml:2:20: csrf.previous_secrets: only verifies existing tokens: `csrf.secret` is required to sign new ones",
         ),
         ("[auth]\nsession_ttl_seconds = 0", "f.toml:2:23: auth.session_ttl_seconds: must be at least 1"),
         (
