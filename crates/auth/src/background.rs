@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_ended_leaves_room_for_more_of_its_requester() {
+    async fn finished_work_frees_its_requesters_share() {
         let (background, started) = (Background::new(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..2 {
             for _ in 0..SHARE {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn right_wrong_and_absent() {
+    async fn right_wrong_and_absent_passwords_are_distinguished() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
         let hash =
             passwords.hash(Requester::SERVER, &passwords.accept(Secret::new("correct horse")).unwrap()).await.unwrap();

@@ -37,7 +37,7 @@ fn change(current: &str, new: &str, cookie_of: &Answer) -> Call {
 }
 
 #[tokio::test]
-async fn only_a_session_sees_it() {
+async fn only_a_session_sees_the_account_page() {
     for db in databases().await {
         let site = site(&db).await;
         let jwt = site.register_ann().await.token();
@@ -70,7 +70,7 @@ async fn only_a_session_sees_it() {
 }
 
 #[tokio::test]
-async fn a_changed_password_ends_everything_but_this_browser_which_gets_a_new_session() {
+async fn a_password_change_ends_everything_else_and_renews_this_browsers_session() {
     for db in databases().await {
         let site = site(&db).await;
         let jwt = site.register_ann().await.token();
@@ -93,7 +93,7 @@ async fn a_changed_password_ends_everything_but_this_browser_which_gets_a_new_se
 }
 
 #[tokio::test]
-async fn a_change_needs_the_present_password_and_a_good_new_one() {
+async fn a_password_change_needs_the_current_password_and_a_valid_new_one() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -128,7 +128,7 @@ async fn a_change_needs_the_present_password_and_a_good_new_one() {
 
 /// The attack: whoever holds an open browser tries passwords until one is right.
 #[tokio::test]
-async fn guesses_at_the_present_password_are_counted_by_account() {
+async fn guesses_of_the_current_password_are_limited_per_account() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -142,7 +142,7 @@ async fn guesses_at_the_present_password_are_counted_by_account() {
 }
 
 #[tokio::test]
-async fn of_twenty_changes_at_once_one_wins() {
+async fn one_of_twenty_parallel_password_changes_succeeds() {
     for db in databases().await {
         let mut settings = config();
         let loose = Policy::new(100, Duration::from_mins(15), Duration::from_mins(30));
@@ -232,7 +232,7 @@ async fn the_second_factor_is_turned_on_and_off() {
 }
 
 #[tokio::test]
-async fn what_the_address_says_is_shown_only_if_a_section_says_it() {
+async fn the_done_parameter_is_shown_only_if_a_section_defines_it() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;

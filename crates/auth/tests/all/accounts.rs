@@ -37,7 +37,7 @@ async fn an_account_is_created_found_and_listed() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_what_was_begun_with_the_old_one() {
+async fn a_new_password_ends_sessions_and_jwts_of_the_old_one() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let token = site.register_ann().await.token();
@@ -59,7 +59,7 @@ async fn a_new_password_ends_what_was_begun_with_the_old_one() {
 }
 
 #[tokio::test]
-async fn signing_out_everywhere_takes_effect_at_once_for_one_user_alone() {
+async fn signing_out_everywhere_takes_effect_at_once_for_that_user_only() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let token = site.register_ann().await.token();
@@ -85,7 +85,7 @@ async fn signing_out_everywhere_takes_effect_at_once_for_one_user_alone() {
 }
 
 #[tokio::test]
-async fn nobody_is_not_found() {
+async fn an_unknown_account_is_not_found() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let accounts = site.auth.accounts();
@@ -100,7 +100,7 @@ async fn nobody_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_a_hosts_store_cannot_do_is_said_and_not_pretended() {
+async fn an_operation_that_a_custom_store_lacks_is_unsupported() {
     let config = AuthConfig { allow_in_memory_stores: true, ..config() };
     let site = Site::with_ambient(config, |builder, ambient| builder.users(Users::new(ambient, false))).await;
     site.register_ann().await;
@@ -136,7 +136,7 @@ async fn everything(db: &gatewright_db::Db) -> String {
 }
 
 #[tokio::test]
-async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_id_alone() {
+async fn a_deleted_account_loses_its_credentials_and_the_audit_log_keeps_only_its_id() {
     for db in databases().await {
         let config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
         let site = Site::with(config, |builder| {
@@ -187,7 +187,7 @@ async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_
 }
 
 #[tokio::test]
-async fn an_account_that_records_must_not_lose_is_not_deleted_in_part() {
+async fn an_account_that_records_require_is_not_partly_deleted() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;

@@ -27,7 +27,7 @@ const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 #[tokio::test]
-async fn nobody_and_who_owes_a_second_factor_are_refused_before_the_body_is_looked_at() {
+async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
     for db in databases().await {
         let mut settings = AuthConfig { public_url: Some("https://example.com".parse().unwrap()), ..config() };
         // Limits come first of all, and are not what this is about.

@@ -46,7 +46,7 @@ fn told(answer: &Answer) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
+async fn disabling_ends_all_credentials_and_enabling_restores_only_api_tokens() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         let jwt = site.register_ann().await.token();
@@ -77,7 +77,7 @@ async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
 }
 
 #[tokio::test]
-async fn a_sign_in_is_answered_as_with_a_wrong_password_and_the_audit_says_why() {
+async fn a_disabled_account_answers_like_a_wrong_password_and_the_audit_log_has_the_reason() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         site.register_ann().await;
@@ -100,7 +100,7 @@ async fn a_sign_in_is_answered_as_with_a_wrong_password_and_the_audit_says_why()
 }
 
 #[tokio::test]
-async fn no_mailed_link_gets_in_and_none_changes_the_account() {
+async fn mailed_links_neither_sign_in_to_nor_change_a_disabled_account() {
     for db in databases().await {
         let (site, post) = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -134,7 +134,7 @@ async fn no_mailed_link_gets_in_and_none_changes_the_account() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_is_under_way_ends_as_well() {
+async fn a_sign_in_in_progress_ends_too() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         site.register_ann().await;

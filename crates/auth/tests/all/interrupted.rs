@@ -147,7 +147,7 @@ impl SessionStore for Browsers {
 }
 
 #[tokio::test]
-async fn a_reset_at_any_moment_of_a_change_leaves_whoever_changed_with_nothing() {
+async fn a_reset_at_any_moment_of_a_password_change_ends_the_changers_access() {
     for db in databases().await {
         // Makes the tables.
         Site::on(&db).await;

@@ -36,7 +36,7 @@ fn verify(token: &str, key: &[u8]) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn another_service_verifies_a_token_by_what_the_handbook_says() {
+async fn another_service_verifies_a_token_as_documented() {
     for words in ["HKDF-SHA256", INFO, "32 zero bytes", "HS256", "iss", "exp"] {
         assert!(DOCS.contains(words), "docs/authentication.md does not say {words}");
     }

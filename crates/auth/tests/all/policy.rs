@@ -43,7 +43,7 @@ fn note(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_not_invited_gets_no_account_by_any_way() {
+async fn without_an_invitation_no_sign_up_method_creates_an_account() {
     for db in databases().await {
         for registration in [Registration::Invite, Registration::Closed] {
             let (site, post) = site(&db, AuthConfig { registration, ..config() }).await;
@@ -74,7 +74,7 @@ async fn whoever_is_not_invited_gets_no_account_by_any_way() {
 }
 
 #[tokio::test]
-async fn an_invited_address_may_come_by_a_magic_link() {
+async fn an_invited_address_may_sign_up_by_magic_link() {
     for db in databases().await {
         let (site, post) = site(&db, AuthConfig { registration: Registration::Invite, ..config() }).await;
         site.auth.accounts().invite(invitation(ANN)).await.unwrap();
@@ -113,7 +113,7 @@ async fn an_unverified_account_signs_in_once_its_link_was_opened() {
 
 /// Whoever registers somebody else's address has no account once its owner opens the link.
 #[tokio::test]
-async fn a_link_that_is_opened_elsewhere_claims_the_account() {
+async fn a_link_opened_in_another_browser_claims_the_account() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
         let stranger = site.register_ann().await;
@@ -131,7 +131,7 @@ async fn a_link_that_is_opened_elsewhere_claims_the_account() {
 }
 
 #[tokio::test]
-async fn a_forged_or_old_note_counts_for_nothing() {
+async fn a_forged_or_old_note_is_ignored() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
         let registered = site.register_ann().await;

@@ -57,7 +57,7 @@ async fn hold(db: &TestDb, author: &str) {
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_account_and_memberships_as_they_were() {
+async fn a_refused_deletion_changes_neither_account_nor_memberships() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -80,7 +80,7 @@ async fn a_refusal_leaves_account_and_memberships_as_they_were() {
 
 /// A row that came after the close holds the user alone, and no longer than it is there.
 #[tokio::test]
-async fn a_row_that_comes_after_the_close_delays_the_user_alone() {
+async fn a_row_added_after_the_close_delays_only_the_removal_of_the_user() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -104,7 +104,7 @@ async fn a_row_that_comes_after_the_close_delays_the_user_alone() {
 }
 
 #[tokio::test]
-async fn what_fails_after_the_close_is_done_by_the_sweep() {
+async fn steps_that_fail_after_the_close_are_finished_by_the_sweep() {
     for db in databases().await {
         let mut sessions = None;
         let config = AuthConfig { allow_in_memory_stores: true, ..config() };
@@ -136,7 +136,7 @@ async fn what_fails_after_the_close_is_done_by_the_sweep() {
 
 /// Somebody registers an address that is not theirs, without opening a mail.
 #[tokio::test]
-async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
+async fn deleting_an_unproven_account_keeps_other_data_of_its_address() {
     for db in databases().await {
         let site = site(&db).await;
         let owner = site.signed_in("owner@example.com").await;

@@ -15,7 +15,7 @@ const OTHER: &str = "canary-password-2";
 const SECRET: &str = "canary-jwt-secret-of-more-than-32-bytes";
 
 #[tokio::test]
-async fn no_credential_leaves_by_a_side_door() {
+async fn no_credential_is_in_logs_answers_or_debug() {
     let log = Log::default();
     // For the whole process: hashing and databases log from threads of their own.
     log.record_process();

@@ -110,7 +110,7 @@ fn id(person: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_tenant_is_made_members_join_and_get_other_roles() {
+async fn a_tenant_is_created_and_its_members_join_and_change_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -151,7 +151,7 @@ async fn a_tenant_is_made_members_join_and_get_other_roles() {
 }
 
 #[tokio::test]
-async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
+async fn an_invitation_works_once_for_its_address_within_seven_days() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -187,7 +187,7 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
 
 /// A stranger learns nothing, a member manages nobody, an admin gets no further than their own rank.
 #[tokio::test]
-async fn nobody_reaches_beyond_their_roles() {
+async fn members_cannot_exceed_their_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -238,7 +238,7 @@ async fn nobody_reaches_beyond_their_roles() {
 }
 
 #[tokio::test]
-async fn a_full_list_of_invitations_loses_none_and_takes_one_for_the_same_address() {
+async fn a_full_list_keeps_its_invitations_and_accepts_a_replacement() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -293,7 +293,7 @@ async fn the_invitations_of_a_removed_admin_are_gone() {
 
 /// An invitation is known by its tenant: whoever manages another one cannot withdraw it, and does not see it.
 #[tokio::test]
-async fn an_invitation_to_another_tenant_is_out_of_reach() {
+async fn an_invitation_of_another_tenant_is_not_accessible() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let (ann, eve) = (place.site.signed_in(ANN).await, place.site.signed_in(EVE).await);
@@ -316,7 +316,7 @@ async fn an_invitation_to_another_tenant_is_out_of_reach() {
 
 /// What an invitation gives is what its sender may give when it is accepted, whatever was left in the table meanwhile.
 #[tokio::test]
-async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
+async fn an_invitation_grants_no_more_than_its_sender_may_grant_at_acceptance() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -363,7 +363,7 @@ async fn operators_and_members_invite_alike() {
 
 /// Who has no account makes one by the same link, also where registration needs an invitation, and is told of the tenant.
 #[tokio::test]
-async fn whoever_has_no_account_joins_by_registering() {
+async fn a_person_without_an_account_joins_by_registering() {
     for db in databases().await {
         for registration in [Registration::Open, Registration::Invite, Registration::Closed] {
             let place = Place::under(&db, registration, |plugin| plugin).await;
@@ -393,7 +393,7 @@ async fn whoever_has_no_account_joins_by_registering() {
 }
 
 #[tokio::test]
-async fn of_two_owners_who_leave_at_once_one_stays() {
+async fn if_two_owners_leave_at_once_one_stays() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -414,7 +414,7 @@ async fn of_two_owners_who_leave_at_once_one_stays() {
 }
 
 #[tokio::test]
-async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end() {
+async fn creating_tenants_can_be_off_and_is_limited() {
     for db in databases().await {
         let place = Place::with(&db, |plugin| plugin.self_service(false)).await;
         let ann = place.site.signed_in(ANN).await;
@@ -445,7 +445,7 @@ async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end(
 }
 
 #[tokio::test]
-async fn members_come_in_pages_and_go_with_their_account() {
+async fn members_are_listed_in_pages_and_removed_with_their_account() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;

@@ -34,7 +34,7 @@ async fn a_thousand_wrong_passwords_do_not_lock_the_owners_browser_out() {
 }
 
 #[tokio::test]
-async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_browser_out() {
+async fn an_attackers_wrong_second_factors_do_not_lock_out_the_owners_browser() {
     for db in databases().await {
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
@@ -63,7 +63,7 @@ async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_b
 }
 
 #[tokio::test]
-async fn an_exhausted_device_locks_itself_out_and_nobody_else() {
+async fn an_exhausted_device_locks_out_only_itself() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -90,7 +90,7 @@ async fn an_exhausted_device_locks_itself_out_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_value_that_was_rotated_away_is_unknown() {
+async fn a_rotated_device_token_is_unknown() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -118,7 +118,7 @@ async fn a_value_that_was_rotated_away_is_unknown() {
 }
 
 #[tokio::test]
-async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
+async fn one_of_twenty_sign_ins_with_one_cookie_counts_as_the_known_device() {
     for db in databases().await {
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
@@ -140,7 +140,7 @@ async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
 }
 
 #[tokio::test]
-async fn a_stolen_cookie_opens_nothing_and_is_worth_nothing_for_other_accounts() {
+async fn a_stolen_device_cookie_grants_nothing_and_is_invalid_for_other_accounts() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -177,7 +177,7 @@ async fn a_stolen_cookie_opens_nothing_and_is_worth_nothing_for_other_accounts()
 }
 
 #[tokio::test]
-async fn wrong_passwords_are_noticed_by_nobody() {
+async fn wrong_passwords_send_no_notice() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -192,7 +192,7 @@ async fn wrong_passwords_are_noticed_by_nobody() {
 
 /// Somebody registers an address that is not theirs and signs in; its owner claims the account.
 #[tokio::test]
-async fn a_claim_forgets_the_devices_of_whoever_was_there_before() {
+async fn a_claim_forgets_the_previous_holders_devices() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;

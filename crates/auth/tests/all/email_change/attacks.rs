@@ -15,7 +15,7 @@ const EVE: &str = "eve@example.com";
 
 /// Who found an open browser has a session, and nothing else.
 #[tokio::test]
-async fn a_session_alone_changes_nothing() {
+async fn a_session_without_fresh_proof_changes_nothing() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -39,7 +39,7 @@ async fn a_session_alone_changes_nothing() {
 }
 
 #[tokio::test]
-async fn guesses_are_counted_and_the_owner_still_signs_in() {
+async fn guesses_are_limited_and_do_not_lock_out_the_owner() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -53,7 +53,7 @@ async fn guesses_are_counted_and_the_owner_still_signs_in() {
 }
 
 #[tokio::test]
-async fn whether_somebody_has_the_address_is_not_told() {
+async fn the_answer_does_not_reveal_whether_the_address_is_taken() {
     for db in databases().await {
         let place = Place::on(&db).await;
         place.site.register(EVE).await;
@@ -74,7 +74,7 @@ async fn whether_somebody_has_the_address_is_not_told() {
 
 /// A thief who knows the password takes the account over. Its owner gets it back, and the thief keeps nothing.
 #[tokio::test]
-async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
+async fn undoing_a_change_restores_the_owner_and_removes_the_thiefs_access() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let thief = place.site.login_ann().await;
@@ -115,7 +115,7 @@ async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_dies_with_a_new_password_a_logout_everywhere_and_a_disabled_account() {
+async fn a_new_password_a_logout_everywhere_or_disabling_cancels_a_pending_change() {
     for db in databases().await {
         for way in 0..3 {
             let place = Place::on(&db).await;
@@ -138,7 +138,7 @@ async fn a_request_dies_with_a_new_password_a_logout_everywhere_and_a_disabled_a
 }
 
 #[tokio::test]
-async fn of_many_confirmations_and_many_undoings_one_counts() {
+async fn one_of_many_parallel_confirmations_or_undos_succeeds() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db).await);
         let session = place.site.login_ann().await;
@@ -194,7 +194,7 @@ async fn the_number_of_changes_is_bounded_and_each_can_be_undone_for_seven_days(
 }
 
 #[tokio::test]
-async fn the_tables_hold_no_token() {
+async fn the_tables_contain_no_token() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = enroll_ann(&place.site).await;
@@ -213,7 +213,7 @@ async fn the_tables_hold_no_token() {
 
 /// The attack: two changes, and the thief undoes the second one with the link that came to the first thief's address.
 #[tokio::test]
-async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
+async fn a_thief_cannot_invalidate_the_owners_undo_link() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -258,7 +258,7 @@ async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
 
 /// The thief undoes the second change in the moment in which the owner undoes the first one.
 #[tokio::test]
-async fn of_an_owner_and_a_thief_who_undo_at_once_the_owner_gets_the_account() {
+async fn if_owner_and_thief_undo_at_once_the_owner_gets_the_account() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db).await);
         let accounts = place.site.auth.accounts();
@@ -289,7 +289,7 @@ async fn of_an_owner_and_a_thief_who_undo_at_once_the_owner_gets_the_account() {
 
 /// The attack: the owner, locked out, asks for a link to sign in, and gets a new account that keeps the old one from them.
 #[tokio::test]
-async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
+async fn a_former_address_is_reserved_while_its_change_can_be_undone() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -372,7 +372,7 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
 
 /// An address that was never proven is kept for nobody, so that nobody is kept from their own address by a stranger.
 #[tokio::test]
-async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
+async fn an_unproven_former_address_is_not_reserved_and_its_undo_names_the_next_step() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -396,7 +396,7 @@ async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
 
 /// Wherever a caller hangs up: a change has its notice, and an undoing is whole, or neither has begun and its link works.
 #[tokio::test]
-async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an_undoing() {
+async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();

@@ -34,7 +34,7 @@ async fn an_invited_address_registers_with_roles_and_membership_and_a_proven_mai
 }
 
 #[tokio::test]
-async fn an_account_gains_what_an_invitation_gives_once_it_has_accepted() {
+async fn an_account_gains_roles_and_membership_once_it_has_accepted() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         place.site.register_ann().await;
@@ -124,7 +124,7 @@ async fn invitations_are_listed_withdrawn_replaced_and_swept() {
 }
 
 #[tokio::test]
-async fn where_registration_is_closed_accounts_alone_are_invited() {
+async fn with_closed_registration_only_existing_accounts_are_invited() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Closed).await;
         let accounts = place.site.auth.accounts();

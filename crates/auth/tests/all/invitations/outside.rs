@@ -76,7 +76,7 @@ async fn accepting(place: &Arc<Place>, users: &Users, session: &Answer, token: &
 }
 
 #[tokio::test]
-async fn what_is_being_accepted_is_listed_and_neither_withdrawn_nor_replaced_nor_swept() {
+async fn an_invitation_being_accepted_is_listed_but_not_withdrawn_replaced_or_swept() {
     for db in databases().await {
         let (place, users, _, token) = invited(&db).await;
         let accounts = place.site.auth.accounts();
@@ -110,7 +110,7 @@ async fn what_is_being_accepted_is_listed_and_neither_withdrawn_nor_replaced_nor
 
 /// One whose claim has expired meanwhile neither spends nor frees what is somebody else's by then.
 #[tokio::test]
-async fn who_comes_too_late_does_not_touch_the_claim_of_another() {
+async fn an_expired_claim_does_not_change_a_newer_claim() {
     for db in databases().await {
         let (place, users, session, token) = invited(&db).await;
         let accounts = place.site.auth.accounts();
@@ -131,7 +131,7 @@ async fn who_comes_too_late_does_not_touch_the_claim_of_another() {
 
 /// What fails half-way gives the claim back at once.
 #[tokio::test]
-async fn of_twenty_one_is_accepted_and_a_failure_is_tried_again_at_once() {
+async fn one_of_twenty_acceptances_succeeds_and_a_failed_one_can_be_retried_at_once() {
     for db in databases().await {
         let (place, users, session, token) = invited(&db).await;
         let tries: Vec<_> = (0..20)

@@ -59,7 +59,7 @@ async fn tokens_in_memory_must_be_allowed_outside_dev_mode() {
 }
 
 #[tokio::test]
-async fn without_a_sender_production_answers_503_for_whole_plugins_and_dev_mode_does_not() {
+async fn without_a_mailer_plugins_that_need_one_answer_503_except_in_dev_mode() {
     for database in databases().await {
         for dev_mode in [false, true] {
             let config = AuthConfig { dev_mode, ..with_public_url() };

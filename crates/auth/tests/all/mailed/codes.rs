@@ -52,7 +52,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn a_code_does_what_its_link_does_in_the_browser_that_asked() {
+async fn a_code_works_like_its_link_in_the_requesting_browser() {
     for db in databases().await {
         let place = place(&db).await;
         let magic = place.magic().await;
@@ -82,7 +82,7 @@ async fn a_code_does_what_its_link_does_in_the_browser_that_asked() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_code_of_this_browser_is_refused_and_few_tries_are_allowed() {
+async fn a_code_of_another_browser_is_refused_and_attempts_are_limited() {
     for db in databases().await {
         let place = place(&db).await;
         let (other, first, mine) = (place.magic().await, place.magic().await, place.magic().await);
@@ -122,7 +122,7 @@ async fn what_is_not_the_code_of_this_browser_is_refused_and_few_tries_are_allow
 }
 
 #[tokio::test]
-async fn of_twenty_tries_with_link_and_code_one_wins() {
+async fn one_of_twenty_parallel_uses_of_link_and_code_succeeds() {
     for db in databases().await {
         let place = place(&db).await;
         let asked = place.magic().await;
@@ -147,7 +147,7 @@ async fn of_twenty_tries_with_link_and_code_one_wins() {
 }
 
 #[tokio::test]
-async fn a_code_dies_with_its_link() {
+async fn a_code_ends_with_its_link() {
     for db in databases().await {
         let place = place(&db).await;
         let (spent, late) = (place.magic().await, place.magic().await);
@@ -160,7 +160,7 @@ async fn a_code_dies_with_its_link() {
 
 /// Neither the answer, nor the cookie, nor the refusal of a code tells whether there is an account.
 #[tokio::test]
-async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
+async fn a_reset_for_an_unknown_address_is_indistinguishable_from_a_real_one() {
     for db in databases().await {
         let mut config = super::with_public_url();
         config.limits.password_reset.policy = unlimited();
@@ -191,7 +191,7 @@ async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
 /// Each mail has its own few guesses, so that nobody keeps the owner's right code out. What bounds the guesses at a mailbox is
 /// how many mails it gets: a code whose mail was not sent is worth nothing.
 #[tokio::test]
-async fn a_strangers_guesses_leave_the_owners_code_alone() {
+async fn a_strangers_guesses_do_not_use_up_the_owners_code() {
     for db in databases().await {
         let unlimited = |mut config: AuthConfig| {
             config.limits.magic_link.policy = unlimited();
@@ -217,7 +217,7 @@ async fn a_strangers_guesses_leave_the_owners_code_alone() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
+async fn the_magic_link_page_requires_the_code_in_another_browser() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };
@@ -258,7 +258,7 @@ async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
 
 /// Whoever types there has no session: an account that was proven by nobody is claimed.
 #[tokio::test]
-async fn the_page_that_verifies_an_address_asks_a_browser_that_did_not_ask_for_the_code() {
+async fn the_verification_page_requires_the_code_in_another_browser() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };
@@ -294,7 +294,7 @@ async fn the_page_that_verifies_an_address_asks_a_browser_that_did_not_ask_for_t
 
 /// The journey of a person who types codes.
 #[tokio::test]
-async fn the_pages_take_codes_and_say_what_is_wrong() {
+async fn the_pages_accept_codes_and_show_errors() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };

@@ -54,7 +54,7 @@ async fn a_magic_link_leads_back_to_the_front_end() {
 }
 
 #[tokio::test]
-async fn a_reset_leads_back_to_the_front_end_by_way_of_the_sign_in() {
+async fn a_reset_leads_back_to_the_front_end_through_the_sign_in() {
     for db in engines().await {
         let place = place(&db.db).await;
         place.site.register_ann().await;
@@ -81,7 +81,7 @@ async fn a_verification_leads_back_to_the_front_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_leads_to_the_root() {
+async fn a_next_that_is_not_allowed_leads_to_the_root() {
     for db in engines().await {
         let place = place(&db.db).await;
         place.site.register_ann().await;
@@ -113,7 +113,7 @@ async fn what_is_not_allowed_leads_to_the_root() {
 }
 
 #[tokio::test]
-async fn without_the_setting_no_other_origin_is_reached() {
+async fn without_redirect_urls_no_other_origin_is_redirected_to() {
     for db in engines().await {
         let place = Place::on(&db.db).await;
         place.site.register_ann().await;

@@ -50,7 +50,7 @@ async fn a_passwordless_account_keeps_its_last_provider() {
 }
 
 #[tokio::test]
-async fn two_unlinks_at_once_leave_one_way_in() {
+async fn two_parallel_unlinks_leave_one_sign_in_method() {
     for database in databases().await {
         let place = Arc::new(Place::on(&database.db).await);
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
@@ -67,7 +67,7 @@ async fn two_unlinks_at_once_leave_one_way_in() {
 
 /// Nobody signs in with a provider that was taken out of the configuration.
 #[tokio::test]
-async fn a_link_to_a_provider_that_is_no_more_is_no_way_in() {
+async fn a_link_to_a_removed_provider_does_not_count_as_a_sign_in_method() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
@@ -81,7 +81,7 @@ async fn a_link_to_a_provider_that_is_no_more_is_no_way_in() {
 }
 
 #[tokio::test]
-async fn nobody_sees_or_removes_anothers_links() {
+async fn links_of_other_accounts_are_neither_shown_nor_removed() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let bob = session(&place.sign_in(&identity("1", Some("bob@example.com"), true)).await).unwrap();
@@ -94,7 +94,7 @@ async fn nobody_sees_or_removes_anothers_links() {
 }
 
 #[tokio::test]
-async fn without_a_session_there_is_nothing_to_see() {
+async fn without_a_session_no_links_are_shown() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         Call::get("/auth/accounts").send(&place.site).await.expect(401);
@@ -103,7 +103,7 @@ async fn without_a_session_there_is_nothing_to_see() {
 }
 
 #[tokio::test]
-async fn a_deleted_account_leaves_nothing_of_who_it_was_at_a_provider() {
+async fn a_deleted_account_leaves_no_provider_data() {
     for database in databases().await {
         let complete =
             |builder: gatewright_auth::AuthBuilder| builder.database(database.db.clone()).audit_to_database();

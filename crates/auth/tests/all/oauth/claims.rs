@@ -6,7 +6,7 @@ use crate::support::{ANN, Call, databases};
 
 /// Somebody makes an account with another's address, at a provider that does not check, and waits.
 #[tokio::test]
-async fn a_stranger_who_waited_in_an_unproven_account_is_out_when_its_owner_comes() {
+async fn the_owners_provider_sign_in_ends_a_strangers_access_to_an_unproven_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let strangers = identity("666", Some(ANN), false);
@@ -49,7 +49,7 @@ async fn a_claimed_account_loses_its_links() {
 /// The owner of an account whose address a thief has changed comes by a provider: no new account takes the address, which
 /// would keep the account from them.
 #[tokio::test]
-async fn a_provider_makes_no_account_with_an_address_that_its_owner_can_get_back() {
+async fn a_provider_sign_in_creates_no_account_with_a_reserved_address() {
     for database in databases().await {
         let db = database.db.clone();
         let with = |builder: AuthBuilder| builder.database(db).plugin(EmailChangePlugin::new());

@@ -69,7 +69,7 @@ async fn a_provider_outside_dev_mode_needs_a_good_state_secret() {
 }
 
 #[tokio::test]
-async fn names_are_plain_and_no_two_are_one() {
+async fn provider_names_are_plain_and_unique() {
     for name in ["", "Alpha", "a/b", "a b", "link?", "..", "\u{e9}"] {
         let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(Fake::new(name)));
         assert!(build(with_public_url(), plugin, true).await.is_err(), "{name}");
@@ -148,7 +148,7 @@ impl AccountUnlinker for Linking {
 }
 
 #[tokio::test]
-async fn a_store_of_links_alone_serves_and_keeps_the_last_one() {
+async fn a_store_that_only_links_works_and_keeps_the_last_link() {
     let config = AuthConfig { dev_mode: true, ..with_public_url() };
     let alpha = Fake::new("alpha");
     let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(alpha.clone()));
@@ -177,7 +177,7 @@ async fn a_store_of_links_alone_serves_and_keeps_the_last_one() {
 
 /// Such a store cannot record that a mailbox was proven; whoever proves it signs in all the same.
 #[tokio::test]
-async fn a_store_of_links_alone_binds_an_account_without_a_password() {
+async fn a_store_that_only_links_binds_an_account_without_a_password() {
     let config = AuthConfig { dev_mode: true, ..with_public_url() };
     let alpha = Fake::new("alpha");
     let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(alpha.clone()));

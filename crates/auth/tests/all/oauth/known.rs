@@ -83,7 +83,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn one_person_comes_by_google_and_by_github_and_is_one() {
+async fn google_and_github_sign_ins_of_one_person_share_an_account() {
     for database in databases().await {
         let world = World::on(&database.db).await;
         world.google_says(json!({ "sub": "110", "email": ANN, "email_verified": true, "name": "Ann" }));
@@ -103,7 +103,7 @@ async fn one_person_comes_by_google_and_by_github_and_is_one() {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_sign_in_are_kept_refreshed_and_go_with_the_link() {
+async fn provider_tokens_are_stored_refreshed_and_removed_with_the_link() {
     for database in databases().await {
         let world = World::on(&database.db).await;
         world.google_says(json!({ "sub": "110", "email": ANN, "email_verified": true }));

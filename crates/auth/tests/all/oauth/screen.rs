@@ -39,7 +39,7 @@ async fn people_see_link_and_unlink_their_providers() {
 }
 
 #[tokio::test]
-async fn the_last_way_in_stays_and_the_page_says_why() {
+async fn the_last_sign_in_method_stays_and_the_page_explains_it() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;
         place.site = place.site.and_screens();

@@ -9,7 +9,7 @@ use crate::support::{ANN, Call, Factor, PASSWORD, WRONG, databases};
 
 /// Every lie that an authenticator or a browser could tell is refused in the same words.
 #[tokio::test]
-async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
+async fn an_assertion_with_any_wrong_part_is_refused() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -60,7 +60,7 @@ async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_five_minutes() {
+async fn a_challenge_works_once_and_expires_after_five_minutes() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -87,7 +87,7 @@ async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_f
 }
 
 #[tokio::test]
-async fn a_counter_that_goes_back_is_a_copied_authenticator() {
+async fn a_signature_counter_that_does_not_rise_is_refused() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;

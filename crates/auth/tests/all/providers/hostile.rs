@@ -20,7 +20,7 @@ struct Row {
 }
 
 #[tokio::test]
-async fn a_hostile_token_is_refused_for_what_is_wrong_with_it() {
+async fn a_hostile_token_is_refused_with_the_right_reason() {
     let provider = FakeProvider::start().await;
     let (rsa, ec) = (SigningKey::rsa("r"), SigningKey::ec("e"));
     let config = provider.oidc("idp", &[]);

@@ -56,7 +56,7 @@ async fn names_are_unique_and_one_line() {
 }
 
 #[tokio::test]
-async fn no_route_leads_to_service_accounts_or_users() {
+async fn no_route_manages_service_accounts_or_users() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -68,7 +68,7 @@ async fn no_route_leads_to_service_accounts_or_users() {
 }
 
 #[tokio::test]
-async fn a_token_is_issued_for_owners_that_are_there() {
+async fn a_token_is_issued_only_for_an_existing_owner() {
     for db in databases().await {
         let site = site(&db).await;
         let tokens = site.auth.api_tokens().unwrap();

@@ -11,7 +11,7 @@ use crate::two_factor::{Enrolled, enroll_ann};
 
 /// The attack: whoever found an open browser keeps what its owner ends by turning on a second factor.
 #[tokio::test]
-async fn a_session_from_before_the_second_factor_makes_no_token() {
+async fn a_session_from_before_the_second_factor_creates_no_token() {
     for db in databases().await {
         let site = Site::with(config(), |builder| {
             builder.database(db.db.clone()).plugin(TokensPlugin::new()).plugin(TwoFactorPlugin::new("Test"))

@@ -51,7 +51,7 @@ fn winner<'a>(answers: &'a [Answer], what: &str) -> &'a Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_wins_in_one_of_twenty_sessions() {
+async fn a_code_is_accepted_in_one_of_twenty_sessions() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let ann = enroll_ann(&sites[0]).await;
@@ -66,7 +66,7 @@ async fn a_code_wins_in_one_of_twenty_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_wins_once_in_one_session() {
+async fn a_code_is_accepted_once_in_one_session() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let ann = enroll_ann(&sites[0]).await;
@@ -103,7 +103,7 @@ async fn an_enrollment_is_confirmed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_sets_drawn_at_once_one_remains() {
+async fn one_of_several_parallel_code_sets_remains() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let ann = enroll_ann(&sites[0]).await;

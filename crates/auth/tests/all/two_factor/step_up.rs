@@ -13,7 +13,7 @@ fn guarded(mut site: Site) -> Site {
 }
 
 #[tokio::test]
-async fn it_gates_enrolled_users_only() {
+async fn step_up_applies_only_to_enrolled_users() {
     for db in databases().await {
         let site = guarded(site(&db).await);
         let vault = || Call::get("/vault");
@@ -40,7 +40,7 @@ async fn it_gates_enrolled_users_only() {
 }
 
 #[tokio::test]
-async fn not_knowing_is_not_no() {
+async fn a_failed_lookup_does_not_count_as_no_second_factor() {
     for db in databases().await {
         let factor = FakeFactor::default();
         let given = std::sync::Arc::new(factor.clone());
@@ -55,7 +55,7 @@ async fn not_knowing_is_not_no() {
 }
 
 #[tokio::test]
-async fn without_the_middleware_it_lets_nobody_pass() {
+async fn without_the_middleware_step_up_refuses_everybody() {
     for db in databases().await {
         let mut site = site(&db).await;
         let session = site.login_ann().await;
