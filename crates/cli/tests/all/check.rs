@@ -7,7 +7,7 @@ const SECRET: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
 const EMAIL: &str = "[email]\nsmtp_url = \"smtps://mail.example.com\"\nfrom = \"app@example.com\"\n";
 
 #[test]
-fn a_configuration_that_is_fine_is_said_to_be() {
+fn a_valid_configuration_is_reported_as_fine() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("other.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}")).unwrap();
     let ended = run(folder.path(), &["check", "--config", "other.toml"], "").succeeded();

@@ -64,7 +64,7 @@ fn a_service_account_is_a_member_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
+fn failed_member_commands_name_the_next_step() {
     let folder = folder();
     let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
     tenant(&["add-member", "acme", "nobody@example.com"]).failed_saying(&["nobody@example.com", "user list"]);

@@ -40,7 +40,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_database_that_is_written_to_is_one_moment_of_it() {
+async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     for number in 0..50 {
@@ -70,7 +70,7 @@ async fn a_backup_of_a_database_that_is_written_to_is_one_moment_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_never_written_over() {
+async fn existing_files_are_never_overwritten() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("there");
@@ -117,7 +117,7 @@ async fn a_restored_database_is_the_backup_and_the_former_one_is_kept() {
 }
 
 #[tokio::test]
-async fn the_log_of_a_database_that_is_gone_does_not_get_into_the_restored_one() {
+async fn a_leftover_write_ahead_log_is_not_applied_to_the_restored_database() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
@@ -141,7 +141,7 @@ async fn the_log_of_a_database_that_is_gone_does_not_get_into_the_restored_one()
 }
 
 #[tokio::test]
-async fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
+async fn an_invalid_backup_is_refused_and_nothing_changes() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let good = folder.path().join("good.db");
@@ -174,7 +174,7 @@ async fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
 }
 
 #[tokio::test]
-async fn postgres_has_tools_of_its_own() {
+async fn backup_and_restore_of_postgres_name_its_own_tools() {
     for engine in engines().await.iter().filter(|engine| engine.name == "postgres") {
         let refused = backup(&engine.url, Path::new("never.db")).await.unwrap_err();
         assert!(matches!(refused, BackupError::Postgres) && refused.to_string().contains("pg_dump"), "{refused}");

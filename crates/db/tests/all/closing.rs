@@ -32,7 +32,7 @@ async fn copied(database: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_closed_database_is_whole_in_its_file_alone_and_answers_closed() {
+async fn a_closed_database_is_complete_in_its_file_and_returns_closed() {
     for engine in engines().await {
         engine.db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT)", vec![]).await.unwrap();
         fill(&engine.db).await;
@@ -50,7 +50,7 @@ async fn a_closed_database_is_whole_in_its_file_alone_and_answers_closed() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_clone_leaves_a_whole_file() {
+async fn dropping_the_last_clone_leaves_a_complete_file() {
     let engine = sqlite().await;
     fill(&engine.db).await;
     let second = Db::open(&engine.url, Options::default()).await.unwrap();
@@ -107,7 +107,7 @@ async fn the_write_ahead_log_stays_bounded_under_constant_writes() {
 
 /// Quick reads leave a snapshot open on their connection, which nobody may read from again.
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_that_have_stopped_do_not_keep_the_write_ahead_log_from_starting_anew() {
+async fn finished_reads_do_not_prevent_a_restart_of_the_write_ahead_log() {
     let engine = sqlite().await;
     for number in 0..100 {
         engine.db.execute("INSERT INTO t (a) VALUES (?1)", params![number - 1_000]).await.unwrap();
@@ -120,7 +120,7 @@ async fn reads_that_have_stopped_do_not_keep_the_write_ahead_log_from_starting_a
 
 /// A command that ends beside a server moves all of the log into the file, and is not to wait for a server that is idle.
 #[tokio::test]
-async fn reads_that_have_stopped_do_not_keep_another_process_from_emptying_the_log() {
+async fn finished_reads_do_not_prevent_another_process_from_truncating_the_log() {
     let engine = sqlite().await;
     let stranger = rusqlite::Connection::open(file(&engine)).unwrap();
     stranger.busy_timeout(std::time::Duration::from_secs(30)).unwrap();

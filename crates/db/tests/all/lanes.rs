@@ -49,7 +49,7 @@ async fn others_are_answered_while_the_lists_of_one_caller_run() {
 
 /// On SQLite a short read runs on the thread that asks, and none that takes long may hold that thread.
 #[tokio::test]
-async fn a_read_that_takes_long_leaves_the_calling_thread() {
+async fn a_long_read_moves_off_the_calling_thread() {
     for engine in engines_with(Options::default()).await.into_iter().filter(|engine| engine.name == "sqlite") {
         for lane in [Lane::Records, Lane::Identity] {
             let db = engine.db.clone().lane(lane);
@@ -73,7 +73,7 @@ async fn a_read_that_takes_long_leaves_the_calling_thread() {
 }
 
 #[tokio::test]
-async fn a_statement_whose_caller_has_gone_is_stopped() {
+async fn a_statement_whose_caller_left_is_cancelled() {
     for engine in patient().await {
         for _ in 0..32 {
             let mut list = Box::pin(run(lists(&engine.db, 1), ENDLESS));
@@ -142,7 +142,7 @@ async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_comes_after() {
+async fn a_list_in_a_snapshot_leaves_a_connection_that_sees_later_commits() {
     let timeout = Duration::from_mins(5);
     let options = Options { list_timeout: timeout, write_deadline: timeout, ..Options::default() };
     for engine in engines_with(options).await {
@@ -176,7 +176,7 @@ async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_
 
 /// Reads that follow closely may share a snapshot, but not with what was committed meanwhile.
 #[tokio::test]
-async fn a_read_sees_every_commit_before_it_however_closely_reads_follow() {
+async fn consecutive_reads_see_every_earlier_commit() {
     for engine in engines_with(Options::default()).await {
         let (db, other) = (&engine.db, Db::open(&engine.url, Options::default()).await.unwrap());
         db.execute("CREATE TABLE t (a BIGINT)", vec![]).await.unwrap();
@@ -213,7 +213,7 @@ async fn reads_that_never_pause_see_what_another_process_commits() {
 
 /// Those of one caller take turns with everybody else's, the program's own among them.
 #[tokio::test]
-async fn a_write_does_not_wait_for_all_that_another_share_has_waiting() {
+async fn a_write_does_not_wait_for_the_whole_queue_of_another_share() {
     async fn write(db: Db, sql: &'static str) -> Result<usize, Error> {
         db.write(async move |tx: &Tx| Ok(tx.query(sql, vec![]).await?.len())).await
     }
@@ -310,7 +310,7 @@ async fn reads_are_answered_while_writes_wait_for_a_lock() {
 
 /// On SQLite all writes wait for the one transaction.
 #[tokio::test]
-async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() {
+async fn statements_of_one_share_run_while_those_of_another_wait_for_a_lock() {
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
     {
         let db = &engine.db;
@@ -348,7 +348,7 @@ async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() 
 
 /// A statement that was given up for its lock and run again has its effects once.
 #[tokio::test]
-async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
+async fn a_statement_that_waits_for_a_lock_runs_once_it_has_it() {
     for engine in engines_with(waiting_long()).await {
         let db = &engine.db;
         db.execute("CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER NOT NULL)", vec![]).await.unwrap();
@@ -407,7 +407,7 @@ async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
+async fn a_queued_write_whose_caller_left_is_dropped() {
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
     {
         let db = &engine.db;
@@ -433,7 +433,7 @@ async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
 
 /// What waits longer fails, so that one caller's statements do not pile up.
 #[tokio::test]
-async fn a_share_s_statements_wait_for_their_turn_only_so_long() {
+async fn waiting_for_a_turn_has_a_time_limit() {
     let options = Options { busy_timeout: Duration::from_millis(200), ..waiting_long() };
     for engine in engines_with(options).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
         let db = &engine.db;

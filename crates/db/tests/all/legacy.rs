@@ -67,7 +67,7 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
 }
 
 #[tokio::test]
-async fn a_fresh_database_and_one_of_today_are_left_to_the_steps() {
+async fn fresh_and_current_databases_are_left_to_the_migration_steps() {
     for engine in engines().await {
         let db = &engine.db;
         assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().len(), 3);
@@ -78,7 +78,7 @@ async fn a_fresh_database_and_one_of_today_are_left_to_the_steps() {
 }
 
 #[tokio::test]
-async fn a_table_that_lacks_a_column_is_not_taken() {
+async fn a_table_that_lacks_a_column_is_not_taken_over() {
     for engine in engines().await {
         engine.db.execute("CREATE TABLE things (id TEXT PRIMARY KEY, ok INTEGER)", vec![]).await.unwrap();
         let refused = migrate(&engine.db, "demo", STEPS, BOOLEANS).await;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::transactions::{fresh, insert, insert_one, values};
 
 #[tokio::test]
-async fn a_write_that_panics_over_its_rows_is_undone() {
+async fn a_write_that_panics_over_its_rows_is_rolled_back() {
     const INSERT: &str = "INSERT INTO t (a) VALUES (?1) RETURNING a";
     for engine in fresh().await {
         insert_one(&engine.db, 0).await;
@@ -101,7 +101,7 @@ async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_went_away_announces_nothing_when_its_group_is_undone() {
+async fn a_rolled_back_write_whose_caller_left_runs_no_action() {
     let engines = fresh().await;
     let engine = engines.iter().find(|engine| engine.name == "sqlite").expect("SQLite is always there");
     for round in 0..50 {

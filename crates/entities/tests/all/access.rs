@@ -51,7 +51,7 @@ async fn plant(world: &World, owner: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn every_endpoint_asks_the_rules() {
+async fn every_endpoint_enforces_the_rules() {
     let open = [200, 200, 200, 201, 200, 204];
     let tables = [
         (
@@ -164,7 +164,7 @@ async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_b
 }
 
 #[tokio::test]
-async fn refusals_are_told_in_the_words_of_the_service() {
+async fn refusals_have_the_documented_texts() {
     for world in worlds([by_role()]).await {
         let detail = async |caller| world.get(&caller, "/posts").await.json()["detail"].as_str().unwrap().to_owned();
         assert_eq!(detail(pending()).await, "two-factor verification required");
@@ -226,7 +226,7 @@ async fn the_owner_is_stamped_from_the_caller_and_never_from_the_body() {
 
 /// Were a change of nothing answered with the record, the right to write would be one to read.
 #[tokio::test]
-async fn a_writer_who_may_not_read_is_shown_what_they_wrote_alone() {
+async fn a_writer_who_may_not_read_sees_only_what_they_wrote() {
     let guarded = by_role().soft_delete().field(Field::int("net_price")).field(Field::string("key_word"));
     for world in worlds([guarded]).await {
         let editor = user_with("ann", &["editor"]);

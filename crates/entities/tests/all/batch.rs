@@ -30,7 +30,7 @@ async fn made(world: &World, titles: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_batch_makes_changes_and_deletes_in_its_order_and_tells_of_each() {
+async fn a_batch_creates_updates_and_deletes_in_order_and_reports_each() {
     for mut world in worlds([posts()]).await {
         let ids = made(&world, &["a", "b", "c"]).await;
         assert!(ids.is_sorted(), "in the order of creation");
@@ -69,7 +69,7 @@ async fn a_batch_makes_changes_and_deletes_in_its_order_and_tells_of_each() {
 }
 
 #[tokio::test]
-async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
+async fn the_first_failure_rolls_back_everything_and_emits_no_event() {
     for mut world in worlds([posts()]).await {
         let ids = made(&world, &["a", "b"]).await;
         for _ in 0..2 {
@@ -153,7 +153,7 @@ async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_batch_is_refused_before_anything_is_tried() {
+async fn an_invalid_batch_body_is_refused_before_any_write() {
     for world in worlds([posts()]).await {
         let many =
             |count: usize| json!({"items": (0..count).map(|n| json!({"title": n.to_string()})).collect::<Vec<_>>()});
@@ -193,7 +193,7 @@ async fn a_body_that_is_no_batch_is_refused_before_anything_is_tried() {
 }
 
 #[tokio::test]
-async fn a_batch_is_held_to_the_rules_of_its_entity() {
+async fn a_batch_obeys_the_rules_of_its_entity() {
     let posts = Entity::new("posts")
         .access(Action::Read, "posts:read")
         .access(Action::Create, "posts:write")
@@ -234,7 +234,7 @@ async fn a_batch_is_held_to_the_rules_of_its_entity() {
 }
 
 #[tokio::test]
-async fn parallel_batches_over_one_unique_value_have_one_winner_and_leave_nothing_else() {
+async fn one_of_parallel_batches_with_one_unique_value_succeeds_and_the_others_roll_back() {
     for mut world in worlds([posts()]).await {
         let tries = (0..20).map(|number| {
             let body = json!({"items": [{"title": format!("own {number}")}, {"title": "shared"}]});

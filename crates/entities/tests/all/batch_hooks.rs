@@ -167,7 +167,7 @@ async fn hooks_run_for_each_item_in_its_turn_inside_the_one_transaction() {
 }
 
 #[tokio::test]
-async fn an_error_of_any_hook_undoes_the_whole_batch_and_leaves_no_trace_anywhere() {
+async fn an_error_of_any_hook_rolls_back_the_whole_batch() {
     for mut world in worlds().await {
         // Titles at which the hooks around a deletion refuse are there beforehand.
         let at_deletion = ["refuse before delete", "reject after delete", "refuse entity.deleted"];

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::support::{nobody, worlds};
 
 #[tokio::test]
-async fn a_list_takes_as_much_as_it_says_and_no_more() {
+async fn a_list_accepts_parameters_up_to_the_documented_limits() {
     let items = Entity::new("items")
         .public()
         .search_fields(["name"])

@@ -98,7 +98,7 @@ const INJECTIONS: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn what_looks_like_sql_is_text_wherever_it_comes() {
+async fn sql_in_any_input_is_treated_as_text() {
     for world in worlds([diaries().table("diaries")]).await {
         let first = world.post(&user("ann"), "/diaries", json!({"text": "first"})).await;
         for injection in INJECTIONS {

@@ -14,7 +14,7 @@ async fn drain(world: &mut World, count: usize) -> Vec<(String, String, Value)> 
 }
 
 #[tokio::test]
-async fn what_is_referred_to_with_restrict_stays() {
+async fn a_record_referred_to_with_restrict_is_not_deleted() {
     let entities =
         [Entity::new("albums").public(), Entity::new("photos").public().field(Field::relation("album", "albums"))];
     for mut world in worlds(entities).await {
@@ -30,7 +30,7 @@ async fn what_is_referred_to_with_restrict_stays() {
 }
 
 #[tokio::test]
-async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs() {
+async fn cascaded_rows_and_rows_set_to_null_emit_their_events() {
     let entities = [
         Entity::new("albums").public().field(Field::string("title")),
         Entity::new("photos")
@@ -86,7 +86,7 @@ async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs()
 }
 
 #[tokio::test]
-async fn a_circle_of_cascades_ends() {
+async fn a_cycle_of_cascades_ends() {
     let entities = [
         Entity::new("left").public().field(Field::relation("right", "right").on_delete(OnDelete::Cascade)),
         Entity::new("right").public().field(Field::relation("left", "left").on_delete(OnDelete::Cascade)),
@@ -105,7 +105,7 @@ async fn a_circle_of_cascades_ends() {
 }
 
 #[tokio::test]
-async fn a_restricted_record_deep_down_keeps_all_of_them() {
+async fn a_restrict_deep_in_a_cascade_prevents_the_whole_deletion() {
     let entities = [
         Entity::new("albums").public(),
         Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
@@ -126,7 +126,7 @@ async fn a_restricted_record_deep_down_keeps_all_of_them() {
 }
 
 #[tokio::test]
-async fn if_match_and_owners_hold_for_deletes_that_take_others_along() {
+async fn if_match_and_ownership_apply_to_cascading_deletes() {
     let entities = [
         Entity::new("albums").owner("user_id"),
         Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
@@ -171,7 +171,7 @@ fn albums_and_photos(on_delete: OnDelete) -> [Entity; 3] {
 }
 
 #[tokio::test]
-async fn no_number_of_others_records_keeps_an_owner_from_deleting_their_own() {
+async fn records_of_others_do_not_prevent_an_owners_delete() {
     const OTHERS: usize = 10_500;
     for on_delete in [OnDelete::Cascade, OnDelete::SetNull] {
         for mut world in worlds(albums_and_photos(on_delete)).await {
@@ -228,7 +228,7 @@ async fn others_write_while_a_large_cascade_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_restricts_keeps_all_of_a_large_cascade() {
+async fn a_restrict_prevents_a_large_cascade() {
     for mut world in worlds(albums_and_photos(OnDelete::Cascade)).await {
         let album = world.post(&user("ann"), "/albums", "{}").await.id();
         world.post(&user("ann"), "/orders", json!({"album": album})).await.data();
@@ -257,7 +257,7 @@ async fn a_long_chain_is_deleted_from_its_end() {
 }
 
 #[tokio::test]
-async fn a_circle_that_no_transaction_holds_is_refused() {
+async fn a_cycle_too_large_for_one_transaction_is_refused() {
     let entities =
         [Entity::new("notes").public().field(Field::relation("parent", "notes").on_delete(OnDelete::Cascade))];
     for mut world in worlds(entities).await {

@@ -87,7 +87,7 @@ async fn a_backward_page_is_the_one_before_the_cursor_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn records_that_come_and_go_neither_repeat_nor_lose_any() {
+async fn inserts_and_deletes_between_pages_neither_repeat_nor_lose_records() {
     for world in worlds([items()]).await {
         let mut ids = Vec::new();
         for number in 0..20 {
@@ -118,7 +118,7 @@ async fn records_that_come_and_go_neither_repeat_nor_lose_any() {
 
 /// Random values with nulls and repeats, in pages of random sizes, against a sort of the same data.
 #[tokio::test]
-async fn every_key_pages_like_a_sort_whatever_it_holds() {
+async fn pages_by_any_cursor_key_agree_with_a_sort() {
     let things = |fields: &[&str]| {
         items()
             .field(Field::decimal("price"))
@@ -189,7 +189,7 @@ async fn every_key_pages_like_a_sort_whatever_it_holds() {
 }
 
 #[tokio::test]
-async fn what_is_no_cursor_of_this_list_is_refused() {
+async fn a_cursor_of_another_list_is_refused() {
     let other = Entity::new("others").public().field(Field::string("name"));
     for world in worlds([items(), other]).await {
         for number in 0..3 {
@@ -223,7 +223,7 @@ async fn what_is_no_cursor_of_this_list_is_refused() {
 }
 
 #[tokio::test]
-async fn replicas_with_one_secret_take_each_others_cursors() {
+async fn replicas_with_one_secret_accept_each_others_cursors() {
     let secret =
         |text: &'static str| move |builder: gatewright_entities::Builder| builder.secret(&Secret::new(text.repeat(32)));
     for world in worlds_with([items()], secret("a")).await {
@@ -243,7 +243,7 @@ async fn replicas_with_one_secret_take_each_others_cursors() {
 }
 
 #[tokio::test]
-async fn a_cursor_says_nothing_that_its_reader_was_not_shown_and_lends_no_reach() {
+async fn a_cursor_reveals_nothing_hidden_and_grants_no_access() {
     let notes = Entity::new("notes").owner("user_id").field(Field::string("text")).cursor_fields(["text"]);
     for world in worlds([notes, items()]).await {
         for number in 0..6 {

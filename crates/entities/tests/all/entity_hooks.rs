@@ -161,7 +161,7 @@ async fn hooks_change_values_and_work_in_the_writes_transaction() {
 }
 
 #[tokio::test]
-async fn what_a_hook_sets_is_validated_and_what_it_refuses_leaves_no_trace() {
+async fn values_set_by_a_hook_are_validated_and_a_refused_write_leaves_no_trace() {
     for mut world in worlds().await {
         let ann = user("ann");
         let stays = world.post(&ann, "/posts", body("stays")).await;
@@ -233,7 +233,7 @@ async fn reads_pass_through_hooks_too() {
 }
 
 #[tokio::test]
-async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
+async fn a_hook_cannot_refer_to_records_that_the_caller_may_not_read() {
     struct Hang;
     #[async_trait]
     impl EntityHooks for Hang {
@@ -257,7 +257,7 @@ async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
 }
 
 #[tokio::test]
-async fn hooks_are_for_entities_that_are_there() {
+async fn hooks_for_an_unknown_entity_are_refused() {
     for test_db in gatewright_db::testing::engines().await {
         let builder =
             || Entities::builder(test_db.db.clone(), gatewright_base::Ambient::system()).declare(Entity::new("posts"));

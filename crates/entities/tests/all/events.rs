@@ -32,7 +32,7 @@ async fn stream(world: &World, caller: &Identity, path: &str) -> Stream {
 }
 
 #[tokio::test]
-async fn a_write_to_a_browser() {
+async fn a_write_reaches_a_browser() {
     for mut world in worlds([posts()]).await {
         let mut stream = stream(&world, &nobody(), "/blog_posts/_events").await;
         let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
@@ -53,7 +53,7 @@ async fn a_write_to_a_browser() {
 }
 
 #[tokio::test]
-async fn what_was_not_written_is_not_told() {
+async fn a_failed_write_emits_no_event() {
     for mut world in worlds([posts()]).await {
         let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
         world.event().await;
@@ -96,7 +96,7 @@ async fn a_stream_carries_the_events_of_records_that_its_caller_could_read() {
 }
 
 #[tokio::test]
-async fn a_stream_is_of_one_table() {
+async fn a_stream_has_events_of_one_table() {
     for world in worlds([posts(), notes()]).await {
         let mut stream = stream(&world, &user("ann"), "/notes/_events").await;
         world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.data();
@@ -154,7 +154,7 @@ async fn a_stream_narrows_when_its_caller_loses_a_right() {
 }
 
 #[tokio::test]
-async fn without_a_way_to_ask_again_a_credential_ends_at_its_own_deadline() {
+async fn without_a_recheck_a_stream_ends_when_its_credential_expires() {
     for world in worlds([notes()]).await {
         let credential = gatewright_base::Credential::Jwt { expires_at: "2026-01-02T03:05:00Z".parse().unwrap() };
         let Identity::Known(principal) = user("ann") else { panic!("known") };
@@ -168,7 +168,7 @@ async fn without_a_way_to_ask_again_a_credential_ends_at_its_own_deadline() {
 }
 
 #[tokio::test]
-async fn parameters_of_a_stream_are_known_ones() {
+async fn unknown_stream_parameters_are_refused() {
     for world in worlds([posts()]).await {
         for (query, status) in
             [("", 200), ("?slow=block", 200), ("?subscriber_id=tab", 200), ("?fliter=x", 400), ("?filter=title", 400)]
@@ -180,7 +180,7 @@ async fn parameters_of_a_stream_are_known_ones() {
 }
 
 #[tokio::test]
-async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_ever() {
+async fn a_writer_waits_for_blocking_streams_up_to_a_limit() {
     for world in worlds([posts()]).await {
         let timeout = Duration::from_millis(500);
         let options =
@@ -205,7 +205,7 @@ async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_e
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
+async fn a_caller_who_disconnects_leaves_both_a_row_and_its_event_or_neither() {
     for mut world in worlds([posts()]).await {
         for number in 0..100 {
             let body = json!({"title": number.to_string()});
@@ -234,7 +234,7 @@ async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
 }
 
 #[tokio::test]
-async fn without_a_bus_streams_are_503_and_writes_go_on() {
+async fn without_a_bus_streams_are_503_and_writes_work() {
     for world in worlds_with([posts()], |builder| builder.streams(Streams::disabled())).await {
         assert_eq!(world.get(&nobody(), "/blog_posts/_events").await.status, 503);
         assert_eq!(world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.status, 201);

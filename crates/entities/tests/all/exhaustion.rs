@@ -27,7 +27,7 @@ fn pair(name: &str, value: impl Into<String>) -> (String, String) {
 }
 
 #[tokio::test]
-async fn as_many_values_as_are_allowed_are_compared_and_more_are_refused() {
+async fn comparisons_are_accepted_up_to_the_limit() {
     for world in worlds([posts()]).await {
         world.post(&nobody(), "/posts", json!({"title": "x", "views": 7})).await.data();
         let numbers = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
@@ -56,7 +56,7 @@ async fn as_many_values_as_are_allowed_are_compared_and_more_are_refused() {
 
 /// Were each name held against each other, this would take minutes.
 #[tokio::test]
-async fn a_hundred_thousand_names_are_looked_at_once_each() {
+async fn each_of_a_hundred_thousand_names_is_checked_once() {
     for world in worlds([posts()]).await {
         let mut pairs: Vec<_> = (0..200_000).map(|number| pair(&format!("n{number}"), "x")).collect();
         let refused = list(&world, &pairs).await.unwrap_err().to_string();
@@ -98,7 +98,7 @@ async fn long_and_deep_expressions_are_refused() {
 
 /// What tools answer is built as values twice over: a page of eight megabytes would take hundreds.
 #[tokio::test]
-async fn tools_are_answered_with_less() {
+async fn answers_to_tools_have_a_lower_size_limit() {
     for world in worlds([posts()]).await {
         for _ in 0..3 {
             world.post(&nobody(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
@@ -115,7 +115,7 @@ async fn tools_are_answered_with_less() {
 }
 
 #[tokio::test]
-async fn a_batch_of_nonsense_is_answered_in_bounded_words() {
+async fn the_errors_of_an_invalid_batch_are_limited_in_size() {
     for world in worlds([posts()]).await {
         let nonsense: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("n{number}"), json!(1))).collect();
         let refused = world.post(&nobody(), "/posts/_batch", Value::Object(nonsense)).await;
@@ -160,7 +160,7 @@ async fn others_are_answered_while_one_callers_heavy_lists_run() {
 }
 
 #[tokio::test]
-async fn one_list_too_many_is_refused_with_the_time_to_come_again() {
+async fn one_list_too_many_is_refused_with_retry_after() {
     let limits = ListLimits { per_caller: NonZeroUsize::MIN, per_address: NonZeroUsize::MIN };
     let notes = Entity::new("posts").access(Action::Read, "public").field(Field::text("body").max(1_000_000));
     for world in worlds_with([notes], |builder| builder.lists(limits)).await {

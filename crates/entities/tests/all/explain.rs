@@ -141,7 +141,7 @@ fn shown(term: &Term) -> (&str, bool, Value) {
 }
 
 #[tokio::test]
-async fn owner_tenant_and_existence_are_checks_of_their_own() {
+async fn owner_tenant_and_existence_are_separate_checks() {
     let notes = Entity::new("notes").owner("user_id").multi_tenant().soft_delete().field(Field::string("title"));
     for world in worlds([notes]).await {
         let (ann, ben) = (user("ann"), user("ben"));

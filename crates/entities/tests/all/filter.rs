@@ -41,7 +41,7 @@ async fn titles(world: &World, query: &str) -> String {
 
 /// What is no text contains none, in a negated condition too.
 #[tokio::test]
-async fn a_value_in_json_that_is_no_text_contains_none() {
+async fn a_json_value_that_is_not_text_contains_no_text() {
     for world in worlds([books()]).await {
         for (title, notes) in
             [("n", json!({"a": 1})), ("t", json!({"a": "an x"})), ("l", json!({"a": ["x"]})), ("b", json!({"a": true}))]
@@ -61,7 +61,7 @@ async fn a_value_in_json_that_is_no_text_contains_none() {
 }
 
 #[tokio::test]
-async fn filters_find_what_they_say() {
+async fn filters_match_the_right_records() {
     const ALL: &str = "Emma; ÜBER Zeit; Say \"hi\"; Empty";
     for world in with_books().await {
         for (filter, found) in [
@@ -118,7 +118,7 @@ async fn filters_find_what_they_say() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_with_its_place() {
+async fn invalid_filters_are_refused_with_their_position() {
     for world in worlds([books()]).await {
         for (filter, detail) in [
             ("titel = 'x'", "filter: unknown field \"titel\" at 1:1, did you mean \"title\"?"),

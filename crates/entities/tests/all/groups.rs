@@ -102,7 +102,7 @@ async fn groups_are_counted_and_summed_up_alike_on_both_engines() {
 }
 
 #[tokio::test]
-async fn what_a_caller_may_not_list_is_in_no_group() {
+async fn records_that_a_caller_may_not_list_are_in_no_group() {
     let ruled = Entity::new("orders")
         .owner("user_id")
         .access(Action::Read, "posts:read")
@@ -173,7 +173,7 @@ async fn tenants_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_grouped_is_refused_in_words() {
+async fn invalid_groupings_are_refused_with_a_reason() {
     let orders = orders().field(Field::int("count")).field(Field::int("avg"));
     for world in worlds([orders]).await {
         let ann = user("ann");

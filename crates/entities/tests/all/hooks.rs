@@ -70,7 +70,7 @@ async fn every_write_carries_its_hooks_in_its_transaction() {
 }
 
 #[tokio::test]
-async fn a_hook_that_refuses_leaves_neither_row_nor_line_nor_event() {
+async fn a_hook_that_refuses_leaves_no_row_line_or_event() {
     for mut world in worlds().await {
         let album = world.post(&nobody(), "/albums", json!({"title": "a"})).await;
         world.event().await;

@@ -98,7 +98,7 @@ async fn unharmed(world: &World, title: &str) {
 }
 
 #[tokio::test]
-async fn every_parameter_takes_hostile_text_for_what_it_is() {
+async fn every_parameter_treats_hostile_text_as_text() {
     for world in worlds(entities()).await {
         world.post(&nobody(), "/posts", json!({"title": "kept"})).await.data();
         for text in HOSTILE {
@@ -114,7 +114,7 @@ async fn every_parameter_takes_hostile_text_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn text_is_found_as_it_is_written_by_every_way_that_compares() {
+async fn every_comparison_finds_text_exactly_as_written() {
     for world in worlds(entities()).await {
         for text in HOSTILE.iter().filter(|text| !text.contains('\0')) {
             world.post(&nobody(), "/posts", json!({"title": text})).await.data();

@@ -55,7 +55,7 @@ fn included(record: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn related_records_come_along_with_one_statement_for_each_relation() {
+async fn related_records_are_included_with_one_statement_for_each_relation() {
     let seen = statements();
     let entities = [
         Entity::new("n1_topics").public().field(Field::string("name")),
@@ -151,7 +151,7 @@ async fn a_related_record_is_shown_as_its_own_list_would() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_read_the_target_is_refused() {
+async fn a_caller_who_may_not_read_the_target_is_refused() {
     let entities = [
         Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title")),
         Entity::new("links").public().field(Field::relation("post", "posts")).field(Field::relation("author", "users")),
@@ -176,7 +176,7 @@ async fn whoever_may_not_read_the_target_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones() {
+async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
     let posts = || {
         Entity::new("posts")
             .public()
@@ -215,7 +215,7 @@ async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones
 }
 
 #[tokio::test]
-async fn the_tenant_of_the_request_bounds_what_comes_along() {
+async fn included_records_stay_within_the_tenant_of_the_request() {
     // The relation is made by the program's own SQL: no request could make it.
     let entities = [
         Entity::new("rooms").multi_tenant().field(Field::string("name")),
@@ -242,7 +242,7 @@ async fn the_tenant_of_the_request_bounds_what_comes_along() {
 }
 
 #[tokio::test]
-async fn the_right_to_every_owners_records_lifts_the_owner_of_the_entity_that_gives_it_and_of_no_other() {
+async fn cross_owner_read_applies_only_to_the_entity_that_grants_it() {
     let entities = [
         Entity::new("notes").owner("user_id").cross_owner_read("posts:audit").field(Field::string("text")),
         Entity::new("diaries").owner("user_id").field(Field::string("text")),

@@ -59,7 +59,7 @@ async fn plant(world: &World, id: &str, table: &str, fields: &str, values: &str)
 }
 
 #[tokio::test]
-async fn a_program_is_answered_as_the_endpoints_answer_the_same_caller() {
+async fn library_calls_answer_like_the_endpoints_for_the_same_caller() {
     for world in worlds(entities()).await {
         plant(&world, "n1", "notes", "title, user_id", "'first', 'ann'").await;
         plant(&world, "p1", "posts", "title", "'first'").await;
@@ -123,7 +123,7 @@ async fn a_program_is_answered_as_the_endpoints_answer_the_same_caller() {
 }
 
 #[tokio::test]
-async fn an_unknown_table_is_a_typed_error_that_names_the_one_meant() {
+async fn an_unknown_table_is_a_typed_error_with_a_suggestion() {
     for mut world in worlds(entities()).await {
         let unknown = world.entities.table("post").unwrap_err();
         assert_eq!((&*unknown.name, unknown.meant.as_deref()), ("post", Some("posts")));
@@ -211,7 +211,7 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
 }
 
 #[tokio::test]
-async fn what_a_query_asks_wrongly_is_told_to_those_alone_who_may_list() {
+async fn query_errors_are_shown_only_to_callers_who_may_list() {
     for world in worlds(entities()).await {
         let notes = world.entities.table("notes").unwrap();
         for wrong in [
@@ -235,7 +235,7 @@ async fn what_a_query_asks_wrongly_is_told_to_those_alone_who_may_list() {
 }
 
 #[tokio::test]
-async fn a_tenants_records_are_its_members_alone() {
+async fn a_tenants_records_are_open_only_to_its_members() {
     let posts = Entity::new("posts").multi_tenant().field(Field::string("title"));
     for world in worlds([posts]).await {
         world.join("acme", &user("ann")).await;

@@ -56,7 +56,7 @@ async fn pages_follow_the_order_of_creation_and_know_their_place() {
 }
 
 #[tokio::test]
-async fn totals_are_counted_as_the_caller_asks() {
+async fn totals_are_counted_as_requested() {
     let mine = Entity::new("mine").owner("owner_id").field(Field::string("name"));
     let sums = Entity::new("sums").public().field(Field::int("total"));
     for world in worlds([items(), mine, sums]).await {
@@ -172,7 +172,7 @@ async fn equal_records_are_spread_over_pages_without_loss_or_repeat() {
 }
 
 #[tokio::test]
-async fn parameters_that_do_not_fit_are_named() {
+async fn invalid_parameters_are_named() {
     for world in worlds([items()]).await {
         for (query, detail) in [
             ("page=0", "page is a whole number from 1"),
@@ -218,7 +218,7 @@ async fn lists_of_owners_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn names_that_are_almost_right_are_suggested() {
+async fn misspelled_names_get_a_suggestion() {
     let posts =
         Entity::new("posts").public().field(Field::int("priority")).field(Field::relation("topic_id", "topics"));
     for world in worlds([posts, Entity::new("topics").public().field(Field::string("name"))]).await {
@@ -245,7 +245,7 @@ async fn names_that_are_almost_right_are_suggested() {
 }
 
 #[tokio::test]
-async fn empty_parameters_ask_for_nothing() {
+async fn empty_parameters_are_ignored() {
     let things = items().search_fields(["name"]);
     for world in worlds([things, Entity::new("plain").public().field(Field::int("rank"))]).await {
         let made = world.post(&nobody(), "/items", json!({"name": "x"})).await;

@@ -81,7 +81,7 @@ async fn every_write_stages_its_event_and_cascades_stage_theirs() {
 }
 
 #[tokio::test]
-async fn a_write_that_does_not_happen_stages_nothing() {
+async fn a_failed_write_stages_nothing() {
     for world in worlds().await {
         world.post(&nobody(), "/albums", json!({"title": "a"})).await.data();
         for title in ["a", "refuse me"] {

@@ -37,7 +37,7 @@ fn named(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn who_is_not_signed_in_sees_the_id_alone() {
+async fn an_anonymous_caller_sees_only_the_id() {
     let notes = Entity::new("notes").public().field(Field::relation("writer", "users"));
     for world in worlds_with([notes], |builder| builder.profiles(profile(), "users")).await {
         people(&world).await;

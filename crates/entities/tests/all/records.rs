@@ -149,7 +149,7 @@ async fn a_value_that_is_taken_is_a_conflict_that_names_the_field() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_with_its_own_status() {
+async fn malformed_requests_are_refused_with_the_right_status() {
     for world in worlds([posts()]).await {
         let post = |body: &'static str, content_type: &'static str| {
             let ask = world.ask(&nobody(), Method::POST, "/blog_posts").json(body);

@@ -66,7 +66,7 @@ async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
 }
 
 #[tokio::test]
-async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
+async fn relations_to_missing_records_are_reported_with_the_other_errors_of_a_body() {
     let projects = Entity::new("projects").owner("user_id").field(Field::string("name"));
     let tasks = Entity::new("tasks")
         .field(Field::string("title").required().min(2))
@@ -124,7 +124,7 @@ async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
 }
 
 #[tokio::test]
-async fn users_may_live_elsewhere() {
+async fn users_may_be_stored_elsewhere() {
     let notes = Entity::new("notes").public().field(Field::relation("author", "users"));
     for world in worlds_with([notes], |builder| builder.users(Users::Elsewhere)).await {
         let made = world.post(&nobody(), "/notes", json!({"author": "somebody-of-another-system"})).await;
@@ -133,7 +133,7 @@ async fn users_may_live_elsewhere() {
 }
 
 #[tokio::test]
-async fn entities_may_refer_to_each_other_in_a_circle_and_to_themselves() {
+async fn entities_may_refer_to_each_other_in_a_cycle_and_to_themselves() {
     let people = Entity::new("people")
         .public()
         .field(Field::relation("home", "houses"))
@@ -151,7 +151,7 @@ async fn entities_may_refer_to_each_other_in_a_circle_and_to_themselves() {
 
 /// One record after the other in one transaction: what is wrong with a relation is told as it is of a single write.
 #[tokio::test]
-async fn a_batch_tells_of_relations_that_name_no_record() {
+async fn a_batch_reports_relations_to_missing_records() {
     let photos = Entity::new("photos")
         .public()
         .field(Field::string("title"))
@@ -213,7 +213,7 @@ async fn a_record_of_an_entity_that_the_caller_may_not_read_cannot_be_named() {
 
 /// 404 before 412 before 422, on entities without rules too.
 #[tokio::test]
-async fn a_wrong_body_is_told_after_a_record_that_is_not_there_or_has_changed() {
+async fn a_missing_or_changed_record_is_reported_before_an_invalid_body() {
     for world in worlds([album()]).await {
         let ann = user("ann");
         let path = world.post(&ann, "/albums", json!({"title": "x"})).await.header("location").to_owned();

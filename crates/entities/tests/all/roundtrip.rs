@@ -50,7 +50,7 @@ fn thing() -> impl Strategy<Value = Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_in_comes_out() {
+async fn generated_values_are_read_back_unchanged() {
     for mut world in worlds([plain("things").field(Field::json("json")), plain("plain")]).await {
         let mut runner = TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
         for _ in 0..64 {

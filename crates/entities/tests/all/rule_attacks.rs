@@ -62,7 +62,7 @@ fn shape(answer: &Answer, file: &str) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
+async fn an_unreadable_record_is_indistinguishable_from_a_missing_one() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let ben = user("ben");
@@ -129,7 +129,7 @@ async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn lists_totals_orders_groups_and_filters_tell_nothing_of_it() {
+async fn lists_totals_sorts_groups_and_filters_reveal_nothing_of_an_unreadable_record() {
     let filters = [
         "title = 'canary'",
         "title ~ 'canary'",
@@ -195,7 +195,7 @@ async fn lists_totals_orders_groups_and_filters_tell_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn who_may_not_create_learns_of_no_unique_value_and_of_no_hidden_field() {
+async fn a_caller_who_may_not_create_learns_no_unique_value_or_hidden_field() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let (ben, eve) = (user("ben"), user("eve"));
@@ -227,7 +227,7 @@ async fn who_may_not_create_learns_of_no_unique_value_and_of_no_hidden_field() {
 }
 
 #[tokio::test]
-async fn a_stream_is_silent_about_it_whatever_happens_to_it() {
+async fn a_stream_never_reports_an_unreadable_record() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let (ann, ben) = (user("ann"), user("ben"));

@@ -116,7 +116,7 @@ async fn a_stream_under_a_rule_shows_the_writes_of_another_server() {
 }
 
 #[tokio::test]
-async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_updated() {
+async fn a_record_that_leaves_a_view_is_deleted_there_and_one_that_enters_is_updated() {
     for (world, _following) in logged_worlds().await {
         world.db().execute("INSERT INTO users (id) VALUES ('cid')", vec![]).await.unwrap();
         let mut bens = open(&world, "/memos/_events").await;
@@ -149,7 +149,7 @@ async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_update
 }
 
 #[tokio::test]
-async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile() {
+async fn a_resumed_stream_reports_records_that_left_or_were_deleted_meanwhile() {
     for (mut world, _following) in logged_worlds().await {
         let mut stream = open(&world, "/memos/_events").await;
         let leaving = create(&world, "leaving", Some("ben")).await;
@@ -181,7 +181,7 @@ async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile(
 }
 
 #[tokio::test]
-async fn what_an_on_delete_takes_out_of_a_view_is_gone_there() {
+async fn a_record_that_an_on_delete_removes_from_a_view_is_deleted_there() {
     let boxes = Entity::new("boxes").field(Field::relation("boss", "users"));
     let memos = Entity::new("memos")
         .field(Field::string("title"))

@@ -99,7 +99,7 @@ async fn members_see_the_tasks_of_their_project_on_every_surface_and_others_do_n
 }
 
 #[tokio::test]
-async fn writes_are_refused_by_the_rule_before_anything_else_is_said() {
+async fn the_rule_refuses_a_write_before_any_other_error() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;
@@ -141,7 +141,7 @@ async fn writes_are_refused_by_the_rule_before_anything_else_is_said() {
 }
 
 #[tokio::test]
-async fn the_rule_for_updates_holds_before_and_after_the_change() {
+async fn the_rule_for_updates_is_checked_before_and_after_the_change() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;
@@ -164,7 +164,7 @@ async fn the_rule_for_updates_holds_before_and_after_the_change() {
 }
 
 #[tokio::test]
-async fn nobody_admits_themselves_by_creating_a_membership() {
+async fn a_caller_cannot_admit_themselves_by_creating_a_membership() {
     for world in worlds(entities()).await {
         let ben = user("ben");
         let project = project(&world).await;
@@ -187,7 +187,7 @@ async fn nobody_admits_themselves_by_creating_a_membership() {
 }
 
 #[tokio::test]
-async fn a_relation_to_a_record_that_the_caller_may_not_read_is_refused_like_one_that_is_not_there() {
+async fn a_relation_to_an_unreadable_record_is_refused_like_one_to_a_missing_record() {
     let notes = Entity::new("notes").field(Field::relation("task", "tasks"));
     let entities = entities().into_iter().chain([notes]);
     for world in worlds(entities).await {
@@ -316,7 +316,7 @@ async fn related_rows_are_those_of_the_requests_tenant() {
 }
 
 #[tokio::test]
-async fn roles_and_the_time_decide_too_and_anonymous_callers_are_nobody() {
+async fn rules_use_roles_and_the_time_and_anonymous_callers_have_no_id() {
     let notices = Entity::new("notices")
         .access(Action::Read, "public")
         .field(Field::string("text"))
@@ -338,7 +338,7 @@ async fn roles_and_the_time_decide_too_and_anonymous_callers_are_nobody() {
 }
 
 #[test]
-fn rules_that_are_wrong_are_named_with_the_place_of_the_word() {
+fn invalid_rules_are_refused_with_the_position_of_the_word() {
     let table = [
         ("", "the rule is empty; leave it out, and nothing is narrowed"),
         ("assignee = ", "expected a value, found the end at 1:12"),
@@ -369,7 +369,7 @@ fn rules_that_are_wrong_are_named_with_the_place_of_the_word() {
 }
 
 #[tokio::test]
-async fn streams_tell_those_who_may_read_the_record_and_nobody_else() {
+async fn streams_send_events_only_to_callers_who_may_read_the_record() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;

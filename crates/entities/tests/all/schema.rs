@@ -41,7 +41,7 @@ async fn refusals(db: &Db, entities: &[Entity]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tables_are_made_once_as_the_plan_says() {
+async fn tables_are_created_once_as_planned() {
     let entities = [
         posts()
             .owner("user_id")
@@ -121,7 +121,7 @@ fn unpublic(_: Entity) -> Entity {
 }
 
 #[tokio::test]
-async fn additions_are_made_while_rows_are_there() {
+async fn additions_are_made_to_tables_with_rows() {
     for TestDb { db, name, .. } in &engines().await {
         write(db, posts(), json!({"title": "old"})).await;
         let more = posts()
@@ -144,7 +144,7 @@ async fn additions_are_made_while_rows_are_there() {
 }
 
 #[tokio::test]
-async fn an_entity_and_a_relation_to_it_are_added_and_one_that_left_keeps_its_rows() {
+async fn an_entity_and_a_relation_to_it_are_added_and_a_removed_entity_keeps_its_rows() {
     let topics = || Entity::new("topics").public().field(Field::string("name"));
     let related = || posts().field(Field::relation("topic", "topics").on_delete(OnDelete::Cascade));
     for TestDb { db, name, .. } in &engines().await {
@@ -188,7 +188,7 @@ async fn a_required_field_is_added_to_an_empty_table_and_not_to_one_with_rows() 
 }
 
 #[tokio::test]
-async fn a_field_that_left_keeps_its_column_where_rows_can_be_written_without_it() {
+async fn a_removed_field_keeps_its_column_if_rows_can_be_written_without_it() {
     for TestDb { db, name, .. } in &engines().await {
         write(
             db,
@@ -234,7 +234,7 @@ async fn run_as_operator(db: &Db, error: SchemaError) {
 }
 
 #[tokio::test]
-async fn what_would_lose_or_break_is_refused_with_the_sql_to_do_it() {
+async fn destructive_changes_are_refused_with_their_sql() {
     let before = || {
         posts()
             .field(Field::string("slug").unique())
@@ -304,7 +304,7 @@ async fn the_operators_sql_keeps_columns_that_no_field_declares() {
 }
 
 #[tokio::test]
-async fn a_field_becomes_unique_once_no_value_is_there_twice() {
+async fn a_field_becomes_unique_once_it_has_no_duplicates() {
     let before = || Entity::new("posts").public().field(Field::string("title"));
     let unique = || Entity::new("posts").public().field(Field::string("title").unique());
     for TestDb { db, name, .. } in &engines().await {
@@ -396,7 +396,7 @@ async fn replicas_that_start_together_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn rows_that_break_a_new_rule_are_counted_with_the_sql_to_find_and_to_mend_them() {
+async fn rows_that_violate_a_new_rule_are_counted_with_the_sql_to_find_and_fix_them() {
     let with = |a: Field, n: Field, state: Field| Entity::new("posts").public().field(a).field(n).field(state);
     let state = |words: &[&str]| Field::choice("state", words.to_vec());
     let before = with(Field::string("a"), Field::int("n"), state(&["draft", "it's \"live\""]));

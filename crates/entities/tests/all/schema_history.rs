@@ -124,7 +124,7 @@ async fn replica(test: &TestDb) -> Db {
 }
 
 #[tokio::test]
-async fn a_replica_of_before_a_rename_fails_to_write_and_loses_nothing() {
+async fn a_replica_from_before_a_rename_fails_to_write_and_loses_nothing() {
     for test in &engines().await {
         let before = build(&test.db, old()).await;
         assert!(create(&before, json!({"title": "first"})).await);
@@ -184,7 +184,7 @@ impl Holder {
 }
 
 #[tokio::test]
-async fn a_change_of_tables_gives_way_to_a_long_transaction_and_lets_others_pass() {
+async fn a_schema_change_yields_to_a_long_transaction_and_does_not_block_others() {
     for test in &engines().await {
         if test.db.engine() == Engine::Sqlite {
             // Readers delay no writer there.

@@ -53,7 +53,7 @@ async fn a_declared_rename_keeps_rows_rules_and_relations() {
 }
 
 #[tokio::test]
-async fn old_names_that_somebody_bears_are_refused() {
+async fn old_names_that_are_in_use_are_refused() {
     let posts = || Entity::new("posts").field(Field::string("a"));
     for (entities, words) in [
         (vec![posts().renamed_from("users")], "belongs to the service"),

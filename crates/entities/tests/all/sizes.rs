@@ -113,7 +113,7 @@ async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
 }
 
 #[tokio::test]
-async fn text_has_a_default_length_and_longer_values_that_are_there_stay() {
+async fn text_has_a_default_length_limit_and_longer_stored_values_stay() {
     let notes = Entity::new("notes")
         .public()
         .field(Field::string("title"))
@@ -229,7 +229,7 @@ async fn numbers_at_their_ends_come_back_sort_filter_and_page_exactly() {
 }
 
 #[tokio::test]
-async fn json_comes_back_as_it_was_sent_and_is_asked_for_by_absence_alone() {
+async fn json_is_returned_as_sent_and_filtered_only_by_absence() {
     for world in worlds([Entity::new("things").public().field(Field::json("meta"))]).await {
         for meta in [
             json!({"a": {"b": [1, null, "é\u{1f4a9}\""]}, "": []}),

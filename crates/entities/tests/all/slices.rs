@@ -71,7 +71,7 @@ async fn walk(table: Table<'_>, query: &dyn Fn() -> ListQuery, is_backward: bool
 }
 
 #[tokio::test]
-async fn a_search_in_slices_finds_what_a_whole_one_finds() {
+async fn a_search_in_slices_finds_the_same_as_a_whole_one() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let table = world.entities.table("posts").unwrap();
@@ -103,7 +103,7 @@ async fn a_search_in_slices_finds_what_a_whole_one_finds() {
 }
 
 #[tokio::test]
-async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() {
+async fn a_search_without_results_stops_at_its_limit_and_reports_the_count() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let table = world.entities.table("posts").unwrap();
@@ -152,7 +152,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
 }
 
 #[tokio::test]
-async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
+async fn sorting_or_counting_more_than_the_limit_is_refused() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let (table, call) = (world.entities.table("posts").unwrap(), Call::from(Identity::Anonymous));
@@ -177,7 +177,7 @@ async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
 }
 
 #[tokio::test]
-async fn lists_over_http_are_as_they_were() {
+async fn lists_over_http_are_not_sliced() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let answer = world.get(&nobody(), "/posts?q=no+such+word&cursor=").await.json();

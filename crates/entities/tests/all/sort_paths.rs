@@ -174,7 +174,7 @@ async fn a_path_into_what_the_caller_may_not_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cursor_holds_for_its_path_alone() {
+async fn a_cursor_is_valid_only_for_its_path() {
     for world in worlds(entities()).await {
         fill(&world, &[json!({"name": "a"}), json!({"name": "b"}), json!({"name": "c"})]).await;
         let first = world.get(&user("ann"), "/tasks?sort=project.name&limit=1&cursor=").await;

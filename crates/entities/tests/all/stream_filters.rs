@@ -81,7 +81,7 @@ async fn patch(world: &World, path: &str, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_stream_shows_what_its_filter_lets_through() {
+async fn a_stream_shows_what_its_filter_matches() {
     for world in patient_worlds(entities("")).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let red = project(&world, json!({"name": "red", "boss": "ben"})).await;
@@ -132,7 +132,7 @@ async fn a_related_record_that_the_listener_may_not_read_does_not_count() {
 }
 
 #[tokio::test]
-async fn owners_of_related_records_are_each_listener_s_own() {
+async fn ownership_of_related_records_is_checked_for_each_listener() {
     let entities = [
         Entity::new("notes").owner("user_id").cross_owner_read("posts:audit").field(Field::string("text")),
         Entity::new("tasks").public().field(Field::string("title")).field(Field::relation("note", "notes")),
@@ -151,7 +151,7 @@ async fn owners_of_related_records_are_each_listener_s_own() {
 }
 
 #[tokio::test]
-async fn a_record_that_leaves_a_rule_s_view_is_gone_whatever_the_filter_says() {
+async fn a_record_that_leaves_a_rules_view_is_deleted_whatever_the_filter() {
     let entities = [
         Entity::new("projects").field(Field::string("name")),
         Entity::new("tasks")
@@ -180,7 +180,7 @@ async fn a_record_that_leaves_a_rule_s_view_is_gone_whatever_the_filter_says() {
 }
 
 #[tokio::test]
-async fn what_a_stream_may_not_ask_is_refused() {
+async fn invalid_stream_filters_are_refused() {
     for world in patient_worlds(entities("")).await {
         let ask = async |caller: &Identity, filter: &str| {
             let path = format!("/tasks/_events?filter={}", encoded(filter));
@@ -207,7 +207,7 @@ async fn what_a_stream_may_not_ask_is_refused() {
 }
 
 #[tokio::test]
-async fn one_caller_has_so_many_filters_and_others_are_none_the_worse() {
+async fn filters_are_limited_per_caller_without_affecting_others() {
     for world in patient_worlds(entities("")).await {
         let ben = user("ben");
         let ask = async |caller: &Identity, number: usize| {
@@ -235,7 +235,7 @@ async fn one_caller_has_so_many_filters_and_others_are_none_the_worse() {
 }
 
 #[tokio::test]
-async fn all_filters_of_an_entity_are_asked_in_one_statement() {
+async fn all_filters_of_an_entity_are_evaluated_in_one_statement() {
     let seen = statements();
     for world in patient_worlds(entities("w1_")).await {
         let project = world.post(&user("ann"), "/w1_projects", json!({"name": "3", "boss": "ben"})).await.id();
@@ -320,7 +320,7 @@ async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
 }
 
 #[tokio::test]
-async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
+async fn a_slow_filter_delays_no_write_and_its_stream_gets_its_events() {
     for test_db in engines().await {
         let (world, _following) = logged(test_db, discussed()).await;
         let ben = user("ben");
@@ -355,7 +355,7 @@ async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
 }
 
 #[tokio::test]
-async fn without_a_log_a_write_is_held_up_for_a_bounded_time() {
+async fn without_a_log_a_write_is_delayed_for_a_limited_time() {
     for world in patient_worlds(discussed()).await {
         let ann = user("ann");
         let slow = task(&world, json!({"title": "slow"})).await;
@@ -375,7 +375,7 @@ async fn without_a_log_a_write_is_held_up_for_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn anonymous_callers_have_filters_by_address() {
+async fn filters_of_anonymous_callers_are_limited_by_address() {
     for world in patient_worlds(entities("")).await {
         let ask = async |address: [u8; 4], filter: &str| {
             let path = format!("/tasks/_events?filter={}", encoded(filter));
@@ -403,7 +403,7 @@ async fn anonymous_callers_have_filters_by_address() {
 }
 
 #[tokio::test]
-async fn a_resumed_stream_shows_what_its_filter_lets_through() {
+async fn a_resumed_stream_shows_what_its_filter_matches() {
     for test_db in engines().await {
         let (world, _following) = logged(test_db, entities("")).await;
         let red = project(&world, json!({"name": "red"})).await;

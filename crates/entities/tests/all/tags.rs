@@ -47,7 +47,7 @@ async fn the_tag_is_the_headers_wherever_a_record_is_read() {
 }
 
 #[tokio::test]
-async fn nothing_is_added_unless_asked_for() {
+async fn tags_are_added_only_on_request() {
     for world in worlds([topics(), posts()]).await {
         let path = record(&world).await;
         for query in ["", "etag=false", "fields=title", "include=topic", "etag=false&fields=title&include=topic"] {
@@ -61,7 +61,7 @@ async fn nothing_is_added_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn related_records_carry_tags_of_their_own() {
+async fn related_records_have_their_own_tags() {
     for world in worlds([topics(), posts()]).await {
         let path = record(&world).await;
         let post = world.get(&nobody(), &format!("{path}?etag=true&include=topic")).await.data();
@@ -74,7 +74,7 @@ async fn related_records_carry_tags_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_carried_tag_makes_a_change_conditional_and_one_wins() {
+async fn a_carried_tag_makes_a_change_conditional_and_one_succeeds() {
     for world in worlds([topics(), posts()]).await {
         let path = record(&world).await;
         let tag = world.get(&nobody(), "/posts?etag=true&fields=title").await.data()[0]["_etag"].clone();
@@ -125,7 +125,7 @@ async fn the_parameter_is_true_or_false_once() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_tags_for_those_who_asked() {
+async fn a_stream_has_tags_only_on_request() {
     for world in worlds([topics(), posts()]).await {
         let ask = |path: &str| world.ask(&nobody(), Method::GET, path);
         let mut tagged = Stream::open(ask("/posts/_events?etag=true")).await;

@@ -275,7 +275,7 @@ async fn a_stream_carries_its_tenant_alone_and_ends_with_the_membership() {
 }
 
 #[tokio::test]
-async fn a_lost_membership_closes_every_door() {
+async fn a_lost_membership_ends_all_access() {
     for world in shared([posts()]).await {
         let ann = user("ann");
         let made = post(&world, &ann, "acme", "/posts", json!({"title": "x"})).await;
@@ -349,7 +349,7 @@ impl Memberships for Away {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_while_memberships_cannot_be_read() {
+async fn access_is_refused_while_memberships_cannot_be_read() {
     for world in worlds_with([posts()], |builder| builder.memberships(Arc::new(Away))).await {
         for answer in [
             get(&world, &user("ann"), "acme", "/posts").await,
@@ -375,7 +375,7 @@ impl Memberships for Counting {
 }
 
 #[tokio::test]
-async fn a_batch_asks_for_the_membership_once_however_many_items_it_has() {
+async fn a_batch_reads_the_membership_once() {
     let likes = Entity::new("likes").field(Field::relation("post", "posts"));
     let asked = Arc::new(Counting::default());
     for world in worlds_with([posts(), likes], |builder| builder.memberships(asked.clone())).await {

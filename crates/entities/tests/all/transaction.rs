@@ -16,7 +16,7 @@ async fn ready() -> Vec<World> {
 }
 
 #[tokio::test]
-async fn all_of_it_becomes_durable_and_is_told_together() {
+async fn a_transaction_commits_and_emits_its_events_together() {
     for mut world in ready().await {
         let call = Call::from(user("ann"));
         let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
@@ -40,7 +40,7 @@ async fn all_of_it_becomes_durable_and_is_told_together() {
 }
 
 #[tokio::test]
-async fn after_an_error_nothing_is_written_and_nothing_told() {
+async fn after_an_error_nothing_is_written_and_no_event_emitted() {
     for mut world in ready().await {
         let kept = world.post(&user("ann"), "/posts", json!({"title": "taken"})).await;
         world.event().await;
@@ -90,7 +90,7 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
 
 /// The engine tells of a foreign key without its name; the caller is told the field, whatever the write is part of.
 #[tokio::test]
-async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks() {
+async fn a_relation_to_a_missing_record_is_reported_in_transactions_batches_and_hooks() {
     struct Idle;
     impl gatewright_entities::hooks::EntityHooks for Idle {}
 

@@ -214,7 +214,7 @@ async fn relations_neither_restrict_nor_follow_a_soft_delete_and_cannot_be_made_
 }
 
 #[tokio::test]
-async fn what_goes_for_good_takes_the_trash_along_in_silence() {
+async fn a_permanent_deletion_removes_trashed_records_without_events() {
     let albums = Entity::new("albums").public().field(Field::string("name"));
     let photos = Entity::new("photos")
         .public()
@@ -242,7 +242,7 @@ async fn what_goes_for_good_takes_the_trash_along_in_silence() {
 }
 
 #[tokio::test]
-async fn streams_tell_of_the_trash_and_of_what_comes_back() {
+async fn streams_report_deletions_to_the_trash_and_restores() {
     for world in worlds([posts()]).await {
         let made = world.post(&nobody(), "/posts", json!({"title": "One"})).await;
         let mut stream = Stream::open(world.ask(&nobody(), Method::GET, "/posts/_events")).await;

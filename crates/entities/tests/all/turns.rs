@@ -53,7 +53,7 @@ async fn write(entities: Entities, caller: Identity, way: Way, id: String) -> Re
 }
 
 #[tokio::test]
-async fn one_account_s_slow_writes_do_not_hold_up_another_s() {
+async fn slow_writes_of_one_account_do_not_delay_another_account() {
     const WRITES: usize = 16;
     let notes = Entity::new("notes").owner("user_id").soft_delete().field(Field::string("title"));
     for world in worlds_with([notes], |builder| builder.change_hook(Slow)).await {

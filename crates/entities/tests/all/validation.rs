@@ -59,7 +59,7 @@ async fn all_errors_of_a_body_come_together() {
 }
 
 #[tokio::test]
-async fn a_hidden_field_is_told_of_in_the_words_of_one_that_does_not_exist() {
+async fn a_hidden_field_is_refused_like_an_unknown_one() {
     for world in worlds([everything()]).await {
         let message = async |key: &str| {
             let answer = world.post(&nobody(), "/things", json!({"displayName": "abc", key: 1})).await;
@@ -74,7 +74,7 @@ async fn a_hidden_field_is_told_of_in_the_words_of_one_that_does_not_exist() {
 }
 
 #[tokio::test]
-async fn a_field_comes_once_in_one_case() {
+async fn a_field_is_accepted_once_in_one_case() {
     for world in worlds([everything()]).await {
         for body in [
             r#"{"displayName":"abc","display_name":"abc"}"#,
@@ -112,7 +112,7 @@ async fn null_is_not_absent() {
 }
 
 #[tokio::test]
-async fn values_come_back_exactly_as_they_went_or_in_their_one_spelling() {
+async fn values_are_returned_exactly_or_in_canonical_form() {
     for world in worlds([everything()]).await {
         for (field, sent, kept) in [
             ("displayName", json!("é\u{1F600}"), json!("é\u{1F600}")),
@@ -163,7 +163,7 @@ async fn integers_are_exact_at_their_limits() {
 }
 
 #[tokio::test]
-async fn nul_is_refused_wherever_it_hides() {
+async fn nul_characters_are_refused_everywhere() {
     for world in worlds([everything()]).await {
         for (field, value) in [
             ("displayName", json!("a\0b")),
@@ -187,7 +187,7 @@ async fn nul_is_refused_wherever_it_hides() {
 }
 
 #[tokio::test]
-async fn a_body_of_nonsense_keys_is_answered_in_bounded_words() {
+async fn the_errors_of_a_body_with_unknown_keys_are_limited_in_size() {
     for world in worlds([everything()]).await {
         let keys: Vec<String> = (0..50_000).map(|number| format!("\"nonsense_key_{number}\":1")).collect();
         let answer = world.post(&nobody(), "/things", format!("{{{}}}", keys.join(","))).await;

@@ -128,7 +128,7 @@ async fn a_search_finds_text_in_any_of_its_fields_whatever_the_case() {
 }
 
 #[tokio::test]
-async fn what_has_no_fields_to_search_says_so() {
+async fn a_search_without_searchable_fields_is_refused() {
     for world in worlds([Entity::new("plain").public().field(Field::string("title"))]).await {
         world.get(&nobody(), "/plain?q=x").await.is_refused(400, "q: none of the fields here can be searched");
     }

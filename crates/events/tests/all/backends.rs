@@ -150,7 +150,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
+async fn the_writes_of_one_replica_reach_the_others_once_and_in_order() {
     for server in Server::all() {
         let [mut a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..500);
@@ -171,7 +171,7 @@ async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_goes_whole_with_its_owner_and_tenant_however_large_it_is() {
+async fn an_event_of_any_size_arrives_complete_with_owner_and_tenant() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         // 7,999 bytes are what a notification of Postgres holds, and NATS takes a mebibyte.
@@ -189,7 +189,7 @@ async fn an_event_goes_whole_with_its_owner_and_tenant_however_large_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
+async fn a_record_above_the_nats_limit_stays_local_and_delays_nothing() {
     let Some(server) = installed(PrivateNats::start()).map(Server::Nats) else { return };
     let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
     a.write(0..1);
@@ -203,7 +203,7 @@ async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_is_no_text_holds_up_nobody() {
+async fn a_record_that_is_not_text_delays_nothing() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         for bytes in [&b"{\"n\":\"\xff\"}"[..], b"{\"n\":\"\0\"}"] {
@@ -217,7 +217,7 @@ async fn a_record_that_is_no_text_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_once_somebody_listens_is_heard() {
+async fn a_message_sent_after_a_subscription_is_received() {
     for server in Server::all() {
         let (speaker, listener) = (server.backend().await, server.backend().await);
         // Its connection is there, so that the message may overtake whatever is not awaited.
@@ -233,7 +233,7 @@ async fn what_is_sent_once_somebody_listens_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_channel_that_has_fallen_silent_is_made_anew() {
+async fn a_silent_channel_is_reopened() {
     let bus = Bus::new(&Ambient::system());
     let listened = Arc::new(AtomicU64::new(0));
     let options = FanoutOptions { probe: Duration::from_millis(20), ..quick() };
@@ -268,7 +268,7 @@ impl Receiver for Silent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
+async fn a_restarted_backend_is_reconnected_and_queued_events_are_sent() {
     for mut server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1);
@@ -294,7 +294,7 @@ async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listening_session_that_an_operator_ends_is_opened_again() {
+async fn a_listening_session_that_an_operator_ends_is_reopened() {
     let Some(server) = installed(PrivatePostgres::start()).map(Server::Postgres) else { return };
     let Server::Postgres(postgres) = &server else { unreachable!("it was just made") };
     let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
@@ -312,7 +312,7 @@ async fn a_listening_session_that_an_operator_ends_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_counted() {
+async fn memory_is_bounded_during_an_outage_and_lost_events_are_counted() {
     for mut server in Server::all() {
         let bound = Bound { events: 10, ..Bound::default() };
         let a = Replica::with(&server, FanoutOptions { bound, ..quick() }).await;
@@ -329,7 +329,7 @@ async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_coun
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() {
+async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_replica() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1);
@@ -387,7 +387,7 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_before_an_orderly_end_is_told() {
+async fn events_published_before_an_orderly_stop_are_sent() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1_000);
@@ -401,7 +401,7 @@ async fn what_was_written_before_an_orderly_end_is_told() {
 }
 
 #[tokio::test]
-async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_each_other() {
+async fn applications_with_their_own_channels_do_not_receive_each_others_events() {
     let servers =
         [installed(PrivateRedis::start()).map(Server::Redis), installed(PrivateNats::start()).map(Server::Nats)];
     for server in servers.into_iter().flatten() {
@@ -425,7 +425,7 @@ async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_ea
 }
 
 #[tokio::test]
-async fn large_messages_are_removed_once_nobody_asks_for_them_any_more() {
+async fn large_messages_are_removed_once_they_are_no_longer_needed() {
     for engine in gatewright_db::testing::engines().await {
         let Ok(backend) = PostgresFanout::new(engine.db.clone(), &Ambient::system()) else { continue };
         assert!(backend.prepare(false).await.is_err(), "the table is missing");
@@ -443,7 +443,7 @@ async fn large_messages_are_removed_once_nobody_asks_for_them_any_more() {
 }
 
 #[test]
-fn what_is_shown_of_a_backend_bears_no_credentials() {
+fn the_display_of_a_backend_contains_no_credentials() {
     let url = |scheme: &str| Secret::new(format!("{scheme}://canary-user:canary@host.example:1234/0"));
     let shown = [
         format!("{:?}", RedisFanout::open(&url("redis")).unwrap()),

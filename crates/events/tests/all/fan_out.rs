@@ -51,7 +51,7 @@ async fn a_write_reaches_the_streams_of_every_replica_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_replicas_handler_is_called_and_can_tell_where_the_write_was_made() {
+async fn every_replicas_handler_is_called_and_knows_the_origin_of_the_write() {
     let buses = replicas::<2>();
     let (seen, mut handled) = mpsc::unbounded_channel();
     for (n, bus) in buses.iter().enumerate() {

@@ -326,7 +326,7 @@ async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped(
 
 /// The attack: streams that resume from far behind, with filters that take long and let nothing through.
 #[tokio::test]
-async fn others_have_a_turn_between_the_tests_of_a_stream_that_is_behind() {
+async fn a_stream_that_is_behind_yields_between_its_tests() {
     const EVENTS: usize = 60;
     each_engine(async |engine| {
         let server = Replica::start(&engine.db).await;
@@ -390,7 +390,7 @@ async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_rows_go_in_batches_by_two_servers_and_young_ones_stay() {
+async fn old_rows_are_removed_in_batches_by_two_servers_and_new_ones_stay() {
     each_engine(async |engine| {
         let keep = Duration::from_secs(10);
         let one = Replica::keeping(&engine.db, keep).await;
@@ -460,7 +460,7 @@ async fn an_event_that_is_in_no_log_reaches_a_client_that_has_fallen_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_are_asked_when_a_logged_event_is_delivered() {
+async fn permissions_are_checked_when_a_logged_event_is_delivered() {
     each_engine(async |engine| {
         let server = Replica::start(&engine.db).await;
         let cursor = server.log.cursor().to_string();

@@ -96,7 +96,7 @@ async fn stop(relay: Relay) {
 }
 
 #[tokio::test]
-async fn what_is_staged_is_delivered_once_committed_and_never_if_it_is_not() {
+async fn a_staged_event_is_delivered_only_if_it_is_committed() {
     for engine in engines().await {
         let outbox = open(&engine.db, patient()).await;
         let (consumer, mut events) = telling("mailer", "order.placed");
@@ -120,7 +120,7 @@ async fn what_is_staged_is_delivered_once_committed_and_never_if_it_is_not() {
 }
 
 #[tokio::test]
-async fn an_entity_event_is_staged_as_what_it_tells_outside() {
+async fn an_entity_event_is_staged_in_its_public_form() {
     for engine in engines().await {
         let outbox = open(&engine.db, patient()).await;
         let (consumer, mut events) = telling("crm", "entity.created");
@@ -139,7 +139,7 @@ async fn an_entity_event_is_staged_as_what_it_tells_outside() {
 
 /// A deletion names the account whose deletion it is a part of, and what is forgotten: it may be delivered before what came before.
 #[tokio::test]
-async fn what_was_deleted_with_an_account_is_forgotten_once_nobody_waits_for_it() {
+async fn contents_deleted_with_an_account_are_removed_once_no_consumer_waits_for_them() {
     for engine in engines().await {
         for owner in [None, Some("ann")] {
             let db = &engine.db;
@@ -173,7 +173,7 @@ async fn what_was_deleted_with_an_account_is_forgotten_once_nobody_waits_for_it(
 }
 
 #[tokio::test]
-async fn a_failing_consumer_ends_dead_and_leaves_its_sibling_alone() {
+async fn a_failing_consumer_ends_dead_without_affecting_its_sibling() {
     for engine in engines().await {
         let outbox = open(&engine.db, OutboxOptions { max_attempts: 3, ..quick() }).await;
         let (good, mut events) = telling("good", "a");
@@ -259,7 +259,7 @@ async fn a_dead_delivery_is_replayed_alone_or_with_its_row() {
 }
 
 #[tokio::test]
-async fn rows_are_done_with_after_the_grace_and_purged_after_the_retention_unless_something_died() {
+async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unless_dead() {
     for engine in engines().await {
         let (ambient, clock) = Ambient::manual("2026-01-01T00:00:00Z".parse().unwrap(), 7);
         let grace = Duration::from_mins(15);
@@ -344,7 +344,7 @@ async fn deliveries_of_a_removed_consumer_are_abandoned_after_the_grace_and_can_
 }
 
 #[tokio::test]
-async fn what_was_staged_while_no_relay_ran_is_delivered_when_one_starts() {
+async fn events_staged_while_no_relay_ran_are_delivered_when_one_starts() {
     for engine in engines().await {
         let staging = again(&engine, patient()).await;
         let mut ids = std::collections::BTreeSet::new();
@@ -365,7 +365,7 @@ async fn what_was_staged_while_no_relay_ran_is_delivered_when_one_starts() {
 }
 
 #[tokio::test]
-async fn another_replica_is_told_where_there_is_postgres() {
+async fn another_replica_is_notified_on_postgres() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {
         let outbox = open(&engine.db, patient()).await;
         let (consumer, mut events) = telling("c", "a");
@@ -457,7 +457,7 @@ async fn a_slow_handler_keeps_its_delivery_from_a_second_relay() {
 }
 
 #[tokio::test]
-async fn two_relays_share_the_work_and_do_none_twice() {
+async fn two_relays_share_the_work_and_deliver_nothing_twice() {
     const ROWS: usize = 400;
     for engine in engines().await {
         let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -498,7 +498,7 @@ async fn two_relays_share_the_work_and_do_none_twice() {
 }
 
 #[tokio::test]
-async fn an_orderly_stop_gives_back_what_has_not_begun_and_finishes_the_rest() {
+async fn an_orderly_stop_releases_unstarted_deliveries_and_finishes_the_others() {
     for engine in engines().await {
         // A lease that would keep others out for long.
         let options = OutboxOptions { lease: Duration::from_hours(1), ..quick() };
@@ -543,7 +543,7 @@ async fn a_row_that_no_relay_has_seen_counts_as_pending_in_all_of_the_stats() {
 }
 
 #[tokio::test]
-async fn stats_tell_what_is_where() {
+async fn stats_count_rows_and_deliveries_by_status() {
     for engine in engines().await {
         let outbox = open(&engine.db, OutboxOptions { max_attempts: 1, ..quick() }).await;
         let relay = outbox
@@ -564,7 +564,7 @@ async fn stats_tell_what_is_where() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_make_tables_it_says_which_one_is_missing() {
+async fn without_create_tables_the_missing_table_is_named() {
     for engine in engines().await {
         let options = OutboxOptions { create_tables: false, ..quick() };
         let opened = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await;
@@ -578,7 +578,7 @@ async fn without_the_right_to_make_tables_it_says_which_one_is_missing() {
 }
 
 #[tokio::test]
-async fn tables_of_an_earlier_program_are_taken_as_they_are() {
+async fn tables_of_an_earlier_program_are_used_as_they_are() {
     for engine in engines().await {
         let make = |sql: &str| gatewright_db::column_types(sql, engine.db.engine());
         for sql in [
@@ -604,7 +604,7 @@ async fn tables_of_an_earlier_program_are_taken_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_named_is_refused() {
+async fn invalid_names_are_refused() {
     let handler = async |_| Ok::<_, String>(());
     for name in ["", "a b", "a\n", &"x".repeat(101)] {
         assert_eq!(Consumer::new(name, "a", handler).unwrap_err(), ConsumerError::Name, "{name}");
@@ -651,7 +651,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
 }
 
 #[tokio::test]
-async fn a_relay_without_consumers_says_so_when_it_starts() {
+async fn a_relay_without_consumers_logs_that_at_its_start() {
     for engine in engines().await {
         let log = Log::default();
         let _recording = log.record();

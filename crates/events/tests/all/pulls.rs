@@ -131,7 +131,7 @@ async fn a_lease_belongs_to_the_token_that_pulled_and_to_its_attempt() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_expires_too_often_is_dead_until_it_is_replayed() {
+async fn an_event_refused_or_expired_too_often_is_dead_until_it_is_replayed() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let me = token("me");
@@ -164,7 +164,7 @@ async fn what_is_refused_or_expires_too_often_is_dead_until_it_is_replayed() {
 }
 
 #[tokio::test]
-async fn of_twenty_parallel_pulls_each_event_goes_to_one() {
+async fn each_event_goes_to_one_of_twenty_parallel_pulls() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let mut ids = BTreeSet::new();
@@ -189,7 +189,7 @@ async fn of_twenty_parallel_pulls_each_event_goes_to_one() {
 }
 
 #[tokio::test]
-async fn callers_that_wait_hold_no_connection_and_are_woken() {
+async fn waiting_callers_hold_no_connection_and_are_woken() {
     for engine in engines().await {
         // Fewer connections than callers.
         let options = Options { max_connections: 3.try_into().unwrap(), ..Options::default() };
@@ -213,7 +213,7 @@ async fn callers_that_wait_hold_no_connection_and_are_woken() {
 }
 
 #[tokio::test]
-async fn one_token_cannot_have_more_than_its_callers_wait_and_closing_answers_them() {
+async fn waiting_callers_are_limited_per_token_and_closing_answers_them() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let waiting: Vec<_> = (0..40)
@@ -251,7 +251,7 @@ async fn one_token_cannot_have_more_than_its_callers_wait_and_closing_answers_th
 }
 
 #[tokio::test]
-async fn what_a_caller_did_not_wait_for_is_given_back() {
+async fn events_pulled_for_a_caller_who_left_are_released() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let id = world.append(json!({})).await;

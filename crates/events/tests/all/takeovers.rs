@@ -49,7 +49,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn what_a_dead_relay_held_is_delivered_by_another_long_before_its_lease_ends() {
+async fn deliveries_of_a_dead_relay_are_taken_over_long_before_their_lease_ends() {
     for engine in engines().await {
         let (dying, living) = (open(engine.db.clone()).await, again(&engine).await);
         let staging = dying.clone();

@@ -75,7 +75,7 @@ async fn equal_conditions_are_tested_once_for_an_event() {
 }
 
 #[test]
-fn a_record_is_read_once_for_all_that_look_at_it() {
+fn a_record_is_parsed_once_for_all_readers() {
     let read = AtomicUsize::new(0);
     let event = event(7);
     let length = |record: &[u8]| {

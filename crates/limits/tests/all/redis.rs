@@ -91,7 +91,7 @@ async fn wrong_credentials_refuse_and_are_told_without_the_password() {
 }
 
 #[tokio::test]
-async fn over_tls_a_server_is_trusted_by_its_authority_alone() {
+async fn over_tls_a_server_is_trusted_only_through_its_certificate_authority() {
     let Some((url, prefix)) = redis() else { return };
     let url = url::Url::parse(&url).unwrap();
     let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());

@@ -8,7 +8,7 @@ const OWNED: &str =
     "[[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n[[entity.field]]\nname = \"text\"\ntype = \"text\"\n";
 
 #[tokio::test]
-async fn without_events_writes_go_on_and_streams_are_503() {
+async fn without_events_writes_work_and_streams_are_503() {
     for app in TestApp::on_every_engine(&format!("[events]\nenabled = false\n{NOTES}")).await {
         let anybody = app.anonymous();
         anybody.post("/notes", json!({ "text": "x" })).await.is(201);
