@@ -90,7 +90,7 @@ fn a_missing_configuration_file_is_named() {
 }
 
 #[test]
-fn an_unreachable_database_is_named_soon_and_its_password_never() {
+fn an_unreachable_database_is_reported_soon_without_its_password() {
     let folder = Folder::create("refusal").unwrap();
     let started = Instant::now();
     for words in [&["serve", "--dev", "--listen", "127.0.0.1:0"][..], &["user", "list"], &["migrate"]] {

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_scrape_an_answer_is_made_once_a_second() {
+    async fn metrics_are_rendered_at_most_once_a_second() {
         let metrics = Metrics::start(None);
         let (bus, streams, made) = (Bus::new(&Ambient::system()), Streams::disabled(), AtomicU32::new(0));
         let scrape = || {

@@ -39,7 +39,7 @@ async fn ask(path: &str, accept: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_query_is_read_in_either_case_and_what_is_unknown_is_ignored() {
+async fn a_query_is_read_in_either_case_and_unknown_keys_are_ignored() {
     for (path, expected) in [
         ("/", "None None []"),
         ("/?", "None None []"),

@@ -70,7 +70,7 @@ fn vary(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn only_an_exact_allowed_origin_is_let_in_and_told_so() {
+async fn only_an_exact_allowed_origin_passes_and_gets_cors_headers() {
     for origin in [APP, SECOND] {
         for path in ["/api/posts", "/auth/me", "/api/missing"] {
             let answer = ask(&app(), "GET", path, &[(ORIGIN, origin)]).await;
@@ -142,7 +142,7 @@ async fn every_other_origin_is_refused_on_the_whole_surface_for_every_method() {
 }
 
 #[tokio::test]
-async fn two_origins_are_none() {
+async fn two_origin_headers_are_refused() {
     for (one, two) in [(APP, "https://evil.com"), ("https://evil.com", APP), (APP, APP), (OWN, APP)] {
         let answer = ask(&app(), "GET", "/api/posts", &[(ORIGIN, one), (ORIGIN, two)]).await;
         assert_eq!((answer.status.as_u16(), cors(&answer)), (403, ("", "")), "{one} {two}");
@@ -150,7 +150,7 @@ async fn two_origins_are_none() {
 }
 
 #[tokio::test]
-async fn the_own_origin_and_none_at_all_pass_without_cors_headers() {
+async fn the_own_origin_and_a_missing_origin_pass_without_cors_headers() {
     let cases: &[&[(HeaderName, &str)]] = &[
         &[],
         &[(ORIGIN, OWN)],
@@ -167,7 +167,7 @@ async fn the_own_origin_and_none_at_all_pass_without_cors_headers() {
 }
 
 #[tokio::test]
-async fn the_host_header_makes_nobody_the_own_origin() {
+async fn the_host_header_does_not_define_the_own_origin() {
     let host = HeaderName::from_static("host");
     for origin in ["https://evil.com", "http://evil.com"] {
         let answer = ask(&app(), "GET", "/api/posts", &[(ORIGIN, origin), (host.clone(), "evil.com")]).await;
@@ -176,7 +176,7 @@ async fn the_host_header_makes_nobody_the_own_origin() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
+async fn a_preflight_is_answered_only_for_an_allowed_origin() {
     let method = HeaderName::from_static("access-control-request-method");
     let app = app();
     for path in ["/api/posts", "/api/anything", "/auth/login", "/auth/logout"] {
@@ -202,7 +202,7 @@ async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_a_preflight_goes_to_the_routes() {
+async fn an_incomplete_preflight_reaches_the_routes() {
     let method = HeaderName::from_static("access-control-request-method");
     let cases: &[(&str, &[(HeaderName, &str)])] = &[
         ("OPTIONS", &[]),
@@ -218,7 +218,7 @@ async fn what_only_looks_like_a_preflight_goes_to_the_routes() {
 }
 
 #[tokio::test]
-async fn a_host_may_let_pages_send_further_headers() {
+async fn an_application_may_allow_further_headers() {
     let backend = backend().allow_header(&HeaderName::from_static("x-own-tenant"));
     let app = backend.install(routes(), from_fn(sessions), csrf());
     let method = HeaderName::from_static("access-control-request-method");
@@ -285,7 +285,7 @@ async fn outside_the_surface_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_path_in_disguise_is_on_the_surface_too() {
+async fn a_path_in_another_spelling_is_on_the_surface_too() {
     for path in
         ["//api/posts", "/./api/posts", "/x/../api/posts", "/%61pi/posts", "/api%2Fposts", "/api/..%2f..%2fopen"]
     {
@@ -295,7 +295,7 @@ async fn a_path_in_disguise_is_on_the_surface_too() {
 }
 
 #[tokio::test]
-async fn requests_of_the_surface_ask_for_a_cookie_only_sign_in() {
+async fn requests_of_the_surface_require_a_cookie_only_sign_in() {
     let app = app();
     let login = ask(&app, "GET", "/auth/login", &[]).await;
     let elsewhere = ask(&app, "GET", "/mcp", &[]).await;
@@ -330,7 +330,7 @@ async fn a_page_of_an_allowed_origin_gets_a_token_and_uses_it() {
 }
 
 #[tokio::test]
-async fn the_logout_form_alone_needs_no_token() {
+async fn only_the_logout_form_needs_no_token() {
     let app = app();
     let form = (CONTENT_TYPE, "application/x-www-form-urlencoded");
     for origin in [None, Some(OWN), Some(APP)] {
@@ -361,7 +361,7 @@ async fn the_logout_form_alone_needs_no_token() {
 }
 
 #[tokio::test]
-async fn the_paths_are_those_that_the_host_names() {
+async fn the_surface_has_the_configured_paths() {
     let routes = Router::new()
         .route("/v1/posts", any(async || "posts"))
         .route("/accounts/logout", any(async || "bye"))

@@ -63,7 +63,7 @@ async fn taken(budget: &Budget, bytes: usize) {
 }
 
 #[tokio::test]
-async fn a_body_takes_what_it_has_beyond_the_free_part_until_it_is_answered() {
+async fn a_body_takes_its_size_above_the_free_part_until_it_is_answered() {
     let budget = Budget::new(400 * KIB);
     let (rest, body) = withheld(50 * KIB);
     let answer = tokio::spawn(app(&budget).oneshot(json("/notes", "203.0.113.7", body)));
@@ -138,7 +138,7 @@ async fn sign_in_has_a_small_limit_and_the_413_names_limit_and_key() {
 }
 
 #[tokio::test]
-async fn an_answer_keeps_its_bytes_until_the_last_of_them_is_gone() {
+async fn an_answer_holds_its_bytes_until_it_is_sent_completely() {
     let budget = Budget::new(800 * KIB);
     let app = app(&budget);
     let ask = || Request::get("/large").extension(from("203.0.113.7")).body(Body::empty()).unwrap();

@@ -57,7 +57,7 @@ async fn programs_with_prefixes_of_their_own_share_no_limits() {
 }
 
 #[tokio::test]
-async fn what_no_limiter_wrote_refuses() {
+async fn a_value_that_no_limiter_wrote_refuses() {
     let Some((url, prefix)) = redis() else { return };
     let (store, buckets) = (store(&url, &prefix), RedisBuckets::new(open(&url, &prefix)));
     let mut connection = direct(&url).await;
@@ -76,7 +76,7 @@ async fn what_no_limiter_wrote_refuses() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_refuse_and_are_told_without_the_password() {
+async fn wrong_credentials_refuse_and_the_error_hides_the_password() {
     let Some((url, prefix)) = redis() else { return };
     let mut wrong = url::Url::parse(&url).unwrap();
     wrong.set_username("nobody").unwrap();

@@ -91,7 +91,7 @@ async fn a_state_stays_small_however_many_attempts_are_allowed() {
 }
 
 #[tokio::test]
-async fn hammering_a_blocked_key_leaves_the_backend_alone() {
+async fn attempts_on_a_blocked_key_do_not_reach_the_backend() {
     for bed in shared().await {
         assert_eq!(bed.admitted("a", &policy(1), 1).await, 1, "{}", bed.name);
         let blocked = bed.attempt("a", &policy(1)).await;

@@ -88,7 +88,7 @@ async fn the_page_lists_mails_with_clickable_links_and_is_closed_to_injection() 
 }
 
 #[tokio::test]
-async fn every_answer_is_for_nobody_to_keep_or_to_include() {
+async fn answers_are_neither_stored_nor_readable_across_origins() {
     let (router, _outgoing) = mounted(templates());
     for path in ["/dev/mail", "/dev/mail.json"] {
         for host in ["localhost", "evil.example"] {
@@ -132,7 +132,7 @@ async fn a_rebound_name_and_another_sites_page_are_refused() {
 }
 
 #[tokio::test]
-async fn another_computer_reads_the_mailbox_only_if_everybody_may() {
+async fn another_computer_reads_the_mailbox_only_if_that_is_allowed() {
     let (router, outgoing) = mounted(templates());
     outgoing.post(letter("ann@example.com"));
     let open = {

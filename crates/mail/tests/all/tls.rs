@@ -105,7 +105,7 @@ async fn injecting_server(listener: TcpListener, tls: SmtpTls) -> Option<String>
 }
 
 #[tokio::test]
-async fn words_slipped_in_before_tls_do_not_count_under_it() {
+async fn responses_injected_before_starttls_are_ignored() {
     let authority = Authority::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

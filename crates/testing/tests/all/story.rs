@@ -58,7 +58,7 @@ async fn a_session_lasts_seven_days_and_a_jwt_an_hour() {
 }
 
 #[tokio::test]
-async fn a_cookie_from_before_the_sign_out_opens_nothing() {
+async fn a_cookie_from_before_the_sign_out_is_refused() {
     for app in TestApp::on_every_engine(BLOG).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let thief = ada.clone();
@@ -71,7 +71,7 @@ async fn a_cookie_from_before_the_sign_out_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_browser_that_signed_in_comes_out_at_a_page_that_says_so() {
+async fn a_browser_sign_in_ends_at_a_page_that_confirms_it() {
     for app in TestApp::on_every_engine(BLOG).await {
         let nobody = app.anonymous().get("/").await.is(200);
         assert!(nobody.text().contains("href=\"/login\""));

@@ -96,7 +96,7 @@ async fn streams_end_with_the_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_held_to_scopes_and_roles_alike_on_every_entity_route() {
+async fn tokens_are_limited_by_scopes_and_roles_on_every_entity_route() {
     for app in TestApp::on_every_engine(NEWSROOM).await {
         let [cookie, jwt, own] = ada(&app).await;
         for actor in [&cookie, &jwt, &own] {

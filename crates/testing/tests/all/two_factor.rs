@@ -74,7 +74,7 @@ async fn challenge(actor: &mut Actor, code: &str) -> gatewright_testing::Answer 
 }
 
 #[tokio::test]
-async fn a_form_goes_on_to_the_page_for_the_code() {
+async fn a_form_redirects_to_the_page_for_the_code() {
     for app in TestApp::on_every_engine(BLOG).await {
         let ada = app.signed_in("ada@example.com").await;
         let time = now(&app.anonymous().sign_in("ada@example.com").await.at("/token"));

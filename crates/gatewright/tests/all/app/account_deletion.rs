@@ -218,7 +218,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
 }
 
 #[tokio::test]
-async fn kept_records_lose_their_owner_and_nobody_else_does() {
+async fn kept_records_lose_their_owner_and_other_records_do_not() {
     for app in apps("").await {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
@@ -258,7 +258,7 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn a_record_that_must_not_lose_its_user_refuses_before_anything_is_gone() {
+async fn a_record_that_requires_its_user_prevents_the_deletion_before_any_change() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         let id = app.user_id(ANN).await;
@@ -329,7 +329,7 @@ async fn a_thief_with_a_session_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn of_many_requests_at_once_one_deletes() {
+async fn one_of_many_parallel_requests_deletes() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         ann.post("/notes", json!({ "text": "mine" })).await.is(201);
@@ -361,7 +361,7 @@ async fn an_interrupted_deletion_is_finished_by_the_sweep() {
 
 /// The server stopped before it had asked what refuses the deletion.
 #[tokio::test]
-async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
+async fn a_reason_to_refuse_a_deletion_also_stops_an_interrupted_one() {
     for app in apps("delete").await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
         let (ann_id, ben_id) = (app.user_id(ANN).await, app.user_id(BEN).await);
@@ -383,7 +383,7 @@ async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
 
 /// A relation that the configuration does not declare any more keeps its column, with its foreign key.
 #[tokio::test]
-async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
+async fn an_undeclared_column_prevents_the_deletion_before_any_change() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         let id = app.user_id(ANN).await;
@@ -408,7 +408,7 @@ async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
 }
 
 #[tokio::test]
-async fn records_that_hold_each_other_go_together() {
+async fn records_that_refer_to_each_other_are_deleted_together() {
     let toml = r#"
 [auth]
 on_account_delete = "delete"
@@ -463,7 +463,7 @@ async fn the_page_asks_for_the_address_before_it_deletes() {
 
 /// Whoever once held an address must not remove what is kept of its owner: traces of attacks, failed attempts, links.
 #[tokio::test]
-async fn an_address_of_before_gives_no_hold_on_whoever_has_it_now() {
+async fn a_deletion_keeps_the_data_of_the_present_owner_of_a_former_address() {
     for app in apps("").await {
         let eve = app.signed_in(ANN).await;
         let (db, eve_id) = (app.app().db(), app.user_id(ANN).await);

@@ -93,7 +93,7 @@ async fn an_export_has_everything_of_the_caller_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn an_export_of_nothing_is_whole_json() {
+async fn an_empty_export_is_complete_json() {
     for app in TestApp::on_every_engine("").await {
         let ann = app.signed_in(ANN).await;
         let all = exported(&ann).await;
@@ -128,7 +128,7 @@ async fn a_thief_with_an_old_session_gets_nothing() {
 }
 
 #[tokio::test]
-async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_to() {
+async fn an_export_contains_former_addresses_and_invitations_of_a_proven_address() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ann = app.signed_in(ANN).await;
         let id = app.app().auth().unwrap().accounts().find(ANN).await.unwrap().id;

@@ -81,7 +81,7 @@ async fn only_exact_origins_reach_the_surface() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
+async fn a_preflight_is_answered_only_for_an_allowed_origin() {
     for app in TestApp::on_every_engine(CONFIG).await {
         for path in ["/api/notes", "/auth/login"] {
             for (origin, status) in [(APP, 204), ("https://evil.example", 403), ("null", 403)] {
@@ -99,7 +99,7 @@ async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
 }
 
 #[tokio::test]
-async fn signing_in_and_registering_answer_a_secure_cookie_and_no_token() {
+async fn signing_in_and_registering_return_a_secure_cookie_and_no_token() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = app.anonymous();
         let registered = script(&mut ada, Method::POST, "/auth/register", &credentials()).await.is(200);
@@ -164,7 +164,7 @@ async fn csrf_is_on_and_only_the_logout_form_is_exempt() {
 }
 
 #[tokio::test]
-async fn an_allowed_page_may_draw_backup_codes_and_no_other_may() {
+async fn only_an_allowed_page_may_create_backup_codes() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = signed_in(&app).await;
         for (headers, status) in [

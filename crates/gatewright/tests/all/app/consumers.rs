@@ -107,7 +107,7 @@ async fn a_lease_that_ends_too_often_makes_the_event_dead() {
 }
 
 #[tokio::test]
-async fn a_consumer_is_open_to_tokens_with_its_scope_alone() {
+async fn a_consumer_accepts_only_tokens_with_its_scope() {
     for app in TestApp::on_every_engine(CONFIG).await {
         post(&app, "/posts", "first").await;
         let ada = app.signed_in("ada@example.com").await;
@@ -149,7 +149,7 @@ async fn a_consumer_is_open_to_tokens_with_its_scope_alone() {
 }
 
 #[tokio::test]
-async fn what_is_malformed_is_refused_and_settles_nothing() {
+async fn malformed_requests_are_refused_and_settle_nothing() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let worker = program(&app, "worker", &["consumers:crm"]).await;
         for query in ["?limit=0", "?limit=1001", "?limit=-1", "?limit=x", "?wait=26", "?wait=x", "?wait=1&wait=2"] {

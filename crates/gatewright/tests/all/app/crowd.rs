@@ -17,7 +17,7 @@ async fn ask(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
+async fn connections_over_the_limit_get_503_with_retry_after() {
     let cap = |config: &mut gatewright::Config| config.server.max_connections = 2;
     let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
     let mut seated = Vec::new();
@@ -48,7 +48,7 @@ async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
 }
 
 #[tokio::test]
-async fn an_address_over_its_cap_of_connections_is_told_to_come_again_and_others_are_served() {
+async fn an_address_over_its_connection_limit_gets_503_and_others_are_served() {
     let cap = |config: &mut gatewright::Config| config.server.max_connections_per_address = Some(2);
     let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
     let from = async |address: [u8; 4]| {

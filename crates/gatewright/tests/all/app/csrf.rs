@@ -118,7 +118,7 @@ async fn a_credential_that_no_browser_sends_by_itself_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_token_holds_for_the_session_it_was_shown_to_and_for_no_other() {
+async fn a_token_is_valid_only_for_the_session_it_was_issued_to() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         let before = tab.token().await;
@@ -170,7 +170,7 @@ async fn a_pending_session_is_a_session_of_its_own() {
 }
 
 #[tokio::test]
-async fn signing_out_needs_no_token_and_a_strangers_form_is_refused_all_the_same() {
+async fn signing_out_needs_no_token_but_a_cross_site_form_is_refused() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         tab.register().await;
@@ -242,7 +242,7 @@ async fn the_cookie_follows_the_scheme_that_a_trusted_proxy_names() {
 }
 
 #[tokio::test]
-async fn a_stale_cookie_is_healed_by_the_refusal_and_by_the_next_page() {
+async fn a_stale_cookie_is_replaced_by_the_refusal_and_by_the_next_page() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         tab.token().await;
@@ -268,7 +268,7 @@ async fn a_stale_cookie_is_healed_by_the_refusal_and_by_the_next_page() {
 }
 
 #[tokio::test]
-async fn a_changed_secret_keeps_open_forms_where_the_old_one_is_listed() {
+async fn open_forms_work_after_a_change_of_secret_if_the_old_one_is_listed() {
     let with = |csrf: &str| CSRF.replacen("enabled = true\n", &format!("enabled = true\n{csrf}\n"), 1);
     let before = TestApp::on_every_engine(&with("secret = \"one\"")).await.remove(0);
     let rotated = TestApp::on_every_engine(&with("secret = \"two\"\nprevious_secrets = [\"one\"]")).await.remove(0);
@@ -284,7 +284,7 @@ async fn a_changed_secret_keeps_open_forms_where_the_old_one_is_listed() {
 }
 
 #[tokio::test]
-async fn the_token_endpoint_spells_its_key_as_configured_and_is_not_there_without_csrf() {
+async fn the_token_endpoint_uses_the_configured_key_case_and_is_404_without_csrf() {
     for app in TestApp::on_every_engine(&format!("[server]\njson_case = \"snake\"\n{CSRF}")).await {
         let answer = app.anonymous().get("/auth/csrf").await.is(200);
         assert_eq!(answer.at("/csrf_token").as_str().unwrap().len(), 128);

@@ -57,7 +57,7 @@ impl UserStore for OwnUsers {
 }
 
 #[tokio::test]
-async fn a_program_brings_its_users_routes_and_handlers() {
+async fn a_program_adds_its_own_users_routes_and_handlers() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.database.url = Secret::new(format!("sqlite://{}/test.db", folder.path().display()));

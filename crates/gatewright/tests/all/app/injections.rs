@@ -94,7 +94,7 @@ const PARAMETERS: [&str; 22] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_text_is_text_wherever_it_comes() {
+async fn hostile_text_is_treated_as_text_everywhere() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let plain = app.signed_in("ada@example.com").await;
         app.join("ada@example.com", "acme").await;

@@ -48,7 +48,7 @@ type = "string"
 "#;
 
 #[tokio::test]
-async fn a_record_is_made_read_changed_listed_and_deleted_by_tools() {
+async fn tools_create_read_change_list_and_delete_a_record() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let made = worked(&ada, "notes_create", json!({ "title": "one", "netPrice": "9.90" })).await;
@@ -102,7 +102,7 @@ async fn a_caller_sees_the_tools_that_they_may_call() {
 }
 
 #[tokio::test]
-async fn an_entity_without_tools_has_none_and_a_surface_that_is_off_is_not_there() {
+async fn an_entity_without_tools_has_none_and_a_disabled_surface_is_404() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let answer = call(&app.anonymous(), "internal_list", json!({})).await.json();
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -113,7 +113,7 @@ async fn an_entity_without_tools_has_none_and_a_surface_that_is_off_is_not_there
 }
 
 #[tokio::test]
-async fn the_tools_say_what_they_take_and_what_they_do() {
+async fn the_tools_describe_their_arguments_and_effects() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let listed = rpc(&ada, "tools/list", json!({})).await.is(200).json();
@@ -147,7 +147,7 @@ async fn the_tools_say_what_they_take_and_what_they_do() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_arguments_is_told_by_field_and_nothing_is_written() {
+async fn invalid_arguments_are_reported_by_field_and_nothing_is_written() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let problem =
@@ -179,7 +179,7 @@ async fn what_is_wrong_with_arguments_is_told_by_field_and_nothing_is_written() 
 
 /// Each message is served as whoever sent it, however they are mixed.
 #[tokio::test]
-async fn callers_at_the_same_time_are_never_taken_for_one_another() {
+async fn concurrent_callers_are_never_confused() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.with_jwt("bob@example.com").await;
@@ -253,7 +253,7 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
 }
 
 #[tokio::test]
-async fn a_pending_session_and_a_delegated_grant_are_refused_whatever_they_ask() {
+async fn a_pending_session_and_a_delegated_grant_are_always_refused() {
     for app in TestApp::on_every_engine(&format!("[auth]\nenabled = false\n{ENTITIES}")).await {
         let grant = Grant {
             surface: "widget".into(),
@@ -296,7 +296,7 @@ const JSON: &str = "application/json";
 const BOTH: &str = "application/json, text/event-stream";
 
 #[tokio::test]
-async fn what_is_no_message_is_a_problem() {
+async fn an_invalid_message_is_a_problem() {
     for app in TestApp::on_every_engine(&format!("[server]\nmax_body_bytes = 2048\n{ENTITIES}")).await {
         let nobody = app.anonymous();
         nobody.get("/mcp").await.is(405);
@@ -342,7 +342,7 @@ async fn what_is_no_message_is_a_problem() {
 }
 
 #[tokio::test]
-async fn a_client_that_begins_is_told_who_serves_and_gets_no_session() {
+async fn initialize_returns_the_server_info_and_no_session() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },

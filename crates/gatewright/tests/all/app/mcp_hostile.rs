@@ -18,7 +18,7 @@ async fn notes(actor: &Actor) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_too_deep_or_too_long_is_refused_and_harms_nobody() {
+async fn too_deep_or_too_long_messages_are_refused_without_affecting_others() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let nested = |open: &str, close: &str, depth: usize| format!("{}0{}", open.repeat(depth), close.repeat(depth));
@@ -55,7 +55,7 @@ async fn what_is_too_deep_or_too_long_is_refused_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_tools_are_refused_shortly_and_lead_nowhere() {
+async fn unknown_tool_names_are_refused_with_a_short_message() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let long = "notes_list".repeat(1_000);
@@ -134,7 +134,7 @@ async fn notifications_and_batches_of_messages_do_nothing() {
 
 /// There are no protocol sessions to be planted, taken over or outlived.
 #[tokio::test]
-async fn a_session_id_of_the_protocol_means_nothing_to_anybody() {
+async fn a_protocol_session_id_is_ignored() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let ask = async |actor: &Actor, method: &str, params: Value| {
@@ -161,7 +161,7 @@ async fn a_session_id_of_the_protocol_means_nothing_to_anybody() {
 }
 
 #[tokio::test]
-async fn many_at_once_get_each_their_own_answer() {
+async fn parallel_callers_each_get_their_own_answer() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.signed_in("bob@example.com").await;

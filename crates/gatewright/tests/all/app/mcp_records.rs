@@ -47,7 +47,7 @@ header = "X-Workspace"
 );
 
 #[tokio::test]
-async fn the_tenant_is_named_by_the_header_of_rest() {
+async fn the_tenant_is_named_by_the_same_header_as_in_rest() {
     for app in TestApp::on_every_engine(SHARED).await {
         let (ada, bob) = (app.signed_in("ada@example.com").await, app.signed_in("bob@example.com").await);
         for (workspace, email) in

@@ -90,7 +90,7 @@ async fn a_profile_is_merged_and_shown_to_its_account() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_field_and_changes_nothing() {
+async fn invalid_fields_are_refused_by_name_and_nothing_changes() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         change(&ann, json!({ "displayName": "Ann" })).await.is(200);
@@ -134,7 +134,7 @@ async fn what_does_not_fit_is_refused_by_field_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_of_this_site_alone_changes_a_profile() {
+async fn only_a_same_site_session_changes_a_profile() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         let name = json!({ "displayName": "Eve" });
@@ -159,7 +159,7 @@ async fn a_session_of_this_site_alone_changes_a_profile() {
 }
 
 #[tokio::test]
-async fn of_changes_at_the_same_time_none_is_lost() {
+async fn concurrent_changes_are_not_lost() {
     let fields: Vec<String> =
         (0..20).map(|n| format!("[[auth.profile.field]]\nname = \"f{n}\"\ntype = \"int\"\n")).collect();
     for app in TestApp::on_every_engine(&fields.concat()).await {
@@ -208,7 +208,7 @@ async fn public_fields_are_shown_to_signed_in_callers_through_a_relation() {
 }
 
 #[tokio::test]
-async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
+async fn on_multi_tenant_entities_only_members_of_the_tenant_are_shown() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
         for (actor, name) in [(&ann, "Ann"), (&ben, "Ben")] {
@@ -237,7 +237,7 @@ async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
 }
 
 #[tokio::test]
-async fn a_profile_is_exported_and_goes_with_its_account() {
+async fn a_profile_is_exported_and_deleted_with_its_account() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         let settings = json!({ "snake_key": true });

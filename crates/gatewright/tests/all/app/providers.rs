@@ -57,7 +57,7 @@ async fn walk(actor: &mut Actor, name: &str) -> Url {
 }
 
 #[tokio::test]
-async fn providers_are_asked_at_their_configured_addresses() {
+async fn providers_are_called_at_their_configured_addresses() {
     let at = stand_in().await;
     for app in TestApp::on_every_engine(&configuration(at)).await {
         let mut ada = app.anonymous();

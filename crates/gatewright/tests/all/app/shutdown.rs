@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Server;
 
 #[tokio::test]
-async fn a_request_that_is_under_way_is_finished_and_nothing_new_is_taken() {
+async fn requests_in_progress_finish_and_new_ones_are_refused() {
     let (begun, redirect_next) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (started, released) = (begun.clone(), redirect_next.clone());
     let handler = async move || {

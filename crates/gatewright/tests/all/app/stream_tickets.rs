@@ -32,7 +32,7 @@ async fn status(actor: &Actor, path: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_ticket_opens_one_stream_as_whoever_made_it() {
+async fn a_ticket_opens_one_stream_as_its_creator() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let ada = app.signed_in("ada@example.com").await;
         let ben = app.with_jwt("ben@example.com").await;
@@ -59,7 +59,7 @@ async fn a_ticket_opens_one_stream_as_whoever_made_it() {
 }
 
 #[tokio::test]
-async fn a_ticket_is_good_once_for_half_a_minute_and_no_longer_than_its_credential() {
+async fn a_ticket_works_once_for_half_a_minute_and_no_longer_than_its_credential() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let anybody = app.anonymous();
@@ -108,7 +108,7 @@ async fn a_ticket_is_good_once_for_half_a_minute_and_no_longer_than_its_credenti
 }
 
 #[tokio::test]
-async fn a_ticket_has_the_scopes_of_its_token_and_nobody_else_makes_one() {
+async fn a_ticket_has_the_scopes_of_its_token_and_needs_a_credential() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let auth = app.app().auth().unwrap();
         let anybody = app.anonymous();

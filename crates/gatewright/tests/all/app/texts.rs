@@ -14,7 +14,7 @@ const OTHERS: [&str; 2] = ["audit/kind.rs", "two_factor.issuer"];
 const SOURCES: [&str; 4] = ["http/src", "auth/src", "mail/src", "gatewright/src"];
 
 #[test]
-fn every_key_that_the_sources_name_is_in_the_catalogue_and_the_other_way_round() {
+fn sources_and_catalogue_have_the_same_keys() {
     let catalogue = catalogue();
     let sections: BTreeSet<&str> = catalogue.keys().filter_map(|key| key.split('.').next()).collect();
     let (mut named, mut unknown) = (BTreeSet::new(), Vec::new());

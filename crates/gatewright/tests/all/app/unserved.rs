@@ -45,7 +45,7 @@ to = "for_people"
 "#;
 
 #[tokio::test]
-async fn related_records_come_along_where_they_are_served() {
+async fn related_records_are_included_only_where_they_are_served() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let (entities, nobody) = (app.app().entities(), app.anonymous());
         let mut door = json!({});

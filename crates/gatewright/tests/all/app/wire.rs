@@ -22,7 +22,7 @@ async fn a_request_head_without_end_is_refused() {
 
 /// Time is the runtime's own here, and it jumps ahead when everybody waits.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_dawdles_over_its_request_is_cut() {
+async fn a_client_that_sends_its_request_too_slowly_is_disconnected() {
     let server = Server::plain().await;
     for head in ["", "GET /healthz HTTP/1.1\r\nHost: te"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
 /// The attack: a proxy in front and this server read the end of one request differently, and what lies between is a request
 /// that the proxy never saw.
 #[tokio::test]
-async fn no_second_request_hides_in_the_framing_of_the_first() {
+async fn request_smuggling_in_the_framing_is_refused() {
     const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let reached = Arc::new(AtomicUsize::new(0));
     let count = reached.clone();
@@ -124,7 +124,7 @@ async fn no_second_request_hides_in_the_framing_of_the_first() {
 
 /// A path has one spelling: none of these is taken for another, and none disturbs anything.
 #[tokio::test]
-async fn a_target_in_disguise_is_no_other_path() {
+async fn a_path_in_another_spelling_does_not_match() {
     let server = Server::plain().await;
     for (line, status) in [
         ("GET /healthz", 200),

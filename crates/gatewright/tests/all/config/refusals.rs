@@ -4,7 +4,7 @@ use super::{SECRET, problems, read, read_for_production};
 
 /// Each text is refused with exactly these lines.
 #[test]
-fn a_file_that_cannot_be_understood_is_refused_with_its_place() {
+fn an_invalid_file_is_refused_with_its_position() {
     for (text, expected) in [
         (
             "[server]\nlisten = 5",
@@ -96,7 +96,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
 }
 
 #[test]
-fn everything_wrong_comes_together_in_the_order_of_the_file() {
+fn all_errors_are_reported_together_in_the_order_of_the_file() {
     let text = "[server]\nlisten = 1\nx = 2\n[auth]\njwt_secret = \"short\"\nbcrypt_cost = 99\n[events]\nheartbeat_seconds = 0\n";
     let found = problems(read_for_production(text));
     let lines: Vec<&str> = found.lines().map(|line| line.split(": ").next().unwrap()).collect();
@@ -201,7 +201,7 @@ fn a_value_out_of_its_range_is_refused() {
 }
 
 #[test]
-fn what_leads_to_no_other_server_is_refused_without_its_password() {
+fn unusable_addresses_of_other_servers_are_refused_without_their_password() {
     for (text, expected) in [
         (
             "[rate_limit]\nstore = \"redis\"",
@@ -276,14 +276,14 @@ fn a_consumer_that_pulls_has_a_name_for_scopes_and_no_address() {
 }
 
 #[test]
-fn what_lies_in_the_accounts_tables_needs_accounts() {
+fn features_with_account_tables_need_accounts() {
     let found = problems(read("[audit]\nentities = true\n[auth]\nenabled = false"));
     assert!(found.starts_with("f.toml:2:12: audit.entities: needs `auth.enabled`"), "{found}");
     assert_eq!(problems(read("[audit]\nentities = true")), "");
 }
 
 #[test]
-fn what_is_switched_off_is_harmless() {
+fn disabled_sections_cause_no_problems() {
     for harmless in
         ["[mcp]\nenabled = false", "[csrf]\nenabled = false", "[outbox]\nenabled = false", "[events]\nfanout = \"\""]
     {
@@ -340,7 +340,7 @@ fn a_wrong_declaration_is_refused_at_its_line() {
 }
 
 #[test]
-fn what_the_start_refuses_is_found_before() {
+fn the_check_finds_what_the_start_would_refuse() {
     for (text, expected) in [
         (
             "[auth]\nplugins = [\"core\", \"tokens\", \"core\"]",
@@ -370,7 +370,7 @@ fn what_the_start_refuses_is_found_before() {
 }
 
 #[test]
-fn a_program_that_fills_the_configuration_itself_is_held_to_the_same_rules() {
+fn a_configuration_built_in_code_obeys_the_same_rules() {
     let mut config = gatewright::Config::default();
     config.auth.password = PasswordAlgorithm::Bcrypt { cost: 99 };
     config.outbox.max_attempts = 0;

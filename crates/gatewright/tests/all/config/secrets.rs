@@ -46,7 +46,7 @@ fn sessions_in_memory_alone_must_be_accepted_outside_dev_mode() {
 }
 
 #[test]
-fn a_secret_shows_in_no_debug_text_and_in_no_complaint() {
+fn a_secret_appears_in_no_debug_text_and_in_no_problem() {
     const CANARY: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
     let text = format!(
         "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\ndirect_url = \"postgres://u:{CANARY}@h/d\"\n"

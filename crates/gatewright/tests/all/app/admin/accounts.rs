@@ -97,7 +97,7 @@ async fn an_operator_sees_the_profile_of_an_account() {
 }
 
 #[tokio::test]
-async fn roles_are_replaced_and_nobody_locks_themselves_out() {
+async fn roles_are_replaced_except_the_callers_own_admin_role() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         app.registered("ann@example.com").await;
@@ -226,7 +226,7 @@ async fn an_operator_invites_and_withdraws() {
 }
 
 #[tokio::test]
-async fn a_customer_who_is_locked_out_is_found_and_let_in() {
+async fn a_locked_out_customer_is_found_and_unlocked() {
     let toml = "[rate_limit]\nstore = \"database\"\n[auth.limits.login_account]\nmax_attempts = 2\n";
     for toml in [format!("{toml}{ENTITIES}"), format!("[auth.limits.login_account]\nmax_attempts = 2\n{ENTITIES}")] {
         for app in TestApp::on_every_engine(&toml).await {

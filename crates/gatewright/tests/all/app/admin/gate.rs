@@ -39,7 +39,7 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
 
 /// Somebody who lost their phone has the factor taken away: what was proven by it before counts no more.
 #[tokio::test]
-async fn a_session_ends_to_administer_with_its_second_factor() {
+async fn a_session_loses_admin_access_when_its_second_factor_is_removed() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         operator.get(READ).await.is(200);
@@ -69,7 +69,7 @@ async fn a_pending_session_is_refused_and_a_jwt_after_the_second_factor_passes()
 }
 
 #[tokio::test]
-async fn a_token_needs_the_admin_scope_in_so_many_words() {
+async fn a_token_needs_the_explicit_admin_scope() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         operator(&app).await;
         let owner = Subject::User(UserId::parse(&id_of(&app, OPERATOR).await).unwrap());
@@ -113,7 +113,7 @@ async fn a_service_account_needs_the_scope_alone() {
 }
 
 #[tokio::test]
-async fn only_a_session_after_the_second_factor_makes_an_admin_token() {
+async fn only_a_session_after_the_second_factor_creates_an_admin_token() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let body = json!({ "name": "ops", "scopes": ["admin:read"] });
         // Its user has no second factor at all.
@@ -168,7 +168,7 @@ async fn acts_that_are_hard_to_undo_need_a_sign_in_of_a_short_time_ago() {
 }
 
 #[tokio::test]
-async fn it_is_not_there_while_it_is_off() {
+async fn the_admin_api_is_404_while_it_is_off() {
     for app in TestApp::on_every_engine(&format!("[admin]\nenabled = false\n{ENTITIES}")).await {
         let user = app.signed_in("user@example.com").await;
         app.grant("user@example.com", &["admin"]).await;
@@ -181,7 +181,7 @@ async fn it_is_not_there_while_it_is_off() {
 }
 
 #[tokio::test]
-async fn without_the_demand_for_a_second_factor_the_role_is_enough() {
+async fn if_no_second_factor_is_required_the_role_is_enough() {
     for app in
         TestApp::on_every_engine(&format!("[admin]\nrole = \"ops\"\nrequire_two_factor = false\n{ENTITIES}")).await
     {
@@ -194,7 +194,7 @@ async fn without_the_demand_for_a_second_factor_the_role_is_enough() {
 }
 
 #[tokio::test]
-async fn every_route_refuses_those_who_are_no_operators() {
+async fn every_route_refuses_callers_who_are_not_operators() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("user@example.com").await;
         let document = user.get("/openapi.json").await.is(200).json();

@@ -76,7 +76,7 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
 }
 
 #[tokio::test]
-async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
+async fn removing_or_demoting_a_member_drops_their_invitations() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let (owner, ann) = (app.signed_in("owner@example.com").await, app.signed_in("ann@example.com").await);

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::{ENTITIES, operator};
 
 #[tokio::test]
-async fn the_process_tells_how_it_does_and_what_the_last_hour_looked_like() {
+async fn the_health_and_the_last_hour_of_the_process_are_reported() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let health = operator.get("/admin/api/health").await.is(200);

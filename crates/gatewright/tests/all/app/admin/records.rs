@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{ENTITIES, operator};
 
 #[tokio::test]
-async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
+async fn an_operator_reads_records_of_every_owner_except_hidden_fields() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let ann = app.signed_in("ann@example.com").await;
@@ -60,7 +60,7 @@ async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
 }
 
 #[tokio::test]
-async fn a_named_tenant_bounds_the_operator_and_none_shows_all() {
+async fn a_tenant_parameter_limits_the_operator_and_without_it_all_are_shown() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         for (tenant, email) in [("acme", "ann@example.com"), ("zenith", "bob@example.com")] {

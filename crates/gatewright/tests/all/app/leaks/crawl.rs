@@ -16,7 +16,7 @@ use super::on_each;
 use super::world::{Caller, HIDDEN, Planted, TENANTS, World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_surface_tells_what_its_caller_may_not_see() {
+async fn no_surface_reveals_what_its_caller_may_not_see() {
     let _listening = log::listen();
     let (url, delivered) = receiver().await;
     let worlds = World::on_every_engine(4711, &with_everything(&url)).await;

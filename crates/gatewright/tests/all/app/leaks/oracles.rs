@@ -12,7 +12,7 @@ const NAMES: [(&str, &str); 4] =
     [("zz_secret", "zz_absent"), ("zzSecret", "zzAbsent"), ("zz_link", "zz_none"), ("zzLink", "zzNone")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
+async fn a_hidden_field_is_refused_like_one_that_does_not_exist() {
     on_each(World::on_every_engine(7, "").await, |world| async move {
         let ben = ben(&world).await;
         for shape in 0..world.shapes.len() {
@@ -32,7 +32,7 @@ async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_out_of_reach_is_answered_like_one_that_is_not_there() {
+async fn an_unreadable_record_is_answered_like_one_that_does_not_exist() {
     on_each(World::on_every_engine(8, "").await, |world| async move {
         let ben = ben(&world).await;
         let mut compared = 0;

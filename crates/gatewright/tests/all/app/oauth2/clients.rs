@@ -120,7 +120,7 @@ async fn registration_and_documents_can_be_off() {
 }
 
 #[tokio::test]
-async fn a_client_gives_tokens_back() {
+async fn a_client_revokes_its_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (user, client, tokens) = connected(&app, &[]).await;
         let access = text(&tokens, "access_token");
@@ -144,7 +144,7 @@ async fn a_client_gives_tokens_back() {
 }
 
 #[tokio::test]
-async fn introspection_tells_a_confidential_client_of_its_own_tokens() {
+async fn introspection_shows_a_confidential_client_its_own_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (id, secret) = service(&app, "notes:read").await;
         let own = basic(&app, "/auth/oauth2/token", &id, &secret, "grant_type=client_credentials").await.is(200).json();

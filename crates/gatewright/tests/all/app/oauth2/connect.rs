@@ -110,7 +110,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
 }
 
 #[tokio::test]
-async fn a_mistaken_refresh_spends_nothing_and_of_twenty_one_wins() {
+async fn an_invalid_refresh_spends_nothing_and_one_of_twenty_succeeds() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (_, client, tokens) = connected(&app, &[]).await;
         let token = text(&tokens, "refresh_token");
@@ -183,7 +183,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
 }
 
 #[tokio::test]
-async fn a_disabled_account_has_no_programs_any_more_also_once_it_is_enabled() {
+async fn disabling_an_account_disconnects_its_programs_for_good() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (user, client, tokens) = connected(&app, &[]).await;
         let issued = user.post("/auth/tokens", json!({ "name": "CI", "scopes": ["notes:read"] })).await.is(200);
@@ -238,7 +238,7 @@ impl Connections {
 }
 
 #[tokio::test]
-async fn a_disconnection_that_fails_half_way_can_be_asked_for_again() {
+async fn a_disconnection_that_fails_half_way_can_be_repeated() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -261,7 +261,7 @@ async fn a_disconnection_that_fails_half_way_can_be_asked_for_again() {
 
 /// Whoever hangs up at whichever moment asks once more.
 #[tokio::test]
-async fn a_disconnection_whose_caller_hangs_up_can_be_asked_for_again() {
+async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -369,7 +369,7 @@ async fn anonymous_callers_use_the_tools_only_where_that_is_configured() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_at_its_own_resource_alone() {
+async fn a_token_is_valid_only_at_its_own_resource() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;

@@ -106,7 +106,7 @@ fn named(tenant: &str) -> TenantId {
 }
 
 #[tokio::test]
-async fn a_token_of_one_tenant_reaches_no_other_whatever_the_request_says() {
+async fn a_token_of_one_tenant_never_reaches_another() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let [here, there] = [scene.record(ACME).await, scene.record(GLOBEX).await];
         let tokens = scene.connect(ACME, &[]).await;
@@ -183,7 +183,7 @@ async fn tools_work_in_the_tenant_of_the_token_without_a_header() {
 }
 
 #[tokio::test]
-async fn the_page_offers_the_users_tenants_and_takes_no_other() {
+async fn the_page_offers_the_users_tenants_and_accepts_no_other() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let page = scene.ask(&[]).await.is(200);
         for words in ["<select id=\"tenant\"", "value=\"acme\"", "value=\"globex\"", "this tenant only"] {
