@@ -58,7 +58,7 @@ impl Background {
             return;
         };
         let Some(share) = self.shares.try_take(key) else {
-            self.drop_job(what, "the requester has too many");
+            self.drop_job(what, "limit of this requester reached");
             return;
         };
         self.run(what, async move {
@@ -86,7 +86,7 @@ impl Background {
             admitted
         });
         if !admitted {
-            self.drop_job(what, "there are too many");
+            self.drop_job(what, "global limit reached");
             return;
         }
         let running = Running(self.running.clone());

@@ -107,7 +107,7 @@ impl Metrics {
         let inner = Arc::new(Inner {
             handle: recorder.handle(),
             routes: RwLock::default(),
-            in_flight: gauge(&recorder, "gatewright_http_requests_in_flight", "Requests that wait for their answer"),
+            in_flight: gauge(&recorder, "gatewright_http_requests_in_flight", "Requests in progress"),
             streams: StreamMetrics {
                 subscribers: gauge(&recorder, "gatewright_event_subscribers", "Event streams that are open"),
                 delivered: counter(&recorder, "gatewright_events_delivered_total", "Events handed to streams"),
@@ -115,7 +115,7 @@ impl Metrics {
                 refused: counter(
                     &recorder,
                     "gatewright_event_streams_refused_total",
-                    "Streams refused for want of a seat",
+                    "Streams refused because all seats were taken",
                 ),
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },

@@ -82,8 +82,8 @@ impl Audit {
         let task = tokio::spawn(async move { sink.record(event).await });
         match tokio::time::timeout(PATIENCE, task).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::error!(%kind, %error, "an audit event was not kept"),
-            Ok(Err(error)) => tracing::error!(%kind, %error, "an audit event was not kept: its sink panicked"),
+            Ok(Ok(Err(error))) => tracing::error!(%kind, %error, "an audit event was not stored"),
+            Ok(Err(error)) => tracing::error!(%kind, %error, "an audit event was not stored: its sink panicked"),
             Err(_) => tracing::warn!(%kind, "the audit sink is slow"),
         }
     }

@@ -176,7 +176,7 @@ fn learn(effort: &mut Effort, setting: PasswordAlgorithm) {
     if !effort.learn(setting) {
         tracing::warn!(
             ?setting,
-            "a stored password hash is too costly to imitate; how long a sign-in takes tells that its account exists"
+            "a stored password hash is too costly to imitate; the duration of a sign-in reveals that its account exists"
         );
     }
 }

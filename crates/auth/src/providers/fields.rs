@@ -43,7 +43,7 @@ pub(super) fn picture(fields: &Fields, key: &str) -> Option<String> {
 
 /// The error for a description without an identifier.
 pub(super) fn nobody() -> ProviderError {
-    ProviderError::Malformed("it does not say who it is about")
+    ProviderError::Malformed("it has no identifier of the user")
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl Answer {
     /// The error for a status other than success.
     pub(super) fn refused(&self) -> ProviderError {
         match self.status.as_u16() {
-            _ if self.throttled => ProviderError::Unavailable("it answered that it is asked too often"),
+            _ if self.throttled => ProviderError::Unavailable("it answered that it gets too many requests"),
             300..=399 => ProviderError::Malformed("it redirects, and redirects are not followed"),
             500..=599 => ProviderError::Failed("it answered with a server error"),
             401 | 403 => ProviderError::refused("access_denied"),

@@ -26,7 +26,7 @@ impl<S: Sync> FromRequestParts<S> for PendingSession {
         match parts.extensions.get::<AnySession>() {
             Some(AnySession::Pending(session)) => Ok(session.clone()),
             Some(AnySession::Full(_)) => {
-                Err(Problem::conflict("no second factor is owed in this session").with_code("not_pending"))
+                Err(Problem::conflict("no second factor is pending in this session").with_code("not_pending"))
             }
             None => Err(crate::problem::no_session()),
         }

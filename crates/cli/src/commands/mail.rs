@@ -37,7 +37,7 @@ pub(crate) async fn retry(common: &Common, id: &str) -> anyhow::Result<ExitCode>
     match open(common).await?.retry(id).await? {
         Retry::Due(_) => output::line("the mail is due; the running server sends it within 5 seconds"),
         Retry::Sending => bail!("a server is sending mail {id} at the moment"),
-        Retry::Expired => bail!("the link in mail {id} has expired: it is not sent any more; ask for a new one"),
+        Retry::Expired => bail!("the link in mail {id} has expired: it is no longer sent; ask for a new one"),
         Retry::Missing => return Err(unknown(id)),
     }
     Ok(ExitCode::SUCCESS)

@@ -167,7 +167,7 @@ impl Check<'_> {
             } else if self.entities.iter().any(|other| table_of(other) == old) {
                 self.wrong("renamed_from", format!("there is a table \"{old}\" now; an old name is one that is gone"));
             } else if others.any(|other| other.renamed_from.as_ref() == Some(old)) {
-                self.wrong("renamed_from", format!("two entities cannot both have been \"{old}\""));
+                self.wrong("renamed_from", format!("only one entity can have been \"{old}\""));
             }
         }
         for (index, field) in entity.fields.iter().enumerate() {
@@ -177,7 +177,7 @@ impl Check<'_> {
             } else if entity.fields.iter().any(|other| other.name == *old) {
                 format!("there is a field \"{old}\" now; an old name is one that is gone")
             } else if entity.fields[..index].iter().any(|other| other.renamed_from.as_ref() == Some(old)) {
-                format!("two fields cannot both have been \"{old}\"")
+                format!("only one field can have been \"{old}\"")
             } else {
                 continue;
             };
@@ -413,12 +413,12 @@ fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
     if unfillable && field.hidden {
         wrongs.push(Wrong::new(
             "hidden",
-            "a field that is required and hidden needs a default: nobody could give it a value",
+            "a field that is required and hidden needs a default: no request could give it a value",
         ));
     } else if unfillable && field.read_only {
         wrongs.push(Wrong::new(
             "read_only",
-            "a field that is required and read_only needs a default: nobody could give it a value",
+            "a field that is required and read_only needs a default: no request could give it a value",
         ));
     }
     if field.default.is_some() && field.unique {

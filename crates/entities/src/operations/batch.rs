@@ -190,7 +190,7 @@ fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Err
             errors.push(field(
                 &shown,
                 code::UNKNOWN_FIELD,
-                format!("is no part of a batch, which is {{\"{key}\": […]}}"),
+                format!("is not part of a batch, which is {{\"{key}\": […]}}"),
             ));
         } else if list.replace(value).is_some() {
             errors.push(field(key, code::DUPLICATE, "is given more than once"));

@@ -177,7 +177,7 @@ mod tests {
             ("topicId.meta.size", "sort: a list cannot be sorted by \"meta\": JSON has no order"),
             ("topicId.name,-topic_id.name", "sort names \"topic_id.name\" twice"),
             ("writer,writer.id", "sort names \"writer.id\" twice"),
-            ("title.name", "sort: \"title\" is no relation and no json field"),
+            ("title.name", "sort: \"title\" is neither a relation nor a json field"),
             ("writer.email", "sort: a path stops at users: of an account only id is known"),
             (
                 "posts(topicId).title",

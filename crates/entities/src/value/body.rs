@@ -108,8 +108,8 @@ fn required() -> Fault {
 fn unknown(fields: &Fields, key: &str) -> FieldError {
     let name: Cow<'_, str> = if key.len() > 64 { key.chars().take(64).collect() } else { key.into() };
     let message = match nearest(&to_snake(&name), fields.writable_names()).and_then(|name| fields.wire_key(name)) {
-        Some(meant) => format!("is no field here; did you mean \"{meant}\"?"),
-        None => "is no field here".to_owned(),
+        Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
+        None => "is not a field here".to_owned(),
     };
     Fault::new(code::UNKNOWN_FIELD, message).at(&name)
 }
@@ -118,7 +118,7 @@ pub(crate) fn malformed(error: &serde_json::Error) -> BodyError {
     let place = format!("line {} column {}", error.line(), error.column());
     BodyError::Malformed(match error.classify() {
         serde_json::error::Category::Eof => format!("it ends too early, at {place}"),
-        serde_json::error::Category::Data => format!("something else stands at {place}"),
+        serde_json::error::Category::Data => format!("an unexpected value at {place}"),
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => format!("a mistake at {place}"),
     })
 }

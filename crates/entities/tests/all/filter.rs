@@ -130,7 +130,7 @@ async fn invalid_filters_are_refused_with_their_position() {
             ("nosuch = 'canary'", "filter: unknown field \"nosuch\" at 1:1"),
             ("pageCount > 'many'", "filter: \"pageCount\" takes a whole number at 1:1"),
             ("pageCount > null", "filter: \"pageCount\" cannot be ordered against null at 1:1"),
-            ("pageCount ~ '1'", "filter: \"pageCount\" is not text, so that ~ does not apply to it at 1:1"),
+            ("pageCount ~ '1'", "filter: \"pageCount\" is not text; ~ needs text at 1:1"),
             ("shelf = 'garden'", "filter: \"shelf\" takes one of fiction, science at 1:1"),
             ("notes = 'x'", "filter: \"notes\" takes no comparison but = null and != null at 1:1"),
             (

@@ -191,8 +191,8 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
             ("zebra", "include: there is no relation \"zebra\""),
             ("hiddenTopic", "include: there is no relation \"hiddenTopic\""),
             ("hidden_topic", "include: there is no relation \"hidden_topic\""),
-            ("title", "include: \"title\" is no relation"),
-            ("id", "include: \"id\" is no relation"),
+            ("title", "include: \"title\" is not a relation"),
+            ("id", "include: \"id\" is not a relation"),
             ("mainTopic.owner", "include: there is no relation \"mainTopic.owner\""),
         ] {
             for path in ["/posts".to_owned(), made.header("location").to_owned()] {

@@ -131,7 +131,7 @@ async fn a_record_that_leaves_a_view_is_deleted_there_and_one_that_enters_is_upd
         for step in steps {
             assert_eq!(next(&mut bens).await, step, "{}", world.name());
         }
-        // That it left is told whatever the filter says of what it is now: else a filter would tell what it holds.
+        // That it left is told whatever the filter says of what it is now: else a filter would reveal its values.
         for step in &steps[..2] {
             assert_eq!(next(&mut filtered).await, *step, "{}", world.name());
         }

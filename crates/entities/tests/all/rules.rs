@@ -340,7 +340,7 @@ async fn rules_use_roles_and_the_time_and_anonymous_callers_have_no_id() {
 #[test]
 fn invalid_rules_are_refused_with_the_position_of_the_word() {
     let table = [
-        ("", "the rule is empty; leave it out, and nothing is narrowed"),
+        ("", "the rule is empty; leave it out if nothing is to be narrowed"),
         ("assignee = ", "expected a value, found the end at 1:12"),
         ("asignee = @me", "unknown field \"asignee\" of \"tasks\", did you mean \"assignee\"? at 1:1"),
         (
@@ -349,13 +349,13 @@ fn invalid_rules_are_refused_with_the_position_of_the_word() {
         ),
         ("project = @me", "\"project\" names a record, and @me an account at 1:11"),
         ("assignee > @me", "@me has no order; use = or != at 1:12"),
-        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is no relation to \"tasks\" at 1:1"),
+        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is not a relation to \"tasks\" at 1:1"),
         ("project.members(project) = @me", "a path ends in a field; write members(project).id at 1:9"),
         ("assignee.email = 'x'", "a path stops at users: of an account only id is known at 1:10"),
         ("title has 'x'", "has takes an array on its left: a json field or @roles at 1:1"),
         ("@you = 'x'", "unknown word \"@you\"; use @me, @roles, @tenant or @now at 1:1"),
-        ("@now = title", "\"title\" is no timestamp, so that @now does not compare with it at 1:1"),
-        ("title.x = 'x'", "\"title\" is no relation and no json field at 1:1"),
+        ("@now = title", "\"title\" is not a timestamp; @now cannot be compared with it at 1:1"),
+        ("title.x = 'x'", "\"title\" is neither a relation nor a json field at 1:1"),
         (
             "project.tasks(project).project.tasks(project).project.name = 'x'",
             "more than 4 relations in one path at 1:47",

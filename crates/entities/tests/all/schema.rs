@@ -201,8 +201,8 @@ async fn a_removed_field_keeps_its_column_if_rows_can_be_written_without_it() {
         assert_eq!(
             changes.notes,
             [
-                "table \"posts\" keeps its column \"a\", which no field declares any more",
-                "table \"posts\" keeps its column \"b\", which no field declares any more",
+                "table \"posts\" keeps its column \"a\", which no field declares now",
+                "table \"posts\" keeps its column \"b\", which no field declares now",
             ]
         );
         write(db, posts(), json!({"title": "y"})).await;
@@ -212,10 +212,8 @@ async fn a_removed_field_keeps_its_column_if_rows_can_be_written_without_it() {
         let lines = refusals(db, &[Entity::new("posts").field(Field::string("a").index())]).await;
         assert_eq!(
             lines,
-            [
-                "table \"posts\", column \"title\": no field declares it any more, and without a value for it no row can be \
-             written; to do it, run: ALTER TABLE \"posts\" DROP COLUMN \"title\";",
-            ],
+            ["table \"posts\", column \"title\": no field declares it now, and no row can be written without a value \
+             for it; to do it, run: ALTER TABLE \"posts\" DROP COLUMN \"title\";",],
             "{name}"
         );
         db.execute("ALTER TABLE \"posts\" DROP COLUMN \"title\"", vec![]).await.unwrap();
@@ -246,15 +244,15 @@ async fn destructive_changes_are_refused_with_their_sql() {
         (Field::string("slug").unique(), Field::string("code"), Field::relation("parent", "posts"));
     let cases = [
         (base(slug.clone(), Field::int("code"), parent.clone()), "column \"code\": the declaration makes it"),
-        (
-            base(Field::string("slug"), code.clone(), parent.clone()),
-            "column \"slug\": the field is not unique any more",
-        ),
+        (base(Field::string("slug"), code.clone(), parent.clone()), "column \"slug\": the field is no longer unique"),
         (
             base(slug.clone(), code.clone(), parent.clone().on_delete(OnDelete::Cascade)),
             "column \"parent\": the declaration makes it refer to posts ON DELETE CASCADE, and it refers to posts ON DELETE RESTRICT",
         ),
-        (base(slug.clone(), code.clone(), Field::string("parent")), "column \"parent\": the field is no relation now"),
+        (
+            base(slug.clone(), code.clone(), Field::string("parent")),
+            "column \"parent\": the field is not a relation now",
+        ),
         (
             base(slug.clone(), Field::relation("code", "posts"), parent.clone()),
             "column \"code\": the declaration makes it refer to posts ON DELETE RESTRICT, and it refers to nothing",
@@ -273,7 +271,7 @@ async fn destructive_changes_are_refused_with_their_sql() {
             run_as_operator(db, error).await;
             // On SQLite a required column stays beside its successor until it is dropped.
             if let Err(error) = apply(db, std::slice::from_ref(&after)).await {
-                assert!(error.to_string().contains("_before\": no field declares it any more"), "{name}: {error}");
+                assert!(error.to_string().contains("_before\": no field declares it now"), "{name}: {error}");
                 run_as_operator(db, error).await;
             }
             apply(db, std::slice::from_ref(&after)).await.unwrap_or_else(|error| panic!("{name} {expected}: {error}"));
@@ -432,14 +430,14 @@ async fn rows_that_violate_a_new_rule_are_counted_with_the_sql_to_find_and_fix_t
             let between = |from: &str, to: &str| {
                 remarks[0].split_once(from).and_then(|(_, rest)| rest.split_once(to)).unwrap().0.to_owned()
             };
-            assert_eq!(db.query(between("run: ", "; to mend"), vec![]).await.unwrap().len(), rows, "{name}");
-            // A start looks at the new rule again and again, until the rows are mended.
+            assert_eq!(db.query(between("run: ", "; to fix"), vec![]).await.unwrap().len(), rows, "{name}");
+            // A start looks at the new rule again and again, until the rows are fixed.
             for _ in 0..2 {
                 let remarks = schema::remember_kept_rules(db, &declared(&after), Rules::Unknown).await.unwrap();
                 assert_eq!(remarks.len(), 1, "{name}");
             }
-            let mend = between("put the right value in: ", ";").replace("'VALUE'", value).replace("NUMBER", value);
-            db.execute(mend, vec![]).await.unwrap();
+            let fix = between("set the right value: ", ";").replace("'VALUE'", value).replace("NUMBER", value);
+            db.execute(fix, vec![]).await.unwrap();
             let remarks = schema::remember_kept_rules(db, &declared(&after), Rules::Unknown).await.unwrap();
             assert_eq!(remarks, Vec::<String>::new(), "{name}");
         }

@@ -42,12 +42,12 @@ async fn receive(receiver: &mut dyn Receiver, bus: &Bus, shared: &Shared) -> Fan
             Ok(Ok(Received::Noise)) => None,
             Ok(Ok(Received::Own)) => continue,
             Ok(Err(error)) => return error,
-            Err(_) => return FanoutError::new("nothing is heard any more, not even what was sent from here"),
+            Err(_) => return FanoutError::new("nothing is received any more, not even what this server sent"),
         };
         let reason = match message {
             Some(message) if message.starts_with(PROBE) => continue,
             Some(message) => take(&message, bus, shared).err(),
-            None => Some("it is no message of this version".to_owned()),
+            None => Some("it is not a message of this version".to_owned()),
         };
         if let Some(reason) = reason {
             count(&shared.counters.malformed, 1);

@@ -25,7 +25,7 @@ pub(super) async fn run(mut egress: Egress, backend: Arc<dyn Fanout>, shared: Ar
             () = shared.stop.cancelled() => break,
             _ = sweep.tick() => {
                 if let Err(error) = shared.patiently(backend.sweep()).await {
-                    tracing::debug!(backend = shared.name, %error, "fan-out could not be swept");
+                    tracing::debug!(backend = shared.name, %error, "old fan-out messages could not be removed");
                 }
                 continue;
             }
@@ -62,7 +62,7 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
                     tracing::warn!(
                         backend,
                         refused,
-                        "events are not of a kind or size that fan-out takes, and stay with this replica"
+                        "events of a kind or size that fan-out cannot send stay on this replica"
                     );
                 }
             }

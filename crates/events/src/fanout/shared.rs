@@ -19,9 +19,9 @@ pub struct FanoutCounts {
     pub missed: u64,
     /// Duplicate events of other replicas, which were ignored.
     pub repeated: u64,
-    /// Messages that were no events.
+    /// Messages that were not events.
     pub malformed: u64,
-    /// How often the backend was lost.
+    /// How often the connection to the backend was lost.
     pub outages: u64,
 }
 

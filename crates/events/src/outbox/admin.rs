@@ -189,7 +189,7 @@ impl Outbox {
         if reset > 0
             && let Err(error) = self.tell().await
         {
-            tracing::debug!(%error, "other replicas were not told of a replay");
+            tracing::debug!(%error, "other replicas were not notified of a replay");
         }
         Ok(reset)
     }

@@ -209,7 +209,7 @@ async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()
         }
         if let Err(error) = dialect::notify(&db, CHANNEL, &shared.process).await {
             // They look by themselves, once in every poll interval.
-            tracing::debug!(%error, "other replicas were not told of a staged event");
+            tracing::debug!(%error, "other replicas were not notified of a staged event");
         }
         tokio::time::sleep(QUIET).await;
     }

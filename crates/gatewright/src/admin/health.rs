@@ -72,7 +72,7 @@ async fn series(State(state): State<AdminState>) -> Json<Value> {
 /// Reads the whole schema, so that one caller at a time may ask.
 async fn migrations(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
     let Ok(_turn) = state.heavy.try_acquire() else {
-        return Err(Problem::unavailable("somebody else is asking for this; try again", Duration::from_secs(2)));
+        return Err(Problem::unavailable("another request for this is in progress; try again", Duration::from_secs(2)));
     };
     let changes = schema::missing(&state.config, &state.db).await.map_err(|error| unavailable(&error))?;
     let (statements, notes) = (changes.statements, changes.notes);

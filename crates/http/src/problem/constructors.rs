@@ -20,7 +20,7 @@ impl Problem {
             403 => ("forbidden", "forbidden"),
             404 => ("not_found", "not found"),
             405 => ("method_not_allowed", "this path does not take that method"),
-            408 => ("request_timeout", "the request took too long to come"),
+            408 => ("request_timeout", "the request took too long to arrive"),
             409 => ("conflict", "the request conflicts with what is stored"),
             412 => ("precondition_failed", "the record has changed since it was read"),
             413 => ("too_large", "the request body is too large"),

@@ -99,7 +99,7 @@ impl SupportedScopes {
         let asked = asked.map_err(|_| invalid("a scope is written resource:verb, such as posts:read"))?;
         let asked = within(&asked, &self.all()).ok_or_else(|| invalid("unsupported scope; see scopes_supported"))?;
         match client {
-            Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not ask for that scope")),
+            Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not request that scope")),
             None => Ok(asked),
         }
     }

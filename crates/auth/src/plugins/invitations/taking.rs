@@ -136,7 +136,7 @@ impl Flow {
             return Err(AcceptError::Unknown);
         }
         if invitation.tenant.is_some() && self.core.tenants.is_none() {
-            return Err(AcceptError::Tenant("there are no tenants any more".into()));
+            return Err(AcceptError::Tenant("tenants are no longer enabled".into()));
         }
         Ok(())
     }

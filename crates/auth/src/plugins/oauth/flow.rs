@@ -60,7 +60,7 @@ const ATTEMPTS: usize = 4;
 /// How long a provider may take for all calls of one sign-in. This is shorter than a server's own deadline for
 /// requests, so that the answer is still one of this flow, which clears the state.
 const PATIENCE: Duration = Duration::from_secs(20);
-const SLOW: ProviderError = ProviderError::Unavailable("it did not say who it is within 20 seconds");
+const SLOW: ProviderError = ProviderError::Unavailable("its answers took longer than 20 seconds");
 
 impl Flow {
     /// The provider's URL, and the cookies for the callback.

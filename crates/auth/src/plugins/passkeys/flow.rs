@@ -58,7 +58,7 @@ pub(super) struct Options {
 /// Why something about passkeys was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasskeyError {
-    #[error("passkeys need a host name: this service is reached by an address, so that browsers make none for it")]
+    #[error("passkeys need a host name: this service is reached by an IP address, and browsers create none for it")]
     Unavailable,
     /// The body is not a valid `WebAuthn` response.
     #[error("the body is not a credential: {0}")]
@@ -136,14 +136,14 @@ impl Flow {
         let credential: RegistrationCredential = serde_json::from_slice(body).map_err(PasskeyError::Malformed)?;
         let held = self.challenges.held(headers, Purpose::Register(session.id()));
         let challenge = answered(held, &credential.response.client_data_json);
-        let challenge = challenge.ok_or(PasskeyError::Refused("its time is over, or it was begun elsewhere"))?;
+        let challenge = challenge.ok_or(PasskeyError::Refused("it expired, or another browser started it"))?;
         let made = party.created(session.user(), &credential, &challenge).map_err(|error| {
             tracing::info!(%error, user = %session.user().id, "a new passkey was refused");
-            PasskeyError::Refused("the answer of the authenticator does not pass")
+            PasskeyError::Refused("the answer of the authenticator does not verify")
         })?;
         let now = self.core.ambient.now();
         if !self.store.spend(&challenge.hash(), challenge.expires_at, now).await? {
-            return Err(PasskeyError::Refused("its time is over, or it was begun elsewhere"));
+            return Err(PasskeyError::Refused("it expired, or another browser started it"));
         }
         let passkey = Passkey {
             id: self.core.ambient.uuid().to_string(),

@@ -67,7 +67,7 @@ impl ClaimNames {
     ) -> Result<ProviderIdentity, ProviderError> {
         let subject = claims.get("sub").filter(|subject| subject.is_string());
         if subject.is_none() || userinfo.get("sub") != subject {
-            return Err(ProviderError::Malformed("its userinfo is about somebody else than its id_token"));
+            return Err(ProviderError::Malformed("its userinfo and its id_token have different subjects"));
         }
         let (email, email_verified) = match identity.email {
             Some(email) => (Some(email), identity.email_verified),

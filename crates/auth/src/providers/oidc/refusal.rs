@@ -54,6 +54,6 @@ pub enum InvalidIdToken {
     #[error("iat lies in the future: do the clocks agree?")]
     IssuedInFuture,
     /// `sub`, or the claim mapped to it, is empty, absent or too long.
-    #[error("it does not say whom it is about")]
+    #[error("it has no subject")]
     Subject,
 }

@@ -18,7 +18,7 @@ impl Check<'_> {
             }
             match self.visible("search_fields", name) {
                 Some(field) if !matches!(field.kind, Kind::String | Kind::Text | Kind::Enum) => {
-                    self.wrong("search_fields", format!("\"{name}\" is not text, so that it cannot be searched"));
+                    self.wrong("search_fields", format!("\"{name}\" is not text, and cannot be searched"));
                 }
                 _ => {}
             }
@@ -50,7 +50,7 @@ impl Check<'_> {
                 && let Some(field) = self.visible("cursor_fields", name)
                 && field.kind == Kind::Json
             {
-                self.wrong("cursor_fields", format!("\"{name}\" is JSON, which has no order"));
+                self.wrong("cursor_fields", format!("\"{name}\" is JSON and has no order"));
             }
         }
         for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {
@@ -67,7 +67,7 @@ impl Check<'_> {
         let field = entity.fields.iter().find(|field| field.name == *name);
         match field {
             Some(field) if field.hidden => {
-                let message = format!("\"{name}\" is hidden, and {attribute} would tell what it holds");
+                let message = format!("\"{name}\" is hidden, and {attribute} would reveal its values");
                 self.wrong(attribute, message);
                 None
             }

@@ -185,7 +185,7 @@ fn fields(plan: &Plan, parameter: &str, names: &str, most: usize) -> Result<Vec<
             return Err(format!("{parameter}: there is no field \"{shown}\"{hint}"));
         };
         if columns.at(index).kind == Kind::Json {
-            return Err(format!("{parameter}: \"{}\" is JSON, which has no order", columns.at(index).key));
+            return Err(format!("{parameter}: \"{}\" is JSON and has no order", columns.at(index).key));
         }
         if found.contains(&index) {
             return Err(format!("{parameter} names \"{}\" twice", columns.at(index).key));

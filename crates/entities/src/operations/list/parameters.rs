@@ -236,7 +236,7 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
         let field = column.and_then(|column| plan.fields.iter().position(|field| field.column == column.name));
         match field {
             Some(index) if plan.fields.at(index).relation.is_some() => included.push(index),
-            _ if column.is_some() => return Err(format!("include: \"{}\" is no relation", shown(name))),
+            _ if column.is_some() => return Err(format!("include: \"{}\" is not a relation", shown(name))),
             _ => {
                 let relations = plan.fields().filter(|field| field.kind == Kind::Relation);
                 let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));

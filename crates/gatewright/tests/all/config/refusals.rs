@@ -396,7 +396,7 @@ async fn no_entity_has_the_name_of_a_table_of_the_service() {
     for table in tables {
         for entity in [format!("name = \"{table}\""), format!("name = \"posts\"\ntable = \"{table}\"")] {
             let refused = problems(read(&format!("[[entity]]\n{entity}\n")));
-            assert!(refused.contains("belongs to the service"), "{table}: {refused}");
+            assert!(refused.contains("is reserved for the service"), "{table}: {refused}");
         }
     }
 }
