@@ -13,7 +13,9 @@ use crate::{configuration, output};
 pub(crate) async fn backup(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let config = configuration::for_management(common)?;
     let bytes = gatewright::backup(&config, file).await.map_err(|error| match error {
-        BackupError::Exists(path) => anyhow!("{} exists, and is left as it is; name another file", path.display()),
+        BackupError::Exists(path) => {
+            anyhow!("{} exists already and is not overwritten; name another file", path.display())
+        }
         other => other.into(),
     })?;
     output::line(&format!("wrote {} ({bytes} bytes); it holds password hashes and personal data", file.display()));

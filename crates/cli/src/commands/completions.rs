@@ -22,14 +22,15 @@ pub(crate) fn completions(shell: Shell) -> ExitCode {
 pub(crate) fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     match folder {
         Some(folder) => {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create the folder {}", folder.display()))?;
             clap_mangen::generate_to(Args::command(), folder)
                 .with_context(|| format!("cannot write to {}", folder.display()))?;
             output::line(&format!("wrote manual pages to {}", folder.display()));
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut page).context("cannot make the page")?;
+            clap_mangen::Man::new(Args::command()).render(&mut page).context("cannot create the page")?;
             output::text(&page);
         }
     }

@@ -10,7 +10,7 @@ use gatewright_base::Ambient;
 use crate::output;
 
 pub(crate) fn init(dir: &Path) -> anyhow::Result<ExitCode> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create the folder {}", dir.display()))?;
     let path = dir.join("gatewright.toml");
     match write_new(&path, template(&Ambient::system()).expose()) {
         Ok(()) => {}

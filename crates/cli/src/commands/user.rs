@@ -98,7 +98,7 @@ pub(crate) async fn disable_two_factor(common: &Common, email: &str) -> anyhow::
     let removed = accounts.disable_two_factor(&user.id).await?;
     output::line(&if removed {
         format!(
-            "{} signs in without a second factor now; sessions live on, `gatewright user logout` ends them",
+            "{} signs in without a second factor now; its sessions stay, `gatewright user logout` ends them",
             user.email
         )
     } else {

@@ -101,7 +101,7 @@ fn a_scope_of_no_entity_is_issued_with_a_warning() {
         run(folder.path(), &["token", "issue", "--service", "robot", "--name", "x", "--scopes", scopes], "").succeeded()
     };
     let ended = issue("post:read,posts:read");
-    assert!(ended.err.contains("\"post:read\" opens nothing here; did you mean \"posts\"?"), "{ended:?}");
+    assert!(ended.err.contains("\"post:read\" permits nothing here; did you mean \"posts\"?"), "{ended:?}");
     assert!(ended.out.starts_with("svc_"), "{ended:?}");
     assert_eq!(issue("posts:*,*:read,admin:read,consumers:crm").err, "");
 }

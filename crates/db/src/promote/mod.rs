@@ -41,13 +41,15 @@ pub enum CopyError {
     Engines,
     /// Rows or values that do not fit the target.
     #[error(
-        "these have no place in the target, since no part of the configuration declares them: {}. Declare them, or leave them \
+        "the target has no place for these, because the configuration does not declare them: {}. Declare them, or leave them \
          behind with --leave",
         .0.join(", ")
     )]
     NoPlace(Vec<String>),
     /// The rows that were read back differ from the written ones.
-    #[error("the table {table} differs after copying ({rows} rows read, {written} in the target); nothing was kept")]
+    #[error(
+        "the table {table} differs after copying ({rows} rows read, {written} in the target); everything was rolled back"
+    )]
     Differs {
         /// The table.
         table: String,

@@ -26,7 +26,7 @@ impl Admin {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.derived("enabled", "`false`; `true` in dev mode", "Whether they are there."),
+            enabled: section.derived("enabled", "`false`; `true` in dev mode", "Whether they are enabled."),
             role: section.value(
                 "role",
                 default.role,
@@ -35,12 +35,12 @@ impl Admin {
             require_two_factor: section.value(
                 "require_two_factor",
                 default.require_two_factor,
-                "Whether they must have proven a second factor.",
+                "Whether they need a second factor.",
             ),
             fresh: section.seconds(
                 "fresh_sign_in_seconds",
                 default.fresh,
-                "How long ago a person may have signed in for acts that are hard to undo.",
+                "How long ago a person may have signed in for actions that are hard to undo.",
             ),
         }
     }

@@ -198,7 +198,7 @@ impl Auth {
         let (magic_link_ttl, magic_link_template) =
             section.section("magic_link", |s| magic_link(s, default.magic_link_ttl));
         Self {
-            enabled: section.value("enabled", default.enabled, "Whether there are accounts."),
+            enabled: section.value("enabled", default.enabled, "Whether accounts are enabled."),
             base_path: section.value("base_path", default.base_path, "Path of the endpoints."),
             jwt_secret: section.value(
                 "jwt_secret",
@@ -241,7 +241,7 @@ impl Auth {
             require_verified_email: section.value(
                 "require_verified_email",
                 default.require_verified_email,
-                "Refuses the sign-in of an account whose mailbox was never proven: 403 `email_unverified`.",
+                "Refuses the sign-in of an account whose mailbox was never verified: 403 `email_unverified`.",
             ),
             new_device_notice: section.value(
                 "new_device_notice",
@@ -262,7 +262,7 @@ impl Auth {
                 default.allow_in_memory_stores,
                 "Accepts that sessions end with the process, on a single node with an in-memory database.",
             ),
-            plugins: section.derived("plugins", "all", "The parts of authentication that are on."),
+            plugins: section.derived("plugins", "all", "The enabled parts of authentication."),
             max_body_bytes: section.value(
                 "max_body_bytes",
                 default.max_body_bytes,

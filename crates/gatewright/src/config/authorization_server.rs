@@ -42,7 +42,7 @@ impl AuthorizationServer {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            enabled: section.value("enabled", default.enabled, "Whether there is an authorization server."),
+            enabled: section.value("enabled", default.enabled, "Whether the authorization server is enabled."),
             dynamic_registration: section.value(
                 "dynamic_registration",
                 default.dynamic_registration,

@@ -8,14 +8,14 @@ use super::read::{FromNode, Node, Report, Section, Value, json, words};
 const CURSOR_FIELDS: [&str; 2] = ["created_at", "id"];
 
 pub(super) fn read(section: &mut Section<'_>) -> Entity {
-    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and none of the server's own words.");
+    let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and not a reserved word.");
     let table = section.derived::<String>("table", "`name`", "Table, and path of the endpoints.");
     let before = "The name that the table had before; see [migrations](migrations.md).";
-    let owner = "Column that holds the owner; makes each record its creator's own.";
+    let owner = "Column that holds the owner. Each record belongs to the account that created it.";
     let reads = "Permission that lifts owner scoping for reads.";
     let writes = "Permission that lifts owner scoping for updates and deletes. It gives no read.";
     let mut entity = Entity::new(name)
-        .crud(section.value("crud", true, "Whether there are endpoints."))
+        .crud(section.value("crud", true, "Whether it has endpoints."))
         .mcp(section.value("mcp", true, "[Tools](mcp.md) for it at `/mcp`."))
         .search_fields(section.value(
             "search_fields",
@@ -63,7 +63,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         by_action(access, entity, Entity::access, "any signed-in caller", about)
     });
     entity = section.section("rules", |rules| {
-        by_action(rules, entity, Entity::rule, "no rule", "A [rule](rules.md): a filter that must hold of the record.")
+        by_action(rules, entity, Entity::rule, "no rule", "A [rule](rules.md): a filter that the record must match.")
     });
     section.sections("field", field).into_iter().fold(entity, Entity::field)
 }
@@ -97,7 +97,7 @@ fn field(section: &mut Section<'_>) -> Field {
         ("required", Field::required as fn(Field) -> Field, "A record must have it."),
         ("unique", Field::unique, "No two records share a value; a second one is 409."),
         ("index", Field::index, "An index for filters and sorts."),
-        ("hidden", Field::hidden, "Unknown to clients, in every way."),
+        ("hidden", Field::hidden, "Never shown to clients and never accepted from them."),
         ("read_only", Field::read_only, "Clients' values are ignored."),
     ] {
         if section.value(key, false, about) {

@@ -74,19 +74,19 @@ impl Events {
             fanout: section.value(
                 "fanout",
                 default.fanout,
-                "The carrier by which writes reach the [streams of every server](events.md#several-servers). \
+                "The backend by which writes reach the [streams of every server](events.md#several-servers). \
                  Empty: none.",
             ),
             fanout_url: section
                 .optional(
                     "fanout_url",
-                    "The carrier's address. For `\"postgres\"` the default is the database's, if that is Postgres.",
+                    "The backend's address. For `\"postgres\"` the default is the database's, if that is Postgres.",
                 )
                 .filter(|url: &Secret| !url.is_empty()),
             heartbeat: section.seconds(
                 "heartbeat_seconds",
                 default.heartbeat,
-                "How often a stream sends a sign of life, and how soon one is cut whose caller lost the right.",
+                "How often a stream sends a heartbeat, and how soon a stream ends whose caller lost the right.",
             ),
             max_subscribers: section.value(
                 "max_subscribers",
@@ -181,14 +181,14 @@ impl Consumer {
             section.required("event", "The type of events: `entity.created`, `entity.updated` or `entity.deleted`."),
         );
         let entities = section.derived("entities", "all", "The entities whose events it gets.");
-        let delivery = if section.value("pull", false, "It asks for its events, and has no `url` and no secret.") {
+        let delivery = if section.value("pull", false, "It pulls its events, and has no `url` and no secret.") {
             Delivery::Pull
         } else {
             Delivery::Webhook {
                 url: section.required("url", "Where a webhook goes. Only without `pull`."),
                 secret: section.required_secret("secret", "Signs webhooks: `whsec_…`. Only without `pull`."),
                 previous_secret: section
-                    .optional("previous_secret", "Signs them too, while the secret is changed. Only without `pull`.")
+                    .optional("previous_secret", "Signs them too, during a change of the secret. Only without `pull`.")
                     .filter(|secret: &Secret| !secret.is_empty()),
             }
         };
@@ -229,7 +229,7 @@ impl Outbox {
             poll_interval: section.milliseconds(
                 "poll_interval_ms",
                 default.poll_interval,
-                "How often a server looks for work that no notification announced. Staging sends one at once.",
+                "How often a server looks for work that no notification announced. Staging sends a notification at once.",
             ),
             max_attempts: section.value("max_attempts", default.max_attempts, "Attempts until a delivery is dead."),
             handler_grace: section.seconds(

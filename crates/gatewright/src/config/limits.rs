@@ -113,7 +113,7 @@ impl RateLimit {
                 key: s.value(
                     "key",
                     BucketKey::default(),
-                    "Who has a bucket: each signed-in `\"user\"`, each API `\"token\"` too, or each `\"address\"`.",
+                    "Who has a rate limit: each signed-in `\"user\"`, each API `\"token\"` too, or each `\"address\"`.",
                 ),
                 per_second: s.value("per_second", 50.0, "Requests per second."),
                 burst: s.value("burst", 100_u32, "Requests at once."),

@@ -118,12 +118,12 @@ impl OAuth {
                 "Signs the state that travels through a provider. Required with a provider, outside dev mode.",
             ),
             token_encryption_key: section
-                .optional("token_encryption_key", "If set, provider tokens are kept, sealed with it.")
+                .optional("token_encryption_key", "If set, provider tokens are stored, encrypted with it.")
                 .filter(|key: &Secret| !key.is_empty()),
             token_previous_encryption_keys: section.value(
                 "token_previous_encryption_keys",
                 Vec::new(),
-                "Keys that stored tokens may still be sealed with.",
+                "Earlier keys, with which stored tokens may still be encrypted.",
             ),
             google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
             github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
@@ -169,7 +169,7 @@ impl Oidc {
             scopes: section.value(
                 "scopes",
                 ["openid", "email", "profile"].map(str::to_owned).to_vec(),
-                "What is asked for. Must contain `openid`.",
+                "The scopes that are requested. Must contain `openid`.",
             ),
             jwks_cache: section.seconds(
                 "jwks_cache_seconds",
@@ -184,7 +184,7 @@ impl Oidc {
                 email_verified: s.value(
                     "email_verified",
                     default.email_verified,
-                    "The claim that says whether the provider vouches for the address.",
+                    "The claim that says whether the provider has verified the address.",
                 ),
             }),
         }

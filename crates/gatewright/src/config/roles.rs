@@ -29,7 +29,7 @@ impl Config {
         let unknown = resources.filter(|(_, resource)| *resource != "*" && known().all(|name| name != *resource));
         let sentence = |(scope, resource): (&str, &str)| {
             let hint = nearest(resource, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            format!("no entity has the table \"{resource}\", so that the scope \"{scope}\" opens nothing here{hint}")
+            format!("no entity has the table \"{resource}\", so that the scope \"{scope}\" permits nothing here{hint}")
         };
         unknown.map(sentence).collect()
     }
@@ -60,8 +60,8 @@ mod tests {
         assert_eq!(
             config.scope_warnings(["posts:read", "*:*", "admin:read", "consumers:crm", "post:read", "zebra:read"]),
             [
-                "no entity has the table \"post\", so that the scope \"post:read\" opens nothing here; did you mean \"posts\"?",
-                "no entity has the table \"zebra\", so that the scope \"zebra:read\" opens nothing here",
+                "no entity has the table \"post\", so that the scope \"post:read\" permits nothing here; did you mean \"posts\"?",
+                "no entity has the table \"zebra\", so that the scope \"zebra:read\" permits nothing here",
             ]
         );
     }

@@ -76,7 +76,7 @@ impl Server {
             public_url: section.derived(
                 "public_url",
                 "`http://` and `listen`",
-                "The address that the world uses: in mails, redirects and origin checks. Never taken from a \
+                "The address that clients use: in mails, redirects and origin checks. Never taken from a \
                  request.",
             ),
             dev_mode: section.value(
@@ -149,7 +149,7 @@ impl Server {
                 .derived(
                     "trusted_proxies",
                     "`[]`",
-                    "Networks whose `X-Forwarded-For` is believed. If it is not empty, `trust_forwarded_for` is on \
+                    "Networks whose `X-Forwarded-For` is trusted. If it is not empty, `trust_forwarded_for` is on \
                  for every limiter that does not set it.",
                 )
                 .unwrap_or_default(),

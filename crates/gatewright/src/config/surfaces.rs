@@ -82,7 +82,7 @@ impl Csrf {
             previous_secrets: section.value(
                 "previous_secrets",
                 default.previous_secrets,
-                "Secrets whose tokens are still accepted, while the secret is changed.",
+                "Secrets whose tokens are still accepted, during a change of the secret.",
             ),
         }
     }

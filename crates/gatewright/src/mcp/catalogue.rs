@@ -92,7 +92,7 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
     let (about, input, hints) = match verb {
         Verb::List => (
             format!(
-                "Lists records of {name}, a page at a time, narrowed by `filter`. Answers {{\"data\":[…]}} with paging \
+                "Lists records of {name}, a page at a time, narrowed by `filter`. Returns {{\"data\":[…]}} with paging \
                  beside it. {}",
                 fields(plan, plans, case)
             ),
@@ -100,17 +100,17 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
             hints(true, false, true),
         ),
         Verb::Get => (
-            format!("Reads one record of {name} by its id. Answers {{\"data\":{{…}}}}."),
+            format!("Reads one record of {name} by its id. Returns {{\"data\":{{…}}}}."),
             view(plan, plans, with_id(closed())),
             hints(true, false, true),
         ),
         Verb::Create => (
-            format!("Makes a record of {name} and answers it as {{\"data\":{{…}}}}, with the id it was given."),
+            format!("Creates a record of {name} and returns it as {{\"data\":{{…}}}}, with the id it was given."),
             written(plan, closed(), true),
             hints(false, false, false),
         ),
         Verb::Update => (
-            format!("Changes the given fields of one record of {name}, leaves the others as they are, and answers it."),
+            format!("Changes the given fields of one record of {name}, keeps the others, and returns the record."),
             written(plan, conditional(with_id(closed())), false),
             hints(false, true, true),
         ),
@@ -149,9 +149,9 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
                 .property("cursor", cursor)
                 .property(case.spell("has_more"), flag())
         }
-        Verb::Delete => object().property("deleted", flag()).property("id", text("The record that is gone.")),
+        Verb::Delete => object().property("deleted", flag()).property("id", text("The deleted record.")),
         Verb::Get | Verb::Create | Verb::Update => {
-            object().property("data", object()).property(ETAG, text("For a later change or deletion on condition."))
+            object().property("data", object()).property(ETAG, text("For a later conditional change or deletion."))
         }
     })
 }
@@ -195,10 +195,10 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     let words = |values: [&'static str; 2], about: &str| text(about).enum_values(Some(values));
     let mut input = object();
     if plan.is_searchable() {
-        input = input.property("q", text("What some searched field must contain, whatever the case."));
+        input = input.property("q", text("Text that one of the searched fields must contain, in upper or lower case."));
     }
     if plan.soft_delete() {
-        let about = "Deleted records too, or those alone. Needs the right to update.";
+        let about = "Deleted records too, or only those. Needs the right to update.";
         input = input.property("trashed", words(["with", "only"], about));
     }
     if plan.takes_total() {
@@ -208,16 +208,16 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     view(plan, plans, input)
         .property("filter", filter)
         .property("sort", sort)
-        .property("page", number().description(Some("Which page, from 1. Not beside cursor.")))
+        .property("page", number().description(Some("Number of the page, from 1. Not beside cursor.")))
         .property(
             "cursor",
             text("Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the answer before, with the same sort."),
         )
-        .property("direction", words(["forward", "backward"], "Where the cursor goes."))
-        .property("group", text("Answers groups with their count instead of records: at most four fields, separated by commas."))
+        .property("direction", words(["forward", "backward"], "The direction of the cursor."))
+        .property("group", text("Returns groups with their count instead of records: at most four fields, separated by commas."))
         .property("sum", text("The sums of these numeric fields in each group, separated by commas."))
-        .property("min", text("The least values of these fields in each group, separated by commas."))
-        .property("max", text("The greatest values of these fields in each group, separated by commas."))
+        .property("min", text("The lowest values of these fields in each group, separated by commas."))
+        .property("max", text("The highest values of these fields in each group, separated by commas."))
         .property("avg", text("The averages of these numeric fields in each group, separated by commas."))
         .property("limit", number().maximum(Some(most)).description(Some("How many records a page holds.")))
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
@@ -228,12 +228,12 @@ fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
     let relations: Vec<_> = served.map(PlanField::key).collect();
-    let input = input.property("fields", text("The fields to answer, separated by commas; all of them otherwise."));
+    let input = input.property("fields", text("The fields to return, separated by commas. Default: all."));
     if relations.is_empty() {
         return input;
     }
     let about =
-        format!("Relations whose records come along under _included, separated by commas: {}.", relations.join(", "));
+        format!("Relations whose records are included under _included, separated by commas: {}.", relations.join(", "));
     input.property("include", text(&about))
 }
 

@@ -94,7 +94,7 @@ fn may_connect(identity: &Identity) -> Result<(), Problem> {
             Err(Problem::forbidden("two-factor verification required").with_code("two_factor_required"))
         }
         Identity::Known(principal) if matches!(principal.credential, Credential::Grant(_)) => {
-            Err(Problem::forbidden("a delegated grant is not taken here"))
+            Err(Problem::forbidden("a delegated grant is not accepted here"))
         }
         Identity::Known(_) | Identity::Anonymous => Ok(()),
     }

@@ -19,8 +19,8 @@ use crate::app::parts;
 
 const TAG: &str = "admin";
 const ABOUT: &str = "What operators see and do. For accounts with the role of `[admin]`, by a session or a JWT after the \
-    second factor, or by an API token with the scope `admin:read` or `admin:write`. Acts that are hard to undo need a sign-in \
-    of a short time ago: 403 `fresh_sign_in_required`.";
+    second factor, or by an API token with the scope `admin:read` or `admin:write`. Actions that are hard to undo need a \
+    recent sign-in: 403 `fresh_sign_in_required`.";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, ABOUT);
@@ -63,7 +63,7 @@ impl Described {
         let members: [(String, Part); 2] =
             [("data".to_owned(), list_of(schema).into()), ("cursor".to_owned(), or_null(Type::String).into())];
         let paging = [
-            query("cursor", "What the page before said.", string()).build(),
+            query("cursor", "The cursor of the page before.", string()).build(),
             query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))).build(),
         ];
         self.parameters(paging).answers(200, json(about, object(members), None))
@@ -111,7 +111,7 @@ fn schemas(draft: &mut Draft) {
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
         ("two_factor_verified", boolean().into()),
-        ("pending", boolean().description(Some("A second factor is owed.")).into()),
+        ("pending", boolean().description(Some("A second factor is pending.")).into()),
     ];
     let token: [(&str, Part); 7] = [
         ("id", string().into()),
@@ -125,7 +125,7 @@ fn schemas(draft: &mut Draft) {
     let connection: [(&str, Part); 8] = [
         ("id", string().into()),
         ("client", string().into()),
-        ("name", string().description(Some("What the program calls itself.")).into()),
+        ("name", string().description(Some("The name that the program gives itself.")).into()),
         ("host", or_null(Type::String).into()),
         ("tenant", or_null(Type::String).description(Some("The one tenant in which it acts.")).into()),
         ("scopes", list_of(string()).into()),
@@ -135,9 +135,9 @@ fn schemas(draft: &mut Draft) {
     let event: [(&str, Part); 7] = [
         ("id", string().into()),
         ("kind", string().into()),
-        ("user", or_null(Type::String).description(Some("The account that it is about.")).into()),
+        ("user", or_null(Type::String).description(Some("The account that the event is about.")).into()),
         ("remote", or_null(Type::String).into()),
-        ("subject", or_null(Type::String).description(Some("What it is about, as `resource/id`.")).into()),
+        ("subject", or_null(Type::String).description(Some("The subject of the event, as `resource/id`.")).into()),
         ("meta", typed(Type::Object).into()),
         ("at", instant().into()),
     ];
@@ -190,7 +190,7 @@ fn me(draft: &Draft) -> Described {
 }
 
 fn health(draft: &Draft) -> Described {
-    let described = draft.admin(HttpMethod::Get, "/health", "adminHealth", "How the process does");
+    let described = draft.admin(HttpMethod::Get, "/health", "adminHealth", "The health of the process");
     described.gives("Database, fan-out, streams and the mail queue.", typed(Type::Object))
 }
 
@@ -238,7 +238,7 @@ fn users(draft: &Draft) -> Vec<Described> {
             .of_user()
             .takes(roles)
             .fails(&[409], Page::Never)
-            .done("They hold from the next request on."),
+            .done("They apply from the next request on."),
         admin(HttpMethod::Delete, "/users/{id}/two-factor", "adminResetTwoFactor", "Remove the second factor")
             .of_user()
             .fails(&[409], Page::Never)
@@ -275,7 +275,7 @@ fn users(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Delete, "/users/{id}/connections/{connection}", "adminDisconnect", "End a connection")
             .of_user()
             .parameter(in_path("connection", "The connection's id.", string().min_length(Some(1))))
-            .done("Its tokens are refused, and the program has to ask again."),
+            .done("Its tokens are refused, and the program must ask for consent again."),
         admin(HttpMethod::Get, "/users/{id}/tokens", "adminListTokens", "The API tokens of a user")
             .of_user()
             .gives("Prefixes only.", list_of(named("AdminToken"))),
@@ -316,9 +316,9 @@ fn invitations(draft: &Draft) -> Vec<Described> {
 }
 
 /// The answer of the list of an entity's records.
-const RECORDS: &str = "Like the entity's own list. By cursor, a search or a filter that no index answers looks at 50,000 records \
-    for each page. A page that ends for that has `searched`, the number of records that it looked at, and a `cursor` from which the \
-    search goes on; `data` is what was found so far, and may be empty.";
+const RECORDS: &str = "Like the entity's own list. By cursor, a search or a filter that no index answers reads 50,000 records \
+    for each page. A page that ends for that reason has `searched`, the number of records that it read, and a `cursor` from which \
+    the search continues; `data` is what was found so far, and may be empty.";
 
 fn records(draft: &Draft, config: &Config) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
@@ -368,7 +368,7 @@ fn explain(draft: &Draft) -> Described {
     let about = "`as` is an address, `service:NAME` or `anonymous`; `operation` is read, create, update or delete. Needs \
         `admin:read`.";
     draft
-        .admin(HttpMethod::Post, "/explain", "adminExplain", "Why somebody may do something, or may not")
+        .admin(HttpMethod::Post, "/explain", "adminExplain", "Why a caller may do something, or may not")
         .about(about)
         .takes(body)
         .gives("The decision, and every check with its terms and values.", typed(Type::Object))
@@ -388,11 +388,11 @@ fn live(draft: &Draft) -> Described {
 fn lockouts(draft: &Draft) -> Vec<Described> {
     let listed: [(String, Part); 2] =
         [("data".to_owned(), list_of(named("Lockout")).into()), ("listed".to_owned(), boolean().into())];
-    let about = "Those that end last first. `listed` is false where the store of limits cannot list.";
+    let about = "The ones that end last come first. `listed` is false where the store of limits cannot list.";
     let limit = query("limit", "At most this many, 50 by default.", integer().minimum(Some(1)).maximum(Some(200)));
     vec![
         draft
-            .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "Who may not try at present")
+            .admin(HttpMethod::Get, "/lockouts", "adminListLockouts", "The current lockouts")
             .parameter(limit)
             .answers(200, json(about, object(listed), None)),
         draft
@@ -408,8 +408,8 @@ fn audit(draft: &Draft) -> Described {
         .admin(HttpMethod::Get, "/audit", "adminListAudit", "The audit log")
         .parameter(query("kind", "Events of this kind.", string()))
         .parameter(query("user", "Events about this account.", string()))
-        .parameter(query("subject", "Events about this thing, such as `posts/ID`.", string()))
-        .parameters([moment("since", "At or after this moment."), moment("until", "Before this moment.")])
+        .parameter(query("subject", "Events about this subject, such as `posts/ID`.", string()))
+        .parameters([moment("since", "At or after this time."), moment("until", "Before this time.")])
         .pages("The latest first.", named("AuditEvent"))
 }
 
@@ -437,7 +437,7 @@ fn outbox(draft: &Draft) -> Vec<Described> {
             .parameter(query("status", "`failing` by default.", string().enum_values(Some(words))))
             .parameter(query("consumer", "Those to this consumer.", string()))
             .fails(&[404], Page::Never)
-            .pages("The youngest events first.", named("Delivery")),
+            .pages("The newest events first.", named("Delivery")),
         draft
             .admin(HttpMethod::Get, "/outbox/events/{id}", "adminGetDeliveries", "The deliveries of an event")
             .parameter(id())

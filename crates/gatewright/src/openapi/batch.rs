@@ -16,11 +16,11 @@ use super::words::{
 /// The statuses of the first write that fails, which are also those of an invalid body.
 const FAILURES: [(u16, &str); 6] = [
     (400, "A write is malformed, or the body is."),
-    (403, "The caller may not."),
-    (404, "A record is not there, or not the caller's."),
+    (403, "The caller has no permission."),
+    (404, "A record does not exist, or is not the caller's."),
     (409, "A write conflicts with what is there."),
     (413, "The body is too large, or the answer would be."),
-    (422, "A write does not pass validation, or the body is no batch."),
+    (422, "A write does not pass validation, or the body is not a batch."),
 ];
 
 /// The three operations, with the schema of the answer to a batch that failed.
@@ -72,9 +72,11 @@ fn operation(
     ]);
     let described = subject
         .operation(draft, method, &subject.batch_path(), verb, action)
-        .about("In one transaction and in their order: all of it happens, or the first failure undoes everything.")
+        .about(
+            "In one transaction and in their order: all of them succeed, or the first failure rolls back everything.",
+        )
         .body(json_body(body, None))
-        .answers(200, json("All of it happened.", done, None))
+        .answers(200, json("All of them succeeded.", done, None))
         .fails(&[415], Page::Never);
     FAILURES.iter().fold(described, |described, (status, meaning)| described.answers(*status, refusal(meaning)))
 }
@@ -87,9 +89,9 @@ fn refusal(meaning: &str) -> ResponseBuilder {
 fn failed(draft: &Draft) -> ObjectBuilder {
     let undone = draft.case.spell("rolled_back");
     let result = object([("index".to_owned(), index())])
-        .property(undone.as_str(), boolean().description(Some("It would have happened, and was undone.")))
+        .property(undone.as_str(), boolean().description(Some("It would have succeeded, and was rolled back.")))
         .property("error", named("Problem"))
-        .property("skipped", boolean().description(Some("It was not tried.")));
+        .property("skipped", boolean().description(Some("It was not attempted.")));
     let example = json!({ "committed": false, "results": [
         { "index": 0, (undone): true },
         { "index": 1, "error": {
@@ -101,7 +103,7 @@ fn failed(draft: &Draft) -> ObjectBuilder {
         ("committed".to_owned(), Part::from(boolean().enum_values(Some([false])))),
         ("results".to_owned(), list_of(result).into()),
     ])
-    .description(Some("A batch of which nothing happened, and why."))
+    .description(Some("A batch that changed nothing, and why."))
     .examples([example])
 }
 

@@ -15,7 +15,7 @@ const FAILURES: [(u16, &str, &str); 14] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
     (401, "Nobody is signed in, or the credentials are invalid.", "unauthorized"),
     (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
-    (404, "There is no such thing, or not for this caller.", "not_found"),
+    (404, "It does not exist, or not for this caller.", "not_found"),
     (406, "The client accepts no content type that the answer has.", "not_acceptable"),
     (409, "It conflicts with what is there.", "conflict"),
     (412, "It has changed since it was read.", "precondition_failed"),
@@ -29,7 +29,7 @@ const FAILURES: [(u16, &str, &str); 14] = [
     (429, "Too many attempts.", ""),
     (500, "Something went wrong inside; the log has it under the request's id.", "internal"),
     (502, "The answer of the provider cannot be used.", "provider_failed"),
-    (503, "It cannot be answered right now.", "unavailable"),
+    (503, "The service cannot answer right now.", "unavailable"),
 ];
 
 /// The components that every document has.

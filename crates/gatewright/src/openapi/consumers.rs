@@ -15,7 +15,7 @@ use crate::Config;
 const TAG: &str = "consumers";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
-    draft.tag(TAG, "Durable consumers that ask for their events.");
+    draft.tag(TAG, "Durable consumers that pull their events.");
     let event: [(&str, Part); 5] = [
         ("id", string().description(Some("The same for every attempt and every consumer.")).into()),
         ("type", string().into()),
@@ -67,7 +67,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         integer()
             .minimum(Some(0))
             .maximum(Some(86400))
-            .description(Some("They come again after so many seconds; without it, after a growing pause.")),
+            .description(Some("They are delivered again after so many seconds; without it, after a growing pause.")),
     );
     let settle = |path: &str, id: &str, summary: &str, body: ObjectBuilder, example: serde_json::Value| {
         let refused = object([("refused".to_owned(), list_of(string()))]);

@@ -143,7 +143,7 @@ impl Subject<'_> {
     }
 
     fn create(&self, draft: &Draft) -> Described {
-        let made = self.one("The record as it was made.", draft.case).header("Location", header("Its path.", string()));
+        let made = self.one("The created record.", draft.case).header("Location", header("Its path.", string()));
         self.operation(draft, HttpMethod::Post, &self.collection, "create", Action::Create)
             .body(json_body(named(&format!("{}Create", self.name)), Some(self.example_body())))
             .answers(201, made)
@@ -151,7 +151,7 @@ impl Subject<'_> {
     }
 
     fn get(&self, draft: &Draft) -> Described {
-        let known = in_header("If-None-Match", "Entity tags of what the caller has already.", string());
+        let known = in_header("If-None-Match", "Entity tags that the caller has already.", string());
         self.operation(draft, HttpMethod::Get, &self.record, "get", Action::Read)
             .parameter(id())
             .parameter(known)
@@ -169,7 +169,7 @@ impl Subject<'_> {
             .answers(
                 200,
                 self.some(
-                    "The record, as it is again. A caller who may not read it is answered with its id and times.",
+                    "The restored record. A caller who may not read it gets its id and times.",
                     &self.view(),
                     draft.case,
                 ),
@@ -180,14 +180,14 @@ impl Subject<'_> {
     fn update(&self, draft: &Draft, method: HttpMethod) -> Described {
         let verb = if method == HttpMethod::Put { "put" } else { "update" };
         self.operation(draft, method, &self.record, verb, Action::Update)
-            .about("Changes the fields that the body names and leaves the others as they are, with PUT as with PATCH.")
+            .about("Changes the fields in the body and keeps the others, with PUT and with PATCH.")
             .parameter(id())
             .parameter(if_match())
             .body(json_body(named(&format!("{}Update", self.name)), Some(self.example_body())))
             .answers(
                 200,
                 self.some(
-                    "The record as it is now. A caller who may not read it is answered with its id, its times and the fields that they sent.",
+                    "The record as it is now. A caller who may not read it gets its id, its times and the fields that they sent.",
                     &self.view(),
                     draft.case,
                 ),

@@ -15,7 +15,7 @@ use super::words::{boolean, instant, integer, list_of, query, string};
 pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Vec<Parameter> {
     let most = plan.max_list_limit();
     let paging = [
-        query("page", "Which page, from 1.", integer().minimum(Some(1)).default(Some(1.into()))),
+        query("page", "Number of the page, from 1.", integer().minimum(Some(1)).default(Some(1.into()))),
         query(
             "limit",
             &format!("How many records a page holds. What is above {most} counts as {most}."),
@@ -24,10 +24,10 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
         query("sort", &sort(plan, case), string()),
         query(
             "cursor",
-            "Pages by cursor instead of by number: empty to start, then what the page before said. Keep `sort` the same.",
+            "Pages by cursor instead of by number: empty to start, then the cursor of the page before. Keep `sort` the same.",
             string(),
         ),
-        query("direction", "Where the cursor goes.", string().enum_values(Some(["forward", "backward"]))),
+        query("direction", "The direction of the cursor.", string().enum_values(Some(["forward", "backward"]))),
         filter(),
     ];
     let more = [
@@ -37,10 +37,10 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
             let ways = string().enum_values(Some(["exact", "estimate", "none"])).default(Some("exact".into()));
             query("total", about, ways)
         }),
-        plan.is_searchable().then(|| query("q", "What some searched field must contain, whatever the case.", string())),
+        plan.is_searchable().then(|| query("q", "Text that one of the searched fields must contain, in upper or lower case.", string())),
         plan.soft_delete().then(|| {
             let values = string().enum_values(Some(["with", "only"]));
-            query("trashed", "Deleted records too, or those alone. Needs the right to update.", values)
+            query("trashed", "Deleted records too, or only those. Needs the right to update.", values)
         }),
     ];
     let grouping = grouping();
@@ -51,13 +51,13 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
 
 /// The parameters that return groups of records.
 fn grouping() -> impl Iterator<Item = Parameter> {
-    let group = "Answers groups instead of records, each with its `count`: the fields to group by, at most four, separated by \
+    let group = "Returns groups instead of records, each with its `count`: the fields to group by, at most four, separated by \
                  commas. Not with `page`, `limit`, `cursor`, `sort`, `fields` or `include`.";
     let functions = [
         ("group", group),
         ("sum", "The sums of these fields in each group: numbers and decimals, separated by commas."),
-        ("min", "The least values of these fields in each group, separated by commas."),
-        ("max", "The greatest values of these fields in each group, separated by commas."),
+        ("min", "The lowest values of these fields in each group, separated by commas."),
+        ("max", "The highest values of these fields in each group, separated by commas."),
         ("avg", "The averages of these fields in each group: numbers and decimals, separated by commas."),
     ];
     functions.into_iter().map(|(name, about)| query(name, about, string()).build())
@@ -71,12 +71,12 @@ pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
     let relations: Vec<_> = served.map(PlanField::key).collect();
     let include = (!relations.is_empty()).then(|| {
         let about = format!(
-            "Relations whose records come along under `_included`, separated by commas: {}.",
+            "Relations whose records are included under `_included`, separated by commas: {}.",
             relations.join(", ")
         );
         query("include", &about, string()).build()
     });
-    let fields = query("fields", "The fields to answer, separated by commas; all of them otherwise.", string()).build();
+    let fields = query("fields", "The fields to return, separated by commas. Default: all.", string()).build();
     [fields].into_iter().chain(include).chain([etag().build()]).collect()
 }
 
@@ -95,7 +95,7 @@ pub(super) fn filter() -> ParameterBuilder {
 fn sort(plan: &Plan, case: JsonCase) -> String {
     let fields = plan.fields().filter(|field| plan.is_sortable(field)).map(|field| field.key().to_owned());
     format!(
-        "Fields to sort by, separated by commas, each with a minus in front to turn it round: {}. Or a field of a related record, as \
+        "Fields to sort by, separated by commas, each with a minus in front for descending: {}. Or a field of a related record, as \
          in `project.name`.",
         ["id".to_owned()]
             .into_iter()
@@ -126,7 +126,7 @@ fn comparisons(key: &str, kind: Kind, schema: &Object) -> Vec<Parameter> {
         ]);
     }
     if is_text(kind) {
-        all.push(query(&format!("{key}_like"), "Contains this, whatever the case.", string()).build());
+        all.push(query(&format!("{key}_like"), "Contains this, in upper or lower case.", string()).build());
     }
     all.push(
         query(&format!("{key}_in"), "One of these, separated by commas.", list_of(schema.clone()))

@@ -111,7 +111,7 @@ fn about(field: &PlanField) -> String {
         _ => "",
     };
     let unique = if field.is_unique() { "No two records have the same." } else { "" };
-    let read_only = if field.is_writable() { "" } else { "What clients send for it is ignored." };
+    let read_only = if field.is_writable() { "" } else { "Values from clients are ignored." };
     let sentences: Vec<&str> = [kind, unique, read_only].into_iter().filter(|text| !text.is_empty()).collect();
     if sentences.is_empty() { format!("The field `{}`.", field.column()) } else { sentences.join(" ") }
 }

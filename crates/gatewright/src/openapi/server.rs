@@ -14,17 +14,17 @@ use crate::config::LogoPlace;
 const TAG: &str = "server";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
-    draft.tag(TAG, "What the server says of itself. No credentials are needed.");
+    draft.tag(TAG, "Information about the server. No credentials are needed.");
     if config.mcp.enabled {
         draft.tag("mcp", "The entities as tools.");
     }
     let get = |draft: &Draft, path: &str, id: &str, summary: &str| {
         draft.operation(HttpMethod::Get, path, id.to_owned(), TAG, summary)
     };
-    let healthz =
-        get(draft, "/healthz", "healthz", "Whether the process lives").answers(200, textual("It lives.", "text/plain"));
-    let readyz =
-        get(draft, "/readyz", "readyz", "Whether the server can work").answers(200, textual("It can.", "text/plain"));
+    let healthz = get(draft, "/healthz", "healthz", "Whether the process is alive")
+        .answers(200, textual("It is alive.", "text/plain"));
+    let readyz = get(draft, "/readyz", "readyz", "Whether the server can work")
+        .answers(200, textual("It is ready.", "text/plain"));
     let metrics = get(draft, "/metrics", "metrics", "Numbers for Prometheus")
         .answers(200, textual("The exposition format.", "text/plain"));
     let openapi = get(draft, "/openapi.json", "openapi", "This document")
@@ -55,10 +55,10 @@ fn mcp(draft: &Draft) -> Described {
     let described = draft
         .operation(HttpMethod::Post, "/mcp", "mcp".to_owned(), "mcp", "The entities as tools (Model Context Protocol)")
         .about("Accepts one JSON-RPC message for each request. There are no protocol sessions.")
-        .parameter(in_header("MCP-Protocol-Version", "The version that was agreed on.", string()))
+        .parameter(in_header("MCP-Protocol-Version", "The negotiated version.", string()))
         .body(json_body(message(), Some(example)))
         .answers(200, json("The answer to a request.", message(), None))
-        .answers(202, empty("A notification was taken."))
+        .answers(202, empty("A notification was accepted."))
         .answers(400, refusal())
         .answers(404, json("There is no such method.", message(), None))
         .fails(&[403, 406, 413, 415], Page::Never);
@@ -68,5 +68,5 @@ fn mcp(draft: &Draft) -> Described {
 /// A body that is not a message is answered with a problem; an incorrect message is answered by the protocol.
 fn refusal() -> ResponseBuilder {
     let error = content(typed(Type::Object), None);
-    json("It is no message, or a wrong one.", typed(Type::Object), None).content("application/problem+json", error)
+    json("It is not a valid message.", typed(Type::Object), None).content("application/problem+json", error)
 }

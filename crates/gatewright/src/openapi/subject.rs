@@ -98,12 +98,12 @@ impl<'a> Subject<'a> {
 fn title(verb: &str) -> &'static str {
     match verb {
         "list" => "List",
-        "create" => "Make one of",
+        "create" => "Create one of",
         "get" => "Read one of",
         "delete" => "Delete one of",
         "restore" => "Restore one of",
         "events" => "Follow",
-        "createMany" => "Make many of",
+        "createMany" => "Create many of",
         "updateMany" => "Change many of",
         "deleteMany" => "Delete many of",
         _ => "Change one of",

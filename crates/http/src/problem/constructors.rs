@@ -19,7 +19,7 @@ impl Problem {
             401 => ("unauthorized", "authentication is required"),
             403 => ("forbidden", "forbidden"),
             404 => ("not_found", "not found"),
-            405 => ("method_not_allowed", "this path does not take that method"),
+            405 => ("method_not_allowed", "this path does not support that method"),
             408 => ("request_timeout", "the request took too long to arrive"),
             409 => ("conflict", "the request conflicts with what is stored"),
             412 => ("precondition_failed", "the record has changed since it was read"),

@@ -139,8 +139,8 @@ impl Worker {
             self.sweep_at = Instant::now() + SWEEP;
             match self.queue.sweep().await {
                 Ok(0) => {}
-                Ok(letters) => tracing::debug!(letters, "letters that have expired were removed from the mail queue"),
-                Err(error) => tracing::warn!(%error, "cannot remove expired letters from the mail queue"),
+                Ok(letters) => tracing::debug!(letters, "expired mails were removed from the mail queue"),
+                Err(error) => tracing::warn!(%error, "cannot remove expired mails from the mail queue"),
             }
         }
         let free = self.free();
@@ -228,7 +228,7 @@ impl Worker {
     async fn note(&self, claim: &Claim, reason: &str, after: After) {
         if let Err(error) = self.queue.failed(claim, reason, after).await {
             // The lease ends, and the letter is tried again.
-            tracing::warn!(%error, "cannot note a failed attempt in the mail queue");
+            tracing::warn!(%error, "cannot store a failed attempt in the mail queue");
         }
     }
 

@@ -109,9 +109,9 @@ pub(super) fn document(document: Option<&Value>, base: &Url, version: &str) -> V
 /// In dev mode anybody can read the mails, and can so sign in as any user.
 pub(super) fn dev_mode(answer: &Answer) -> Option<Finding> {
     match answer.status {
-        200 => Some(Problem(
-            "dev mode is on, and /dev/mail shows the mails to whoever asks; restart without --dev".to_owned(),
-        )),
+        200 => {
+            Some(Problem("dev mode is on, and /dev/mail shows the mails to anybody; restart without --dev".to_owned()))
+        }
         403 => Some(Problem("dev mode is on; restart without --dev".to_owned())),
         _ => None,
     }

@@ -21,7 +21,7 @@ pub(crate) async fn doctor(url: &str) -> anyhow::Result<ExitCode> {
     if !url.username().is_empty() || url.password().is_some() {
         bail!("leave user name and password out of the address; doctor sends no credentials");
     }
-    let probe = Probe::new(url).context("cannot make an HTTP client")?;
+    let probe = Probe::new(url).context("cannot create an HTTP client")?;
     let findings = examine(&probe).await;
     let mut problems = 0;
     for finding in &findings {

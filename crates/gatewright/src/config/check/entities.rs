@@ -26,12 +26,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     for (index, entity) in config.entities.iter().enumerate() {
         if entity.is_public() {
-            let message = "opens every operation to everybody: whoever finds the address reads, changes and deletes every \
-                           record; `access = { read = \"public\" }` opens reading alone";
+            let message = "opens every operation to everybody: anybody who finds the address can read, change and delete \
+                           every record; `access = { read = \"public\" }` opens only reading";
             warnings.add(format!("entity[{index}].public"), message);
         } else if !entity.is_owned() && !entity.has_access() && !entity.has_rules() && !entity.is_multi_tenant() {
-            let message =
-                "has no `owner_field`, `access` or `rules`: whoever registers reads, changes and deletes every record";
+            let message = "has no `owner_field`, `access` or `rules`: anybody who registers can read, change and delete every record";
             warnings.add(format!("entity[{index}]"), message);
         }
     }

@@ -12,7 +12,7 @@ pub(super) fn describe(draft: &mut Draft) -> Vec<Described> {
     let words = ["pending", "sending", "failed", "expired"];
     let mail: [(&str, Part); 9] = [
         ("id", string().into()),
-        ("kind", string().description(Some("What it is for, such as `magic_link`.")).into()),
+        ("kind", string().description(Some("Its kind, such as `magic_link`.")).into()),
         ("recipient", string().into()),
         ("status", string().enum_values(Some(words)).into()),
         ("attempts", integer().into()),

@@ -97,8 +97,8 @@ fn tenants(draft: &Draft) -> Vec<Described> {
 }
 
 fn backup(draft: &Draft) -> Described {
-    let about = "The SQLite database as of one moment, as `gatewright backup` makes it. Needs `admin:write` and a sign-in of a \
-        short time ago. One at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
+    let about = "The SQLite database as of one moment, as `gatewright backup` makes it. Needs `admin:write` and a recent \
+        sign-in. One at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
     draft
         .admin(HttpMethod::Get, "/backup", "adminBackup", "Download a backup")
         .about(about)

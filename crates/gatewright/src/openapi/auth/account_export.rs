@@ -9,9 +9,9 @@ use crate::openapi::words::{json, typed};
 
 /// A copy of everything for an account's owner.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
-    let answer = || json("Everything that the service keeps of the caller, as a file.", typed(Type::Object), None);
+    let answer = || json("Everything that the service stores about the caller, as a file.", typed(Type::Object), None);
     let young = draft
-        .auth(HttpMethod::Get, base, "/export", "exportAccount", "Everything that the service keeps of the caller")
+        .auth(HttpMethod::Get, base, "/export", "exportAccount", "Everything that the service stores about the caller")
         .about("For a session younger than five minutes, with the second factor where there is one. 409 `export_under_way`.")
         .for_sessions(Page::ForForms)
         .answers(200, answer())

@@ -20,9 +20,9 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .about("For a browser. PKCE with S256 is required. `resource` is the public URL or that of `/mcp`.")
         .parameter(query("response_type", "`code`.", string()))
         .parameter(query("client_id", "A registered client, or the URL of its metadata document.", string()))
-        .parameter(query("redirect_uri", "One of the client's own.", string()))
+        .parameter(query("redirect_uri", "One of the client's redirect URIs.", string()))
         .parameter(query("scope", "Scopes, separated by spaces.", string()))
-        .parameter(query("state", "Comes back in the answer.", string()))
+        .parameter(query("state", "Returned in the answer.", string()))
         .parameter(query("code_challenge", "The S256 challenge (RFC 7636).", string()))
         .parameter(query("code_challenge_method", "`S256`.", string()))
         .parameter(query("resource", "What the token is for (RFC 8707).", string()))
@@ -47,7 +47,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .property("expires_in", integer())
         .property("refresh_token", string())
         .property("scope", string())
-        .property("tenant", string().description(Some("The only tenant that the token is good in.")));
+        .property("tenant", string().description(Some("The only tenant in which the token is valid.")));
     let request = object([("grant_type".to_owned(), string())])
         .property("code", string())
         .property("redirect_uri", string())
@@ -65,7 +65,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .answers(200, json("Tokens.", tokens, Some(example)));
     let named = || object([("token".to_owned(), string())]).property("client_id", string());
     let revoke = programs(draft, base, "/oauth2/revoke", "oauth2Revoke", "Revoke a token (RFC 7009)", form(named()))
-        .answers(200, empty("The token is not valid any more, if it was."));
+        .answers(200, empty("The token is no longer valid, if it was."));
     let about = object([("active".to_owned(), typed(Type::Boolean))]);
     let introspect =
         programs(draft, base, "/oauth2/introspect", "oauth2Introspect", "Ask about a token (RFC 7662)", form(named()))

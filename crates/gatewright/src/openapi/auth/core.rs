@@ -12,7 +12,7 @@ use crate::openapi::words::{Part, boolean, empty, header, json, named, object, q
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let example = value!({ "email": EMAIL, "password": "correct horse battery" });
     let register = draft
-        .auth(HttpMethod::Post, base, "/register", "register", "Make an account")
+        .auth(HttpMethod::Post, base, "/register", "register", "Create an account")
         .about("With JSON only the account is created; a form also signs in. Roles are never taken from a request.")
         .parameter(query("next", "The same as in the body.", string()))
         .submitted(
@@ -76,7 +76,7 @@ pub(super) fn language(draft: &mut Draft, base: &str) {
         .about("For links on pages of this service; a link on another site is refused. The choice is kept in the cookie `language`.")
         .parameter(query("to", "The tag of a language, such as `de`.", string()))
         .parameter(query("next", "A path on this origin, to go to afterwards; anything else counts as `/`.", string()))
-        .answers(303, empty("Goes on to `next`.").header("Set-Cookie", header("The choice.", string())))
+        .answers(303, empty("Redirects to `next`.").header("Set-Cookie", header("The choice.", string())))
         .fails(&[403], Page::ForForms);
     draft.add(choose);
 }

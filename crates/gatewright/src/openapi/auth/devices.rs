@@ -15,7 +15,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         ("last_used_at", instant().description(Some("The last sign-in from it.")).into()),
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
-        ("current", boolean().description(Some("Whether it is the one that asks.")).into()),
+        ("current", boolean().description(Some("Whether it is the one of this request.")).into()),
     ];
     let device = object(members.map(|(name, schema)| (case.spell(name), schema)));
     draft.components.schemas.insert("KnownDevice".to_owned(), device.into());
@@ -32,12 +32,12 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     let others = draft
         .auth(HttpMethod::Delete, base, "/devices", "forgetOtherDevices", "Forget all other known devices")
         .for_sessions(Page::Never)
-        .answers(204, empty("They are forgotten. Their sessions live on."));
+        .answers(204, empty("They are forgotten. Their sessions stay."));
     let forget = draft
         .auth(HttpMethod::Delete, base, "/devices/{id}", "forgetDevice", "Forget a known device")
         .parameter(in_path("id", "The device's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("It is forgotten. Its sessions live on."))
+        .answers(204, empty("It is forgotten. Its sessions stay."))
         .fails(&[404], Page::Never);
     for described in [list, others, forget] {
         draft.add(described);

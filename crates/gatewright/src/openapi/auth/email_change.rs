@@ -16,12 +16,12 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     let request = draft
         .auth(HttpMethod::Post, base, "/change-email", "changeEmail", "Mail a link that changes the address")
         .about(
-            "For a session. An account without a password needs one younger than five minutes. An address that somebody has \
+            "For a session. An account without a password needs one younger than five minutes. An address that has an account \
              gets no mail, and the answer is the same.",
         )
         .submitted(body, true, &value!({ "email": EMAIL, "password": "correct horse battery" }))
         .for_sessions(Page::ForForms)
-        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .answers(200, done_or_page("A mail is sent if the address may get one.", "sent"))
         .fails(&[409], Page::ForForms)
         .limited();
     draft.add(request);
@@ -37,7 +37,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
             "/change-email/undo",
             "askUndoEmail",
             "undoChangedEmail",
-            "Give the account its former address back",
+            "Restore the former address of the account",
             "undone",
         ),
     ] {

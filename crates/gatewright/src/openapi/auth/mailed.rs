@@ -14,7 +14,7 @@ pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
     let send = draft
         .auth(HttpMethod::Post, base, "/magic-link/send", "sendMagicLink", "Mail a link to sign in with")
         .submitted(address().property("next", next()), true, &value!({ "email": EMAIL }))
-        .answers(200, done_or_page("It is on its way, if it can be.", "sent"))
+        .answers(200, done_or_page("A mail is sent if the address may get one.", "sent"))
         .limited();
     let confirm = draft
         .auth(HttpMethod::Get, base, "/magic-link/verify", "confirmMagicLink", "The page that a link leads to")
@@ -47,7 +47,7 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
     let verify = draft
         .auth(HttpMethod::Get, base, "/verify-email", "verifyEmail", "Verify an address")
         .about(
-            "It verifies for a browser with a session of the account. For anybody else it changes nothing: `verified` is \
+            "It verifies for a browser with a session of the account. In any other browser it changes nothing: `verified` is \
              false, and the token must be posted. A token that was spent answers that the address is verified.",
         )
         .parameter(query("token", "The mail's token.", string()))
@@ -74,7 +74,7 @@ pub(super) fn password_reset(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Post, base, "/forgot-password", "forgotPassword", "Mail a link that resets the password")
         .about("Always the same answer, whether there is such an account or not.")
         .submitted(address(), true, &value!({ "email": EMAIL }))
-        .answers(200, done_or_page("It is on its way, if there is such an account.", "sent"))
+        .answers(200, done_or_page("A mail is sent if there is such an account.", "sent"))
         .limited();
     let body = object([("password".to_owned(), string())]);
     let body = body.property("token", string()).property("code", code());

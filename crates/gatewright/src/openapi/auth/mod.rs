@@ -121,7 +121,7 @@ fn submission(body: ObjectBuilder, required: bool, example: &Value) -> RequestBo
 
 /// 303, for forms.
 fn redirect() -> ResponseBuilder {
-    empty("A form goes on to `next`, or to where the sign-in continues.")
+    empty("A form is redirected to `next`, or to where the sign-in continues.")
         .header("Location", header("A path on this origin, or an address that `auth.redirect_urls` allows.", string()))
         .header("Set-Cookie", header("The session.", string()))
 }
@@ -154,7 +154,7 @@ fn user(draft: &mut Draft, profile: Option<&Profile>) {
         .property("token", string().description(Some("A JSON web token.")))
         .property(
             "two_factor_required",
-            typed(Type::Boolean).description(Some("The second factor is still owed; there is no token.")),
+            typed(Type::Boolean).description(Some("The second factor is pending; there is no token.")),
         )
         .property(
             draft.case.spell("email_verification_required"),

@@ -32,7 +32,7 @@ fn adding(draft: &mut Draft, base: &str) {
         .property("password", string().description(Some("Of an account that has one.")))
         .property("code", string().description(Some("Of an account with a second factor.")));
     let options = draft
-        .auth(HttpMethod::Post, base, "/passkeys/register/options", "passkeyCreationOptions", "Begin to add a passkey")
+        .auth(HttpMethod::Post, base, "/passkeys/register/options", "passkeyCreationOptions", "Start to add a passkey")
         .about(
             "For `PublicKeyCredential.parseCreationOptionsFromJSON`. Takes a fresh proof: the password, or a session of less \
              than five minutes for an account without one; and a code of the second factor where there is one.",
@@ -57,7 +57,7 @@ fn adding(draft: &mut Draft, base: &str) {
 
 fn signing_in(draft: &mut Draft, base: &str, config: &Config) {
     let options = draft
-        .auth(HttpMethod::Post, base, "/passkeys/login/options", "passkeyRequestOptions", "Begin to sign in by passkey")
+        .auth(HttpMethod::Post, base, "/passkeys/login/options", "passkeyRequestOptions", "Start to sign in by passkey")
         .about(
             "For `PublicKeyCredential.parseRequestOptionsFromJSON`. With a session whose second factor is pending, for \
              the passkeys of its account.",
@@ -98,7 +98,7 @@ fn managing(draft: &mut Draft, base: &str) {
         .about("The last way to sign in stays: 409 `last_credential`. A magic link does not count as one.")
         .parameter(id())
         .for_sessions(Page::Never)
-        .answers(204, empty("It signs nobody in any more."))
+        .answers(204, empty("It no longer signs in."))
         .fails(&[404, 409], Page::Never);
     for described in [list, rename, remove] {
         draft.add(described);

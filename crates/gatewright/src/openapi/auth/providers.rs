@@ -32,10 +32,10 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .header("Location", header("A path on this origin.", string()))
         .header("Set-Cookie", header("The session.", string()));
     let callback = draft
-        .auth(HttpMethod::Get, base, "/oauth/{provider}/callback", "finishOAuth", "Where a provider sends back to")
+        .auth(HttpMethod::Get, base, "/oauth/{provider}/callback", "finishOAuth", "The callback of a provider")
         .parameter(provider())
-        .parameter(query("code", "What the provider gives for the account.", string()))
-        .parameter(query("state", "The state that the flow began with.", string()))
+        .parameter(query("code", "The authorization code of the provider.", string()))
+        .parameter(query("state", "The state that the flow started with.", string()))
         .parameter(query("error", "Why the provider refused.", string()))
         .answers(303, back)
         .fails(&[400, 401, 403, 404, 409, 500, 502, 503], Page::ForForms)

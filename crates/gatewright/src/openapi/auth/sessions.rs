@@ -16,7 +16,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         ("expires_at", instant().into()),
         ("address", or_null(Type::String).into()),
         ("user_agent", or_null(Type::String).into()),
-        ("current", boolean().description(Some("Whether it is the one that asks.")).into()),
+        ("current", boolean().description(Some("Whether it is the one of this request.")).into()),
     ];
     let session = object(members.map(|(name, schema)| (case.spell(name), schema)));
     draft.components.schemas.insert("Session".to_owned(), session.into());

@@ -13,7 +13,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         .required(expires_in.as_str());
     let example = value!({ "ticket": "nQ3…", (expires_in): 30 });
     let make = draft
-        .auth(HttpMethod::Post, base, "/stream-ticket", "makeStreamTicket", "Make a ticket for an event stream")
+        .auth(HttpMethod::Post, base, "/stream-ticket", "makeStreamTicket", "Create a ticket for an event stream")
         .about("Opens one stream by `?ticket=`, with the caller's identity, scopes and tenant.")
         .open_to(&[SESSION, JWT, API_TOKEN], false)
         .answers(200, json("The ticket.", ticket, Some(example)))

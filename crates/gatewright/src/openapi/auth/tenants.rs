@@ -79,12 +79,8 @@ fn members(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Get, base, "/tenants/{id}/members", "listTenantMembers", "List the members of a tenant")
         .about("For its owners and admins. A tenant of others is 404.")
         .parameter(id())
-        .parameter(query(
-            "limit",
-            "Members of one page, 50 unless said.",
-            integer().minimum(Some(1)).maximum(Some(200)),
-        ))
-        .parameter(query("cursor", "Of the page before.", string()))
+        .parameter(query("limit", "Members of one page, 50 by default.", integer().minimum(Some(1)).maximum(Some(200))))
+        .parameter(query("cursor", "The cursor of the page before.", string()))
         .for_sessions(Page::Never)
         .answers(200, json("The members, and on the first page the invitations.", listed, None))
         .fails(&[400, 404], Page::Never);
@@ -118,7 +114,7 @@ fn members(draft: &mut Draft, base: &str) {
         .parameter(id())
         .parameter(member())
         .for_sessions(Page::Never)
-        .answers(204, empty("The account is no member any more."))
+        .answers(204, empty("The account is no longer a member."))
         .fails(&[404, 409], Page::Never);
     for described in [list, invite, set, remove] {
         draft.add(described);
@@ -132,7 +128,7 @@ fn invitations(draft: &mut Draft, base: &str) {
         .parameter(in_path("id", "The tenant's id.", string().min_length(Some(1))))
         .parameter(in_path("invitation", "The invitation's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("Its link does not work any more."))
+        .answers(204, empty("Its link no longer works."))
         .fails(&[404, 409], Page::Never);
     draft.add(withdraw);
 }

@@ -28,7 +28,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
 
     let body = object([("name".to_owned(), string())]).property("scopes", scopes()).property(
         "ttl_seconds",
-        integer().minimum(Some(0)).description(Some("How long it holds. 0, like leaving it out: without end.")),
+        integer().minimum(Some(0)).description(Some("Its lifetime. 0, or no value: it does not expire.")),
     );
     let example = value!({ "name": "deploy", "scopes": ["posts:read"], "ttl_seconds": 86400 });
     let answer = value!({
@@ -51,7 +51,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Delete, base, "/tokens/{id}", "revokeToken", "Revoke an API token")
         .parameter(in_path("id", "The token's id.", string().min_length(Some(1))))
         .for_sessions(Page::Never)
-        .answers(204, empty("It is worth nothing any more."))
+        .answers(204, empty("It no longer works."))
         .fails(&[404], Page::Never);
     for described in [create, list, revoke] {
         draft.add(described);

@@ -22,7 +22,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         "qr": "data:image/svg+xml;base64,PHN2Zy8+",
     });
     let enroll = draft
-        .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Begin to enrol a second factor")
+        .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Start to enrol a second factor")
         .submitted(nothing(), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, html(json("What an authenticator needs.", begun, Some(begun_example))))
@@ -41,7 +41,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let mut verified = object([("verified".to_owned(), boolean())]);
     if config.browser_backend.is_none() {
         passed["token"] = "eyJhbGciOiJIUzI1NiJ9.…".into();
-        verified = verified.property("token", string().description(Some("The JWT that signing in withheld.")));
+        verified = verified.property("token", string().description(Some("The JWT that the sign-in did not return.")));
     }
     let challenge = draft
         .auth(HttpMethod::Post, base, "/2fa/challenge", "challengeTwoFactor", "Prove the second factor")
@@ -51,8 +51,8 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .fails(&[401], Page::ForForms)
         .answers(
             200,
-            json("The session is a full one.", verified, Some(passed))
-                .header("Set-Cookie", header("The session under its new id.", string())),
+            json("The second factor is verified.", verified, Some(passed))
+                .header("Set-Cookie", header("The session with its new id.", string())),
         )
         .answers(303, redirect())
         .fails(&[409], Page::ForForms)
@@ -67,14 +67,14 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .limited();
     let (shape, codes) = self::codes(draft);
     let get = draft
-        .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Make fresh backup codes")
-        .about("The old ones are dead from then on.")
+        .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Create new backup codes")
+        .about("The old ones no longer work.")
         .for_sessions(Page::ForForms)
         .answers(200, json("The new codes.", shape, Some(codes)))
         .fails(&[409], Page::Never);
     let (shape, codes) = self::codes(draft);
     let post = draft
-        .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Make fresh backup codes")
+        .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Create new backup codes")
         .submitted(nothing(), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, html(json("The new codes.", shape, Some(codes))))
