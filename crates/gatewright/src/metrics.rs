@@ -130,7 +130,7 @@ impl Metrics {
         inner.recorder.describe_counter(REQUESTS.into(), None, "Requests answered".into());
         let until = "Time until the answer began, in seconds";
         inner.recorder.describe_histogram(SECONDS.into(), Some(Unit::Seconds), until.into());
-        tokio::spawn(upkeep(Arc::downgrade(&inner)));
+        tokio::spawn(maintain(Arc::downgrade(&inner)));
         Self(inner)
     }
 
@@ -261,7 +261,7 @@ fn standard(method: &Method) -> Method {
     known.unwrap_or_else(|| Method::from_bytes(b"OTHER").expect("OTHER is a token"))
 }
 
-async fn upkeep(metrics: Weak<Inner>) {
+async fn maintain(metrics: Weak<Inner>) {
     let mut tick = tokio::time::interval(UPKEEP);
     loop {
         tick.tick().await;

@@ -42,7 +42,7 @@ pub(super) fn picture(fields: &Fields, key: &str) -> Option<String> {
 }
 
 /// The error for a description without an identifier.
-pub(super) fn nobody() -> ProviderError {
+pub(super) fn no_user_identifier() -> ProviderError {
     ProviderError::Malformed("it has no identifier of the user")
 }
 

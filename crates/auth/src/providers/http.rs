@@ -109,10 +109,10 @@ impl Answer {
         if !self.status.is_success() {
             return Err(self.refused());
         }
-        self.json_whatever_the_status()
+        self.json_of_any_status()
     }
 
-    pub(super) fn json_whatever_the_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
+    pub(super) fn json_of_any_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         // The parser's own message quotes the invalid text.
         serde_json::from_slice(&self.body)
             .map_err(|_| ProviderError::Malformed("it is not the JSON that was asked for"))

@@ -49,10 +49,13 @@ async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
                 let call = || call(path);
                 let nobody = call().send(&site).await.expect(401);
                 call().bearer(&jwt).send(&site).await.expect(401);
-                let owing = call().cookie_of(&pending).send(&site).await.expect(403);
-                assert!(owing.body.contains("two-factor verification required"), "{path} {body}: {owing:?}");
+                let refused_pending = call().cookie_of(&pending).send(&site).await.expect(403);
+                assert!(
+                    refused_pending.body.contains("two-factor verification required"),
+                    "{path} {body}: {refused_pending:?}"
+                );
                 let page = content_type == FORM && path != "/auth/tokens";
-                for answer in [nobody, owing] {
+                for answer in [nobody, refused_pending] {
                     let kind = answer.headers["content-type"].to_str().unwrap();
                     assert_eq!(kind.starts_with("text/html"), page, "{path} {body}: {answer:?}");
                 }

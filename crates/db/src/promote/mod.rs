@@ -96,7 +96,7 @@ pub async fn promote(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<C
             let mut copied = Vec::with_capacity(tables.len());
             for table in tables.iter() {
                 copied.push(copy(tx, &source, table).await?);
-                target::go_on_counting(tx, &table.name, counted(&source, &table.name).await?).await?;
+                target::continue_sequence(tx, &table.name, counted(&source, &table.name).await?).await?;
             }
             target::add_foreign_keys(tx, keys).await?;
             Ok(copied)

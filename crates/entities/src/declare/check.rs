@@ -18,9 +18,9 @@ use crate::value::Type;
 use crate::value::types::Text;
 
 /// The highest allowed limit of records on one page of a list.
-const MOST_LIST_LIMIT: u32 = 1_000;
+const MAX_LIST_LIMIT: u32 = 1_000;
 /// The most fields of one entity.
-const MOST_FIELDS: usize = 200;
+const MAX_FIELDS: usize = 200;
 
 /// Entities that passed every check, individually and together.
 #[derive(Debug, Clone, Default)]
@@ -187,11 +187,11 @@ impl Check<'_> {
 
     fn check_limits(&mut self) {
         let entity = self.entity;
-        if !(1..=MOST_LIST_LIMIT).contains(&entity.max_list_limit) {
-            self.wrong("max_list_limit", format!("max_list_limit is 1 to {MOST_LIST_LIMIT}"));
+        if !(1..=MAX_LIST_LIMIT).contains(&entity.max_list_limit) {
+            self.wrong("max_list_limit", format!("max_list_limit is 1 to {MAX_LIST_LIMIT}"));
         }
-        if entity.fields.len() > MOST_FIELDS {
-            self.note(None, None, format!("an entity has at most {MOST_FIELDS} fields"));
+        if entity.fields.len() > MAX_FIELDS {
+            self.note(None, None, format!("an entity has at most {MAX_FIELDS} fields"));
         }
     }
 

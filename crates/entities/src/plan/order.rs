@@ -14,7 +14,7 @@ use crate::declare::{Kind, Model, names};
 use crate::fragment::quoted;
 
 /// The most columns in one `sort`.
-const MOST_KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 
 /// The sortable columns of an entity.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Order {
                 Some(name) => (name, Direction::Backward),
                 None => (word, Direction::Forward),
             };
-            if keys.len() == MOST_KEYS {
-                return Err(format!("sort takes at most {MOST_KEYS} fields"));
+            if keys.len() == MAX_KEYS {
+                return Err(format!("sort takes at most {MAX_KEYS} fields"));
             }
             let key = self.key(name, direction, keys.len())?;
             if keys.iter().any(|other| other.label() == key.label()) {

@@ -84,7 +84,7 @@ impl Compare<'_> {
         } else if column.not_null && column.default.is_none() && self.obstacles.rows {
             let reason = "the new field is required, has no default, and existing rows would have no value for it; \
                           give it a default or make it optional";
-            let (sql, renamed) = match self.forerunner(column) {
+            let (sql, renamed) = match self.renamed_from_column(column) {
                 Some(old) => (
                     vec![self.rename(old, &column.name)],
                     format!(", or, if \"{0}\" became it, say renamed_from = \"{0}\"", old.name),
@@ -98,7 +98,7 @@ impl Compare<'_> {
     }
 
     /// The only column of the same type that is no longer declared: probably that of a renamed field.
-    fn forerunner(&self, column: &Column) -> Option<&ColumnShape> {
+    fn renamed_from_column(&self, column: &Column) -> Option<&ColumnShape> {
         let declared = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         let mut left = self.shape.columns.iter().filter(|left| !declared(&left.name));
         left.find(|left| left.type_name == column.type_name())
@@ -188,12 +188,9 @@ impl Compare<'_> {
         let mut sql = script::drop_indexes(self.shape, name);
         // If the field was renamed, dropping its column would lose its data.
         let absent = |column: &&Column| self.shape.column(&column.name).is_none();
-        let renamed = self
-            .table
-            .columns
-            .iter()
-            .filter(absent)
-            .find(|column| self.forerunner(column).is_some_and(|forerunner| forerunner.name == *name));
+        let renamed = self.table.columns.iter().filter(absent).find(|column| {
+            self.renamed_from_column(column).is_some_and(|renamed_from_column| renamed_from_column.name == *name)
+        });
         match renamed {
             Some(column) => sql = vec![self.rename(left, &column.name)],
             None => sql.push(format!("ALTER TABLE {} DROP COLUMN {}", quoted(table), quoted(name))),

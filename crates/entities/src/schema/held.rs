@@ -24,7 +24,7 @@ use crate::value::code;
 /// How many rows are read at once.
 const PAGE: i64 = 500;
 /// How many ids one message names.
-pub(super) const MOST_IDS: usize = 20;
+pub(super) const MAX_IDS: usize = 20;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_kept_rules (
     entity_table {text} NOT NULL, column_name {text} NOT NULL, rule {text} NOT NULL, kept_at {time} NOT NULL,
@@ -139,7 +139,7 @@ fn note(violations: &mut Vec<Violation>, rule: &'static str, message: String, id
         violations.len() - 1
     });
     violations[at].rows += 1;
-    if violations[at].ids.len() < MOST_IDS {
+    if violations[at].ids.len() < MAX_IDS {
         violations[at].ids.push(id.to_owned());
     }
 }
@@ -211,6 +211,6 @@ mod tests {
         for row in 0..30 {
             note(&mut violations, code::MIN, "must be at least 3".to_owned(), &row.to_string());
         }
-        assert_eq!((violations[0].rows, violations[0].ids.len()), (30, MOST_IDS));
+        assert_eq!((violations[0].rows, violations[0].ids.len()), (30, MAX_IDS));
     }
 }

@@ -10,7 +10,7 @@ use super::json::Members;
 use crate::plan::{Field, Fields, Key};
 
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
-pub(crate) const MOST_ERRORS: usize = 100;
+pub(crate) const MAX_ERRORS: usize = 100;
 
 /// The values of a body, by field position.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub(crate) enum Mode {
 }
 
 impl Draft {
-    /// Reads a body. All of its errors are returned, up to [`MOST_ERRORS`].
+    /// Reads a body. All of its errors are returned, up to [`MAX_ERRORS`].
     ///
     /// After [`Mode::Create`] every field has a value, `Null` if it is absent, except the owner's, which the operation
     /// fills in.
@@ -50,7 +50,7 @@ impl Draft {
         let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
         let mut errors = Vec::new();
         for (key, json) in members {
-            if errors.len() == MOST_ERRORS {
+            if errors.len() == MAX_ERRORS {
                 return Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values });
             }
             match fields.key(&key) {

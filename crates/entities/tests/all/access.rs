@@ -7,7 +7,7 @@ use gatewright_http::Problem;
 use http::Method;
 use serde_json::json;
 
-use super::support::{World, nobody, pending, service, user, user_with, worlds, worlds_with};
+use super::support::{World, anonymous, pending, service, user, user_with, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").field(Field::string("title"))
@@ -58,7 +58,7 @@ async fn every_endpoint_enforces_the_rules() {
             posts().public(),
             None,
             vec![
-                (nobody(), open),
+                (anonymous(), open),
                 (user("ann"), open),
                 (pending(), open),
                 (service("bot", &[]), [403; 6]),
@@ -69,7 +69,7 @@ async fn every_endpoint_enforces_the_rules() {
             posts(),
             None,
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (pending(), [403; 6]),
                 (user("ann"), open),
                 (service("bot", &["*:*"]), open),
@@ -81,7 +81,7 @@ async fn every_endpoint_enforces_the_rules() {
             by_role(),
             None,
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (user("ann"), [403; 6]),
                 (user_with("ann", &["reader"]), [200, 200, 200, 403, 403, 403]),
                 (user_with("ann", &["editor"]), open),
@@ -92,7 +92,7 @@ async fn every_endpoint_enforces_the_rules() {
             by_role().access(Action::Read, "public"),
             None,
             vec![
-                (nobody(), [200, 200, 200, 401, 401, 401]),
+                (anonymous(), [200, 200, 200, 401, 401, 401]),
                 (pending(), [200, 200, 200, 403, 403, 403]),
                 (user_with("ann", &["editor"]), open),
             ],
@@ -101,7 +101,7 @@ async fn every_endpoint_enforces_the_rules() {
             posts().owner("user_id"),
             Some("ann"),
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (pending(), [403; 6]),
                 (user("ann"), open),
                 (user("ben"), [200, 404, 200, 201, 404, 404]),
@@ -169,7 +169,7 @@ async fn refusals_have_the_documented_texts() {
         let detail = async |caller| world.get(&caller, "/posts").await.json()["detail"].as_str().unwrap().to_owned();
         assert_eq!(detail(pending()).await, "two-factor verification required");
         assert_eq!(world.get(&pending(), "/posts").await.json()["code"], "two_factor_required");
-        assert_eq!(detail(nobody()).await, "authentication is required");
+        assert_eq!(detail(anonymous()).await, "authentication is required");
         assert_eq!(detail(user("ann")).await, "the permission posts:read is required");
         assert_eq!(detail(service("bot", &[])).await, "the token lacks the scope posts:read");
     }
@@ -178,7 +178,7 @@ async fn refusals_have_the_documented_texts() {
 #[tokio::test]
 async fn a_refused_caller_learns_nothing_from_a_bad_body() {
     for world in worlds([by_role()]).await {
-        for (caller, status) in [(nobody(), 401), (user("ann"), 403)] {
+        for (caller, status) in [(anonymous(), 401), (user("ann"), 403)] {
             for body in ["{", "{\"nope\":1}", "{\"title\":1}"] {
                 assert_eq!(world.post(&caller, "/posts", body).await.status, status, "{body}");
                 assert_eq!(world.patch(&caller, "/posts/x", body).await.status, status, "{body}");

@@ -14,7 +14,7 @@ use gatewright_http::Problem;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, ear, nobody};
+use super::support::{Answer, World, anonymous, event_receiver};
 
 /// Writes down where it is asked, with how many posts the transaction sees there, and refuses what says so.
 struct Desk;
@@ -100,14 +100,14 @@ async fn worlds() -> Vec<World> {
             .change_hook(Ledger)
             .entity_hooks("posts", Desk)
             .declare(posts.clone());
-        let (entities, events) = (entities.build().await.unwrap(), ear(&bus));
+        let (entities, events) = (entities.build().await.unwrap(), event_receiver(&bus));
         worlds.push(World { router: entities.router(), entities, bus, events, clock, test_db });
     }
     worlds
 }
 
 async fn batch(world: &World, method: &Method, body: &Value) -> Answer {
-    world.ask(&nobody(), method.clone(), "/posts/_batch").json(body).send().await
+    world.ask(&anonymous(), method.clone(), "/posts/_batch").json(body).send().await
 }
 
 async fn lines(world: &World) -> Vec<String> {
@@ -177,7 +177,7 @@ async fn an_error_of_any_hook_rolls_back_the_whole_batch() {
             world.event().await;
         }
         let state = async |world: &World| {
-            let list = world.get(&nobody(), "/posts").await.data();
+            let list = world.get(&anonymous(), "/posts").await.data();
             (list, lines(world).await, world.rows("event_outbox").await)
         };
         let before = state(&world).await;

@@ -5,7 +5,7 @@ use gatewright_entities::{Entity, Field};
 use http::Method;
 use serde_json::json;
 
-use super::support::{Stream, World, encoded, nobody, user, worlds};
+use super::support::{Stream, World, anonymous, encoded, user, worlds};
 
 const CANARY: &str = "canary-7f3a";
 
@@ -60,7 +60,7 @@ async fn hidden_fields_and_others_rows_never_appear() {
         let of_ann = world.post(&user("ann"), "/diaries", body).await;
         assert_eq!(of_ann.status, 201);
         let mut stream = Stream::open(world.ask(&user("ben"), Method::GET, "/diaries/_events")).await;
-        for caller in [user("ben"), nobody(), super::support::pending(), super::support::service("bot", &["*:*"])] {
+        for caller in [user("ben"), anonymous(), super::support::pending(), super::support::service("bot", &["*:*"])] {
             // What the caller sent may be repeated: a key that names no field, or one that cannot be sorted by.
             let said = everything_said(&world, &caller, &of_ann.id()).await;
             let said = said.replace("canaryNote", "").replace("canary_note", "").replace("canry_note", "");

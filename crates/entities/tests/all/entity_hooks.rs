@@ -8,7 +8,7 @@ use gatewright_entities::{BuildError, Call, Entities, Entity, Field, ListQuery, 
 use gatewright_http::Problem;
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, tenant_id, user, worlds_with};
+use super::support::{World, anonymous, tenant_id, user, worlds_with};
 
 /// Makes slugs, keeps a ledger, and refuses what says so at the place that it names.
 struct Desk;
@@ -204,7 +204,7 @@ async fn values_set_by_a_hook_are_validated_and_a_refused_write_leaves_no_trace(
         assert_eq!(world.delete(&ann, stays.header("location")).await.status, 403);
         // The hooks of a caller who is not let in do not run.
         assert_eq!(world.patch(&user("ben"), locked.header("location"), json!({"title": "x"})).await.status, 404);
-        assert_eq!(world.post(&nobody(), "/posts", body("fail")).await.status, 401);
+        assert_eq!(world.post(&anonymous(), "/posts", body("fail")).await.status, 401);
 
         assert_eq!(world.rows("posts").await, 3);
         assert_eq!(lines(&world).await.len(), before.len() + 1, "the one change that went through");
@@ -221,7 +221,7 @@ async fn reads_pass_through_hooks_too() {
         let got = world.get(&ann, made.header("location")).await;
         assert_eq!((&got.data()["shown"], &got.data()["title"]), (&json!(true), &json!("open")));
         assert_eq!(world.get(&ann, "/posts/refused").await.json()["detail"], "not this one");
-        assert_eq!(world.get(&nobody(), "/posts/refused").await.status, 401);
+        assert_eq!(world.get(&anonymous(), "/posts/refused").await.status, 401);
 
         let list = world.get(&ann, "/posts").await;
         assert_eq!(list.json()["total"], 1, "{}", list.text);

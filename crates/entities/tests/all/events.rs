@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::support::{Stream, World, nobody, user, user_with, worlds, worlds_with};
+use super::support::{Stream, World, anonymous, user, user_with, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts")
@@ -34,11 +34,11 @@ async fn stream(world: &World, caller: &Identity, path: &str) -> Stream {
 #[tokio::test]
 async fn a_write_reaches_a_browser() {
     for mut world in worlds([posts()]).await {
-        let mut stream = stream(&world, &nobody(), "/blog_posts/_events").await;
-        let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let mut stream = stream(&world, &anonymous(), "/blog_posts/_events").await;
+        let made = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         let path = made.header("location");
-        let updated = world.patch(&nobody(), path, json!({"title": "Two"})).await;
-        world.delete(&nobody(), path).await;
+        let updated = world.patch(&anonymous(), path, json!({"title": "Two"})).await;
+        world.delete(&anonymous(), path).await;
         for (kind, answer) in [("created", &made), ("updated", &updated), ("deleted", &updated)] {
             let kind = format!("entity.{kind}");
             let event = world.events.recv().await.unwrap();
@@ -55,14 +55,14 @@ async fn a_write_reaches_a_browser() {
 #[tokio::test]
 async fn a_failed_write_emits_no_event() {
     for mut world in worlds([posts()]).await {
-        let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let made = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         world.event().await;
         for (status, answer) in [
-            (409, world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await),
-            (422, world.post(&nobody(), "/blog_posts", json!({"title": 1})).await),
-            (404, world.patch(&nobody(), "/blog_posts/nope", json!({"title": "x"})).await),
-            (404, world.delete(&nobody(), "/blog_posts/nope").await),
-            (200, world.get(&nobody(), made.header("location")).await),
+            (409, world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await),
+            (422, world.post(&anonymous(), "/blog_posts", json!({"title": 1})).await),
+            (404, world.patch(&anonymous(), "/blog_posts/nope", json!({"title": "x"})).await),
+            (404, world.delete(&anonymous(), "/blog_posts/nope").await),
+            (200, world.get(&anonymous(), made.header("location")).await),
         ] {
             assert_eq!(answer.status, status);
         }
@@ -99,7 +99,7 @@ async fn a_stream_carries_the_events_of_records_that_its_caller_could_read() {
 async fn a_stream_has_events_of_one_table() {
     for world in worlds([posts(), notes()]).await {
         let mut stream = stream(&world, &user("ann"), "/notes/_events").await;
-        world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.data();
+        world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await.data();
         world.post(&user("ann"), "/notes", json!({"text": "mine"})).await.data();
         assert_eq!(stream.next().await.unwrap().1["text"], "mine");
     }
@@ -119,7 +119,7 @@ impl Reauthenticate for Credentials {
 async fn a_stream_ends_when_its_caller_would_be_refused() {
     let guarded = Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title"));
     for world in worlds([guarded]).await {
-        for after in [Ok(user("ann")), Ok(nobody()), Ok(super::support::pending()), Err(Unavailable)] {
+        for after in [Ok(user("ann")), Ok(anonymous()), Ok(super::support::pending()), Err(Unavailable)] {
             let reader = user_with("ann", &["reader"]);
             let credentials = Arc::new(Credentials(Mutex::new(Ok(reader.clone()))));
             let ask = world.ask(&reader, Method::GET, "/posts/_events").extension(Presented(credentials.clone()));
@@ -173,7 +173,7 @@ async fn unknown_stream_parameters_are_refused() {
         for (query, status) in
             [("", 200), ("?slow=block", 200), ("?subscriber_id=tab", 200), ("?fliter=x", 400), ("?filter=title", 400)]
         {
-            let response = world.ask(&nobody(), Method::GET, &format!("/blog_posts/_events{query}")).open().await;
+            let response = world.ask(&anonymous(), Method::GET, &format!("/blog_posts/_events{query}")).open().await;
             assert_eq!(response.status(), status, "{query}");
         }
     }
@@ -193,12 +193,12 @@ async fn a_writer_waits_for_blocking_streams_up_to_a_limit() {
             .await
             .unwrap();
         let world = World { router: entities.router(), entities, ..world };
-        let unread = world.ask(&nobody(), Method::GET, "/blog_posts/_events?slow=block").open().await;
+        let unread = world.ask(&anonymous(), Method::GET, "/blog_posts/_events?slow=block").open().await;
         for _ in 0..32 {
-            assert_eq!(world.post(&nobody(), "/blog_posts", "{}").await.status, 201);
+            assert_eq!(world.post(&anonymous(), "/blog_posts", "{}").await.status, 201);
         }
         let started = Instant::now();
-        assert_eq!(world.post(&nobody(), "/blog_posts", "{}").await.status, 201);
+        assert_eq!(world.post(&anonymous(), "/blog_posts", "{}").await.status, 201);
         assert!(started.elapsed() >= timeout, "{:?}", started.elapsed());
         drop(unread);
     }
@@ -209,7 +209,7 @@ async fn a_caller_who_disconnects_leaves_both_a_row_and_its_event_or_neither() {
     for mut world in worlds([posts()]).await {
         for number in 0..100 {
             let body = json!({"title": number.to_string()});
-            let caller = nobody();
+            let caller = anonymous();
             let mut request = Box::pin(world.post(&caller, "/blog_posts", body));
             for _ in 0..number % 7 {
                 if futures_util::poll!(&mut request).is_ready() {
@@ -236,7 +236,7 @@ async fn a_caller_who_disconnects_leaves_both_a_row_and_its_event_or_neither() {
 #[tokio::test]
 async fn without_a_bus_streams_are_503_and_writes_work() {
     for world in worlds_with([posts()], |builder| builder.streams(Streams::disabled())).await {
-        assert_eq!(world.get(&nobody(), "/blog_posts/_events").await.status, 503);
-        assert_eq!(world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.status, 201);
+        assert_eq!(world.get(&anonymous(), "/blog_posts/_events").await.status, 503);
+        assert_eq!(world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await.status, 201);
     }
 }

@@ -6,7 +6,7 @@ use gatewright_entities::operations::Error;
 use gatewright_entities::{Action, Call, Entity, Field, ListLimits, ListQuery, Surface};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, user, worlds, worlds_with};
+use super::support::{World, anonymous, user, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").public().field(Field::string("title").max(1_000_000)).field(Field::int("views"))
@@ -14,7 +14,7 @@ fn posts() -> Entity {
 
 /// A list as tools ask for it: no line of a request bounds its parameters.
 async fn list(world: &World, pairs: &[(String, String)]) -> Result<Value, Error> {
-    let list = world.entities.table("posts").unwrap().list(&Call::from(nobody()), &query(pairs)).await?;
+    let list = world.entities.table("posts").unwrap().list(&Call::from(anonymous()), &query(pairs)).await?;
     Ok(serde_json::from_slice(&list.to_json(world.entities.json_case())).unwrap())
 }
 
@@ -29,7 +29,7 @@ fn pair(name: &str, value: impl Into<String>) -> (String, String) {
 #[tokio::test]
 async fn comparisons_are_accepted_up_to_the_limit() {
     for world in worlds([posts()]).await {
-        world.post(&nobody(), "/posts", json!({"title": "x", "views": 7})).await.data();
+        world.post(&anonymous(), "/posts", json!({"title": "x", "views": 7})).await.data();
         let numbers = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
         let terms = |full: usize, last: u32| {
             let full = vec![format!("views in [{}]", numbers(1000)); full];
@@ -101,10 +101,10 @@ async fn long_and_deep_expressions_are_refused() {
 async fn answers_to_tools_have_a_lower_size_limit() {
     for world in worlds([posts()]).await {
         for _ in 0..3 {
-            world.post(&nobody(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
+            world.post(&anonymous(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
         }
         let posts = world.entities.table("posts").unwrap();
-        let call = |surface| Call::from(nobody()).through(surface);
+        let call = |surface| Call::from(anonymous()).through(surface);
         let list = async |surface, pairs: &[(String, String)]| posts.list(&call(surface), &query(pairs)).await;
         assert!(list(Surface::Rest, &[]).await.unwrap().json.len() > 1_500_000);
         for pairs in [vec![], vec![pair("cursor", "")]] {
@@ -118,10 +118,10 @@ async fn answers_to_tools_have_a_lower_size_limit() {
 async fn the_errors_of_an_invalid_batch_are_limited_in_size() {
     for world in worlds([posts()]).await {
         let nonsense: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("n{number}"), json!(1))).collect();
-        let refused = world.post(&nobody(), "/posts/_batch", Value::Object(nonsense)).await;
+        let refused = world.post(&anonymous(), "/posts/_batch", Value::Object(nonsense)).await;
         assert_eq!(refused.status, 422);
         assert!(refused.text.len() < 20_000, "{}: {}", world.name(), refused.text.len());
-        let many = world.post(&nobody(), "/posts/_batch", json!({"items": vec![json!({}); 101]})).await;
+        let many = world.post(&anonymous(), "/posts/_batch", json!({"items": vec![json!({}); 101]})).await;
         assert!(many.status == 422 && many.text.contains("must have at most 100 entries"), "{}", many.text);
     }
 }

@@ -3,7 +3,7 @@
 use gatewright_entities::{Entity, Field};
 use serde_json::json;
 
-use super::support::{World, nobody, query, user, worlds};
+use super::support::{World, anonymous, query, user, worlds};
 
 fn books() -> Entity {
     Entity::new("books")
@@ -27,14 +27,14 @@ async fn with_books() -> Vec<World> {
             json!({"title": "Say \"hi\"", "pageCount": 300, "price": "100.01", "lent": false, "notes": {"a": 1}}),
             json!({"title": "Empty"}),
         ] {
-            world.post(&nobody(), "/books", book).await.data();
+            world.post(&anonymous(), "/books", book).await.data();
         }
     }
     worlds
 }
 
 async fn titles(world: &World, query: &str) -> String {
-    let list = world.get(&nobody(), &format!("/books?{query}")).await.data();
+    let list = world.get(&anonymous(), &format!("/books?{query}")).await.data();
     let titles: Vec<&str> = list.as_array().unwrap().iter().map(|book| book["title"].as_str().unwrap()).collect();
     titles.join("; ")
 }
@@ -46,9 +46,9 @@ async fn a_json_value_that_is_not_text_contains_no_text() {
         for (title, notes) in
             [("n", json!({"a": 1})), ("t", json!({"a": "an x"})), ("l", json!({"a": ["x"]})), ("b", json!({"a": true}))]
         {
-            world.post(&nobody(), "/books", json!({ "title": title, "notes": notes })).await.data();
+            world.post(&anonymous(), "/books", json!({ "title": title, "notes": notes })).await.data();
         }
-        world.post(&nobody(), "/books", json!({ "title": "e" })).await.data();
+        world.post(&anonymous(), "/books", json!({ "title": "e" })).await.data();
         for (filter, found) in [
             ("notes.a ~ 'x'", "t"),
             ("notes.a !~ 'x'", "n; l; b; e"),
@@ -112,7 +112,7 @@ async fn filters_match_the_right_records() {
         ] {
             assert_eq!(titles(&world, parameters).await, found, "{} {parameters}", world.name());
         }
-        let page = world.get(&nobody(), "/books?filter=lent!=null&limit=2").await.json();
+        let page = world.get(&anonymous(), "/books?filter=lent!=null&limit=2").await.json();
         assert_eq!((&page["total"], &page["hasMore"]), (&json!(3), &json!(true)), "the total is of what passes");
     }
 }
@@ -140,7 +140,7 @@ async fn invalid_filters_are_refused_with_their_position() {
             ),
             ("title = 'x", "filter: a text that does not end at 1:9"),
         ] {
-            let answer = world.get(&nobody(), &format!("/books?{}", query("filter", filter))).await;
+            let answer = world.get(&anonymous(), &format!("/books?{}", query("filter", filter))).await;
             answer.is_refused(400, detail);
         }
         for (parameters, detail) in [
@@ -150,7 +150,7 @@ async fn invalid_filters_are_refused_with_their_position() {
             ("pageCount_gt=x", "\"pageCount\" takes a whole number"),
             ("price_null=maybe", "price_null takes true or false"),
         ] {
-            world.get(&nobody(), &format!("/books?{parameters}")).await.is_refused(400, detail);
+            world.get(&anonymous(), &format!("/books?{parameters}")).await.is_refused(400, detail);
         }
     }
 }
@@ -174,13 +174,13 @@ async fn a_stream_carries_only_what_passes_its_filter() {
     use futures_util::StreamExt;
 
     for world in worlds([books()]).await {
-        let bad = world.get(&nobody(), "/books/_events?filter=titel%3D1").await;
+        let bad = world.get(&anonymous(), "/books/_events?filter=titel%3D1").await;
         assert_eq!(bad.status, 400);
         let path = format!("/books/_events?{}", query("filter", "pageCount > 100"));
-        let stream = world.ask(&nobody(), http::Method::GET, &path).open().await;
+        let stream = world.ask(&anonymous(), http::Method::GET, &path).open().await;
         let mut stream = stream.into_body().into_data_stream();
-        world.post(&nobody(), "/books", json!({"title": "thin", "pageCount": 10})).await.data();
-        world.post(&nobody(), "/books", json!({"title": "thick", "pageCount": 1000})).await.data();
+        world.post(&anonymous(), "/books", json!({"title": "thin", "pageCount": 10})).await.data();
+        world.post(&anonymous(), "/books", json!({"title": "thick", "pageCount": 1000})).await.data();
         let mut read = String::new();
         while !read.contains("thick") {
             read.push_str(&String::from_utf8_lossy(&stream.next().await.unwrap().unwrap()));

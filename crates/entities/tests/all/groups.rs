@@ -7,7 +7,7 @@ use gatewright_entities::{Action, Entity, Field};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, service, user, worlds};
+use super::support::{World, anonymous, service, user, worlds};
 
 fn orders() -> Entity {
     Entity::new("orders")
@@ -142,7 +142,7 @@ async fn records_that_a_caller_may_not_list_are_in_no_group() {
         assert_eq!(groups(&world, &auditor, "sum=items").await, json!([{"count": 6, "sum": {"items": 14}}]));
         assert_eq!(groups(&world, &ann, "max=items").await, json!([{"count": 2, "max": {"items": 4}}]));
         for (caller, status) in [
-            (nobody(), StatusCode::UNAUTHORIZED),
+            (anonymous(), StatusCode::UNAUTHORIZED),
             (user("ann"), StatusCode::FORBIDDEN),
             (service("bot", &["other:read"]), StatusCode::FORBIDDEN),
         ] {

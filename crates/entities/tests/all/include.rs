@@ -7,7 +7,7 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::support::{nobody, user, user_with, worlds};
+use super::support::{anonymous, user, user_with, worlds};
 
 /// The statements that ran in this process, whoever ran them: only tables that no other test has can be counted.
 pub(super) fn statements() -> &'static Arc<Mutex<Vec<String>>> {
@@ -70,9 +70,9 @@ async fn related_records_are_included_with_one_statement_for_each_relation() {
     for world in worlds(entities).await {
         let mut topics = Vec::new();
         for name in ["rust", "sql"] {
-            topics.push(world.post(&nobody(), "/n1_topics", json!({"name": name})).await.data());
+            topics.push(world.post(&anonymous(), "/n1_topics", json!({"name": name})).await.data());
         }
-        let image = world.post(&nobody(), "/n1_images", json!({"url": "/a.png"})).await.data();
+        let image = world.post(&anonymous(), "/n1_images", json!({"url": "/a.png"})).await.data();
         for number in 0..30 {
             let post = json!({
                 "title": number.to_string(),
@@ -80,12 +80,13 @@ async fn related_records_are_included_with_one_statement_for_each_relation() {
                 "cover": if number % 3 == 0 { image["id"].clone() } else { Value::Null },
                 "author": "ann",
             });
-            world.post(&nobody(), "/n1_posts", post).await.data();
+            world.post(&anonymous(), "/n1_posts", post).await.data();
         }
         for paging in ["limit=30", "limit=30&cursor=", "limit=30&cursor=&direction=backward"] {
             let about = |word: &str| seen.lock().iter().filter(|sql| sql.contains(word)).count();
             let before = [about("n1_posts"), about("n1_topics"), about("n1_images")];
-            let list = world.get(&nobody(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
+            let list =
+                world.get(&anonymous(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
             let after = [about("n1_posts"), about("n1_topics"), about("n1_images")];
             // On Postgres the total of numbered pages is asked with the page, whether it turns out to be needed or not.
             let pages = if world.name() == "postgres" && paging == "limit=30" { 2 } else { 1 };
@@ -103,12 +104,12 @@ async fn related_records_are_included_with_one_statement_for_each_relation() {
                 assert_eq!(post["topicId"], topics[number % 2]["id"], "the relation itself stays an id");
             }
         }
-        let id = world.get(&nobody(), "/n1_posts?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
-        let one = world.get(&nobody(), &format!("/n1_posts/{id}?include=topic_id&fields=title")).await;
+        let id = world.get(&anonymous(), "/n1_posts?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
+        let one = world.get(&anonymous(), &format!("/n1_posts/{id}?include=topic_id&fields=title")).await;
         assert_eq!(one.data(), json!({"title": "0", "_included": {"topicId": topics[0]}}));
         assert_eq!(one.header("etag"), "");
-        let whole = world.get(&nobody(), &format!("/n1_posts/{id}?include=author")).await.data();
-        let sent_back = world.patch(&nobody(), &format!("/n1_posts/{id}"), &whole).await;
+        let whole = world.get(&anonymous(), &format!("/n1_posts/{id}?include=author")).await.data();
+        let sent_back = world.patch(&anonymous(), &format!("/n1_posts/{id}"), &whole).await;
         assert_eq!(sent_back.status, 200, "{}", sent_back.text);
     }
 }
@@ -129,11 +130,11 @@ async fn a_related_record_is_shown_as_its_own_list_would() {
     ];
     for world in worlds(entities).await {
         let note = world.post(&user("ann"), "/notes", json!({"text": "of ann"})).await;
-        let draft = world.post(&nobody(), "/drafts", json!({"text": "thrown away"})).await;
+        let draft = world.post(&anonymous(), "/drafts", json!({"text": "thrown away"})).await;
         let pin = json!({"note": note.id(), "draft": draft.id()});
         let pin = world.post(&user("ann"), "/pins", pin).await;
         let child = world.post(&user("ben"), "/pins", json!({"parent": pin.id()})).await;
-        world.delete(&nobody(), draft.header("location")).await;
+        world.delete(&anonymous(), draft.header("location")).await;
         let path = format!("{}?include=note,draft", pin.header("location"));
         let own = world.get(&user("ann"), &path).await;
         assert_eq!(included(&own.data()), &json!({"note": note.data(), "draft": null}));
@@ -145,7 +146,7 @@ async fn a_related_record_is_shown_as_its_own_list_would() {
             let list = world.get(&user("ben"), &format!("/pins?{query}")).await;
             assert!(list.status.is_success() && !list.text.contains("of ann"), "{}", list.text);
         }
-        let parent = world.get(&nobody(), &format!("{}?include=parent", child.header("location"))).await.data();
+        let parent = world.get(&anonymous(), &format!("{}?include=parent", child.header("location"))).await.data();
         assert_eq!(included(&parent)["parent"], pin.data(), "one step deep");
     }
 }
@@ -158,14 +159,14 @@ async fn a_caller_who_may_not_read_the_target_is_refused() {
     ];
     for world in worlds(entities).await {
         let reader = user_with("ann", &["reader"]);
-        let link = world.post(&nobody(), "/links", json!({"author": "ann"})).await;
+        let link = world.post(&anonymous(), "/links", json!({"author": "ann"})).await;
         for path in ["/links".to_owned(), link.header("location").to_owned()] {
-            for (caller, status) in [(&reader, 200), (&user("ben"), 403), (&nobody(), 401)] {
+            for (caller, status) in [(&reader, 200), (&user("ben"), 403), (&anonymous(), 401)] {
                 let answer = world.get(caller, &format!("{path}?include=post,author")).await;
                 assert_eq!(answer.status, status, "{path}: {}", answer.text);
             }
             // Of a user nobody sees more than the id, whatever they may.
-            let answer = world.get(&nobody(), &format!("{path}?include=author")).await.data();
+            let answer = world.get(&anonymous(), &format!("{path}?include=author")).await.data();
             let record = answer.get(0).unwrap_or(&answer);
             assert_eq!(included(record)["author"], json!({"id": "ann"}));
         }
@@ -185,7 +186,7 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
             .field(Field::relation("hidden_topic", "topics").hidden())
     };
     for world in worlds([posts(), Entity::new("topics").public()]).await {
-        let made = world.post(&nobody(), "/posts", json!({})).await;
+        let made = world.post(&anonymous(), "/posts", json!({})).await;
         for (include, detail) in [
             ("mainTopc", "include: there is no relation \"mainTopc\"; did you mean \"mainTopic\"?"),
             ("zebra", "include: there is no relation \"zebra\""),
@@ -196,7 +197,7 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
             ("mainTopic.owner", "include: there is no relation \"mainTopic.owner\""),
         ] {
             for path in ["/posts".to_owned(), made.header("location").to_owned()] {
-                let answer = world.get(&nobody(), &format!("{path}?include={include}")).await;
+                let answer = world.get(&anonymous(), &format!("{path}?include={include}")).await;
                 let expected = (400, json!(detail));
                 let hint = answer.json()["detail"].clone();
                 assert_eq!((answer.status.as_u16(), hint), expected, "{path} {include}");
@@ -204,7 +205,7 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
         }
         for path in ["/posts".to_owned(), made.header("location").to_owned()] {
             let (plain, empty) =
-                (world.get(&nobody(), &path).await, world.get(&nobody(), &format!("{path}?include=")).await);
+                (world.get(&anonymous(), &path).await, world.get(&anonymous(), &format!("{path}?include=")).await);
             assert_eq!(
                 (empty.status.as_u16(), empty.json()),
                 (200, plain.json()),
@@ -228,7 +229,7 @@ async fn included_records_stay_within_the_tenant_of_the_request() {
         }
         for (tenant, name) in [("acme", "ours"), ("other", "theirs")] {
             let room = world.ask(&caller, Method::POST, "/rooms").tenant(tenant).json(json!({"name": name}));
-            let (room, key) = (room.send().await.id(), world.post(&nobody(), "/keys", "{}").await.id());
+            let (room, key) = (room.send().await.id(), world.post(&anonymous(), "/keys", "{}").await.id());
             let sql = "UPDATE keys SET room = ?1 WHERE id = ?2";
             world.db().execute(sql, gatewright_db::params![&room, &key]).await.unwrap();
         }

@@ -8,7 +8,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, service, tenant_id, user, user_with, worlds};
+use super::support::{World, anonymous, service, tenant_id, user, user_with, worlds};
 
 /// Owners, permissions, a rule on what others may see, and a trash.
 fn entities() -> [Entity; 3] {
@@ -32,7 +32,7 @@ fn entities() -> [Entity; 3] {
 
 fn callers() -> [(&'static str, Identity); 7] {
     [
-        ("nobody", nobody()),
+        ("nobody", anonymous()),
         ("ann", user("ann")),
         ("ben", user("ben")),
         ("editor", user_with("ann", &["editor"])),
@@ -152,7 +152,7 @@ async fn an_entity_is_found_by_its_name_before_any_table() {
         for (name, table) in [("a", "c"), ("b", "a"), ("c", "d"), ("d", "d")] {
             assert_eq!(world.entities.table(name).unwrap().plan().table(), table, "{name}");
         }
-        let call = Call::from(nobody());
+        let call = Call::from(anonymous());
         world.entities.table("a").unwrap().create(&call, "{}").await.unwrap();
         let rows = (world.rows("c").await, world.rows("a").await, world.rows("d").await);
         assert_eq!(rows, (1, 0, 0), "{}: a table writes where its own entity is", world.name());
@@ -174,12 +174,13 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
         let mut parent = Value::Null;
         for rank in 0..12 {
             let name = if rank % 2 == 0 { "even" } else { "odd" };
-            let made = world.post(&nobody(), "/items", json!({ "name": name, "rank": rank, "parent": parent })).await;
+            let made =
+                world.post(&anonymous(), "/items", json!({ "name": name, "rank": rank, "parent": parent })).await;
             parent = made.data()["id"].clone();
         }
-        world.delete(&nobody(), &format!("/items/{}", parent.as_str().unwrap())).await;
+        world.delete(&anonymous(), &format!("/items/{}", parent.as_str().unwrap())).await;
         let (items, call, case) =
-            (world.entities.table("items").unwrap(), Call::from(nobody()), world.entities.json_case());
+            (world.entities.table("items").unwrap(), Call::from(anonymous()), world.entities.json_case());
         let query = ListQuery::new;
         for (built, read) in [
             (query(), ""),
@@ -201,7 +202,7 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
                 "group=name&sum=rank&min=rank&max=rank&avg=rank",
             ),
         ] {
-            let answer = world.get(&nobody(), &format!("/items?{read}")).await;
+            let answer = world.get(&anonymous(), &format!("/items?{read}")).await;
             let list = items.list(&call, &built).await.unwrap_or_else(|error| panic!("{read}: {error}"));
             let list: Value = serde_json::from_slice(&list.to_json(case)).unwrap();
             assert_eq!(list, answer.json(), "{}: {read}", world.name());
@@ -224,7 +225,7 @@ async fn query_errors_are_shown_only_to_callers_who_may_list() {
             ListQuery::new().group_by(["title"]).limit(3),
             ListQuery::new().after("forged"),
         ] {
-            let refused = notes.list(&Call::from(nobody()), &wrong).await;
+            let refused = notes.list(&Call::from(anonymous()), &wrong).await;
             assert!(matches!(refused, Err(Error::Refused(_))), "{wrong:?} {refused:?}");
             let told = notes.list(&Call::from(user("ann")), &wrong).await;
             assert!(matches!(told, Err(Error::Query(_))), "{} {wrong:?} {told:?}", world.name());
@@ -248,7 +249,7 @@ async fn a_tenants_records_are_open_only_to_its_members() {
             (ann.clone(), 400),
             (ann.in_tenant(tenant_id("other")), 403),
             (Call::from(user("ben")).in_tenant(tenant_id("acme")), 403),
-            (Call::from(nobody()).in_tenant(tenant_id("acme")), 401),
+            (Call::from(anonymous()).in_tenant(tenant_id("acme")), 401),
         ] {
             assert_eq!(status(posts.get(&call, post.id()).await, 200), expected, "{}", world.name());
             assert_eq!(status(posts.update(&call, post.id(), "{}", None).await, 200), expected, "{}", world.name());

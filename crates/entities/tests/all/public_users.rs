@@ -11,7 +11,7 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, pending, service, user, worlds_with};
+use super::support::{World, anonymous, pending, service, user, worlds_with};
 
 fn profile() -> Arc<Profile> {
     let fields = [ProfileField::new(Field::string("nick_name")).public(), ProfileField::new(Field::string("secret"))];
@@ -42,11 +42,11 @@ async fn an_anonymous_caller_sees_only_the_id() {
     for world in worlds_with([notes], |builder| builder.profiles(profile(), "users")).await {
         people(&world).await;
         for writer in ["ann", "ben", "ann"] {
-            world.post(&nobody(), "/notes", json!({ "writer": writer })).await.data();
+            world.post(&anonymous(), "/notes", json!({ "writer": writer })).await.data();
         }
         let path = "/notes?include=writer";
         for (caller, knows) in
-            [(nobody(), false), (pending(), false), (user("ben"), true), (service("bot", &["*:*"]), true)]
+            [(anonymous(), false), (pending(), false), (user("ben"), true), (service("bot", &["*:*"]), true)]
         {
             let list = world.get(&caller, path).await;
             let expected = |id: &str| if knows { named(id) } else { json!({ "id": id }) };

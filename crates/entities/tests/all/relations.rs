@@ -3,7 +3,7 @@
 use gatewright_entities::{Action, Entity, Field, Users};
 use serde_json::json;
 
-use super::support::{nobody, user, user_with, worlds, worlds_with};
+use super::support::{anonymous, user, user_with, worlds, worlds_with};
 
 fn album() -> Entity {
     Entity::new("albums").public().field(Field::string("title"))
@@ -17,8 +17,8 @@ async fn a_relation_names_a_record_that_exists() {
         .field(Field::relation("cover_of", "albums"))
         .field(Field::relation("taken_by", "users"));
     for world in worlds([photos, album()]).await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
-        let good = world.post(&nobody(), "/photos", json!({"album": album, "takenBy": "ann"})).await;
+        let album = world.post(&anonymous(), "/albums", json!({"title": "x"})).await.id();
+        let good = world.post(&anonymous(), "/photos", json!({"album": album, "takenBy": "ann"})).await;
         assert_eq!(good.data()["album"], album.as_str());
         let cases = [
             (json!({"album": "nope"}), vec!["album"]),
@@ -27,8 +27,8 @@ async fn a_relation_names_a_record_that_exists() {
         ];
         for (body, fields) in cases {
             for answer in [
-                world.post(&nobody(), "/photos", &body).await,
-                world.patch(&nobody(), good.header("location"), &body).await,
+                world.post(&anonymous(), "/photos", &body).await,
+                world.patch(&anonymous(), good.header("location"), &body).await,
             ] {
                 assert_eq!(answer.status, 422, "{} {body} {}", world.name(), answer.text);
                 let faults = answer.faults();
@@ -36,7 +36,7 @@ async fn a_relation_names_a_record_that_exists() {
                 assert!(faults.values().all(|code| code == "relation"));
             }
         }
-        let missing = world.post(&nobody(), "/photos", json!({"coverOf": album})).await;
+        let missing = world.post(&anonymous(), "/photos", json!({"coverOf": album})).await;
         assert_eq!(missing.faults()["album"], "required");
         assert_eq!(world.rows("photos").await, 1);
     }
@@ -127,7 +127,7 @@ async fn relations_to_missing_records_are_reported_with_the_other_errors_of_a_bo
 async fn users_may_be_stored_elsewhere() {
     let notes = Entity::new("notes").public().field(Field::relation("author", "users"));
     for world in worlds_with([notes], |builder| builder.users(Users::Elsewhere)).await {
-        let made = world.post(&nobody(), "/notes", json!({"author": "somebody-of-another-system"})).await;
+        let made = world.post(&anonymous(), "/notes", json!({"author": "somebody-of-another-system"})).await;
         assert_eq!(made.status, 201);
     }
 }
@@ -140,11 +140,11 @@ async fn entities_may_refer_to_each_other_in_a_cycle_and_to_themselves() {
         .field(Field::relation("boss", "people"));
     let houses = Entity::new("houses").public().field(Field::relation("landlord", "people"));
     for world in worlds([people, houses]).await {
-        let boss = world.post(&nobody(), "/people", "{}").await.id();
-        let house = world.post(&nobody(), "/houses", json!({"landlord": boss})).await.id();
-        let settled = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": house, "boss": boss})).await;
+        let boss = world.post(&anonymous(), "/people", "{}").await.id();
+        let house = world.post(&anonymous(), "/houses", json!({"landlord": boss})).await.id();
+        let settled = world.patch(&anonymous(), &format!("/people/{boss}"), json!({"home": house, "boss": boss})).await;
         assert_eq!(settled.data()["home"], house.as_str());
-        let nowhere = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": "nope"})).await;
+        let nowhere = world.patch(&anonymous(), &format!("/people/{boss}"), json!({"home": "nope"})).await;
         assert_eq!(nowhere.status, 422, "{}", world.name());
     }
 }
@@ -158,7 +158,7 @@ async fn a_batch_reports_relations_to_missing_records() {
         .field(Field::relation("album", "albums"))
         .field(Field::relation("taken_by", "users"));
     for world in worlds([photos, album()]).await {
-        let made = world.post(&nobody(), "/photos", json!({"title": "x"})).await.id();
+        let made = world.post(&anonymous(), "/photos", json!({"title": "x"})).await.id();
         for (body, fields) in [
             (json!({"album": "nope"}), vec!["album"]),
             (json!({"album": "nope", "takenBy": "nobody"}), vec!["album", "takenBy"]),
@@ -166,8 +166,8 @@ async fn a_batch_reports_relations_to_missing_records() {
             let mut item = body.clone();
             item["id"] = json!(made);
             for answer in [
-                world.post(&nobody(), "/photos/_batch", json!({"items": [{"title": "y"}, body]})).await,
-                world.patch(&nobody(), "/photos/_batch", json!({"items": [{"id": made, "title": "y"}, item]})).await,
+                world.post(&anonymous(), "/photos/_batch", json!({"items": [{"title": "y"}, body]})).await,
+                world.patch(&anonymous(), "/photos/_batch", json!({"items": [{"id": made, "title": "y"}, item]})).await,
             ] {
                 assert_eq!(answer.status, 422, "{} {}", world.name(), answer.text);
                 let errors = answer.json()["results"][1]["error"]["errors"].clone();
@@ -176,9 +176,9 @@ async fn a_batch_reports_relations_to_missing_records() {
             }
         }
         assert_eq!(world.rows("photos").await, 1);
-        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
+        let album = world.post(&anonymous(), "/albums", json!({"title": "x"})).await.id();
         let good = json!({"items": [{"album": album, "takenBy": "ann"}, {"id": made, "album": album}]});
-        assert_eq!(world.post(&nobody(), "/photos/_batch", good).await.status, 200);
+        assert_eq!(world.post(&anonymous(), "/photos/_batch", good).await.status, 200);
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, worlds};
+use super::support::{World, anonymous, worlds};
 
 /// One of every kind but JSON.
 fn plain(name: &str) -> Entity {
@@ -64,7 +64,7 @@ async fn generated_values_are_read_back_unchanged() {
 }
 
 async fn round_trip(world: &mut World, table: &str, sent: &Value) {
-    let made = world.post(&nobody(), table, sent).await;
+    let made = world.post(&anonymous(), table, sent).await;
     let record = made.data();
     assert_eq!(record["json"], sent["json"], "{}: {sent}", world.name());
     for (key, value) in sent.as_object().unwrap().iter().filter(|(key, _)| *key != "json") {
@@ -72,12 +72,12 @@ async fn round_trip(world: &mut World, table: &str, sent: &Value) {
         assert!(made.text.contains(&format!("\"{key}\":{value}")), "{} {key}: {sent}\n{}", world.name(), made.text);
     }
     let path = made.header("location");
-    assert_eq!(world.get(&nobody(), path).await.text, made.text);
+    assert_eq!(world.get(&anonymous(), path).await.text, made.text);
     let (_, _, event) = world.event().await;
     assert_eq!(event, record);
-    let list = world.get(&nobody(), &format!("{table}?limit=1&sort=-id")).await;
+    let list = world.get(&anonymous(), &format!("{table}?limit=1&sort=-id")).await;
     assert_eq!(list.data()[0], record);
-    let updated = world.patch(&nobody(), path, sent).await;
+    let updated = world.patch(&anonymous(), path, sent).await;
     assert_eq!(updated.data(), record);
     world.event().await;
 }

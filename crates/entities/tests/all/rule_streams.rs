@@ -11,7 +11,7 @@ use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{Stream, World, ear, make_users, user};
+use super::support::{Stream, World, event_receiver, make_users, user};
 
 fn memos() -> Entity {
     Entity::new("memos")
@@ -34,7 +34,7 @@ async fn logged_worlds() -> Vec<(World, Following)> {
         let (ambient, clock): (Ambient, std::sync::Arc<ManualClock>) =
             Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
         let bus = Bus::new(&ambient);
-        let events = ear(&bus);
+        let events = event_receiver(&bus);
         let log = open_log(&test_db.db).await;
         let following = log.follow(&bus);
         let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });

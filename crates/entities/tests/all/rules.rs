@@ -5,7 +5,7 @@ use gatewright_entities::{Action, Declarations, Entity, Field};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{Stream, World, encoded, nobody, user, user_with, worlds};
+use super::support::{Stream, World, anonymous, encoded, user, user_with, worlds};
 
 const MEMBER: &str = "project.members(project).user = @me";
 
@@ -94,7 +94,7 @@ async fn members_see_the_tasks_of_their_project_on_every_surface_and_others_do_n
             }
             assert_eq!(titles(&world, &ann, "").await, ["one", "two"]);
         }
-        assert_eq!(world.get(&nobody(), "/tasks").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(world.get(&anonymous(), "/tasks").await.status, StatusCode::UNAUTHORIZED);
     }
 }
 
@@ -331,7 +331,9 @@ async fn rules_use_roles_and_the_time_and_anonymous_callers_have_no_id() {
             assert_eq!(world.post(&user("ann"), "/notices", body.clone()).await.status, StatusCode::FORBIDDEN);
             assert_eq!(world.post(&editor, "/notices", body).await.status, StatusCode::CREATED, "{}", world.name());
         }
-        for (caller, seen) in [(nobody(), 1), (user("ann"), 0), (user("ben"), 1), (user_with("ann", &["auditor"]), 2)] {
+        for (caller, seen) in
+            [(anonymous(), 1), (user("ann"), 0), (user("ben"), 1), (user_with("ann", &["auditor"]), 2)]
+        {
             assert_eq!(world.get(&caller, "/notices").await.json()["total"], seen, "{} {caller:?}", world.name());
         }
     }

@@ -6,7 +6,7 @@ use gatewright_entities::operations::{Call, Error, PagePlace};
 use gatewright_entities::{Action, Entity, Field, ListQuery, Table};
 use serde_json::{Value, json};
 
-use super::support::{nobody, worlds};
+use super::support::{anonymous, worlds};
 
 const RECORDS: i64 = 300;
 const MOST: u32 = 40;
@@ -180,9 +180,9 @@ async fn sorting_or_counting_more_than_the_limit_is_refused() {
 async fn lists_over_http_are_not_sliced() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
-        let answer = world.get(&nobody(), "/posts?q=no+such+word&cursor=").await.json();
+        let answer = world.get(&anonymous(), "/posts?q=no+such+word&cursor=").await.json();
         assert_eq!(answer, json!({ "data": [], "cursor": null, "hasMore": false }), "{}", world.name());
-        assert_eq!(world.get(&nobody(), "/posts?looksAt=3").await.status, 400);
-        assert_eq!(world.get(&nobody(), "/posts?looks_at=3").await.status, 400);
+        assert_eq!(world.get(&anonymous(), "/posts?looksAt=3").await.status, 400);
+        assert_eq!(world.get(&anonymous(), "/posts?looks_at=3").await.status, 400);
     }
 }

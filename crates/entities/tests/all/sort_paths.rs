@@ -4,7 +4,7 @@ use gatewright_entities::{Action, Entity, Field};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, nobody, tenant_id, user, user_with, worlds};
+use super::support::{Answer, World, anonymous, tenant_id, user, user_with, worlds};
 
 fn entities() -> [Entity; 3] {
     [
@@ -159,7 +159,7 @@ async fn a_path_into_what_the_caller_may_not_read_is_refused() {
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.text);
         let auditor = user_with("ben", &["auditor"]);
         assert_eq!(ask(&auditor, "project.folder.name").await.status, StatusCode::OK);
-        assert_eq!(ask(&nobody(), "project.name").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(&anonymous(), "project.name").await.status, StatusCode::UNAUTHORIZED);
         // A hidden field is unknown in the words of one that never was.
         let hidden = ask(&user("ann"), "project.secret").await;
         let never = ask(&user("ann"), "project.zzzzzz").await;

@@ -13,7 +13,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::include::statements;
-use super::support::{Answer, Stream, World, ear, encoded, make_users, nobody, user, user_with, worlds_with};
+use super::support::{
+    Answer, Stream, World, anonymous, encoded, event_receiver, make_users, user, user_with, worlds_with,
+};
 
 fn entities(prefix: &str) -> Vec<Entity> {
     let (projects, tasks) = (format!("{prefix}projects"), format!("{prefix}tasks"));
@@ -90,7 +92,7 @@ async fn a_stream_shows_what_its_filter_matches() {
         let mut bens = open(&world, &ben, "tasks", "project.boss = @me").await;
         let mut anns = open(&world, &ann, "tasks", "project.boss = @me").await;
         let mut urgent = open(&world, &ben, "tasks", "tags has 'urgent'").await;
-        let mut large = open(&world, &nobody(), "tasks", "meta.size > 3").await;
+        let mut large = open(&world, &anonymous(), "tasks", "meta.size > 3").await;
         let mut all = open(&world, &ben, "tasks", "title != null").await;
         let one = task(&world, json!({"title": "one", "project": red, "tags": ["urgent"], "meta": {"size": 4}})).await;
         let two = task(&world, json!({"title": "two", "project": blue, "tags": "urgent", "meta": {"size": 3}})).await;
@@ -190,7 +192,7 @@ async fn invalid_stream_filters_are_refused() {
         };
         let ben = user("ben");
         assert_eq!(ask(&ben, "project.folder.name = 'a'").await.status, StatusCode::FORBIDDEN);
-        assert_eq!(ask(&nobody(), "project.name = 'a'").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(&anonymous(), "project.name = 'a'").await.status, StatusCode::UNAUTHORIZED);
         let (hidden, never) = (ask(&ben, "hidden has 'a'").await, ask(&ben, "zzzzzz has 'a'").await);
         assert_eq!((hidden.status, never.status), (StatusCode::BAD_REQUEST, StatusCode::BAD_REQUEST));
         assert_eq!(hidden.text.replace("hidden", "zzzzzz"), never.text);
@@ -269,7 +271,7 @@ async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> 
     make_users(&test_db.db).await;
     let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
     let bus = Bus::new(&ambient);
-    let events = ear(&bus);
+    let events = event_receiver(&bus);
     let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
     let log = EventLog::open(test_db.db.clone(), Ambient::system(), options).await.unwrap();
     let following = log.follow(&bus);
@@ -380,7 +382,7 @@ async fn filters_of_anonymous_callers_are_limited_by_address() {
         let ask = async |address: [u8; 4], filter: &str| {
             let path = format!("/tasks/_events?filter={}", encoded(filter));
             let peer = ConnectInfo(SocketAddr::from((address, 4711)));
-            world.ask(&nobody(), Method::GET, &path).extension(peer).open().await
+            world.ask(&anonymous(), Method::GET, &path).extension(peer).open().await
         };
         let mut streams = Vec::new();
         for number in 0..8 {

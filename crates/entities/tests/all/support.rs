@@ -47,7 +47,7 @@ pub(crate) async fn worlds_with(
         make_users(&test_db.db).await;
         let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
         let bus = Bus::new(&ambient);
-        let events = ear(&bus);
+        let events = event_receiver(&bus);
         gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
         let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
         let builder = Entities::builder(test_db.db.clone(), ambient)
@@ -64,7 +64,7 @@ pub(crate) async fn worlds_with(
 }
 
 /// Hears everything on a bus.
-pub(crate) fn ear(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
+pub(crate) fn event_receiver(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
     let (sender, events) = mpsc::unbounded_channel();
     bus.on(Interest::all(), move |event| {
         let sent = sender.send(event);
@@ -95,7 +95,7 @@ fn roles() -> RolePermissions {
     ]))
 }
 
-pub(crate) fn nobody() -> Identity {
+pub(crate) fn anonymous() -> Identity {
     Identity::Anonymous
 }
 

@@ -12,7 +12,7 @@ use gatewright_events::outbox::{Outbox, OutboxOptions};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, Stream, World, nobody, pending, service, user, worlds, worlds_with};
+use super::support::{Answer, Stream, World, anonymous, pending, service, user, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").multi_tenant().field(Field::string("title").unique())
@@ -76,8 +76,8 @@ async fn every_operation_needs_a_tenant_that_the_caller_belongs_to() {
         let path = planted.header("location").to_owned();
         world.join("acme", &service("bot", &[])).await;
         let cases = [
-            (nobody(), Some("acme"), 401),
-            (nobody(), None, 401),
+            (anonymous(), Some("acme"), 401),
+            (anonymous(), None, 401),
             (pending(), Some("acme"), 403),
             (user("ann"), None, 400),
             (user("ann"), Some(""), 400),

@@ -4,7 +4,7 @@ use gatewright_entities::operations::{Error, Transaction};
 use gatewright_entities::{Call, Entity, Field};
 use serde_json::json;
 
-use super::support::{World, nobody, tenant_id, user, worlds, worlds_with};
+use super::support::{World, anonymous, tenant_id, user, worlds, worlds_with};
 
 async fn ready() -> Vec<World> {
     let posts = Entity::new("posts").owner("user_id").field(Field::string("title").unique());
@@ -48,7 +48,7 @@ async fn after_an_error_nothing_is_written_and_no_event_emitted() {
             (user("ann"), r#"{"title":"taken"}"#),
             (user("ann"), r#"{"title":1}"#),
             (user("ann"), r#"{"titel":"x"}"#),
-            (nobody(), r#"{"title":"x"}"#),
+            (anonymous(), r#"{"title":"x"}"#),
         ] {
             let failed = world.entities.transaction(async move |transaction: &Transaction<'_>| {
                 transaction.sql().execute("INSERT INTO counters (n) VALUES (1)", vec![]).await?;
@@ -101,11 +101,11 @@ async fn a_relation_to_a_missing_record_is_reported_in_transactions_batches_and_
     let entities = [topics, posts("posts"), posts("hooked")];
     for mut world in worlds_with(entities, |builder| builder.entity_hooks("hooked", Idle)).await {
         for table in ["posts", "hooked"] {
-            let there = world.post(&nobody(), &format!("/{table}"), "{}").await;
+            let there = world.post(&anonymous(), &format!("/{table}"), "{}").await;
             world.event().await;
             let lost = json!({"topic": "nosuch", "author": "ann"});
-            let made = world.post(&nobody(), &format!("/{table}"), &lost).await;
-            let changed = world.patch(&nobody(), there.header("location"), &lost).await;
+            let made = world.post(&anonymous(), &format!("/{table}"), &lost).await;
+            let changed = world.patch(&anonymous(), there.header("location"), &lost).await;
             for single in [made, changed] {
                 assert_eq!(
                     (single.status.as_u16(), single.faults()),
@@ -113,7 +113,7 @@ async fn a_relation_to_a_missing_record_is_reported_in_transactions_batches_and_
                 );
             }
             let batch = json!({"items": [{"author": "ann"}, lost]});
-            let batch = world.post(&nobody(), &format!("/{table}/_batch"), batch).await;
+            let batch = world.post(&anonymous(), &format!("/{table}/_batch"), batch).await;
             let error = batch.json()["results"][1]["error"].clone();
             assert_eq!(
                 (batch.status.as_u16(), &error["status"]),

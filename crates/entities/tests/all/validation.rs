@@ -3,7 +3,7 @@
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{nobody, worlds};
+use super::support::{anonymous, worlds};
 
 fn everything() -> Entity {
     Entity::new("things")
@@ -26,7 +26,7 @@ fn everything() -> Entity {
 #[tokio::test]
 async fn all_errors_of_a_body_come_together() {
     for world in worlds([everything()]).await {
-        let answer = world.post(&nobody(), "/things", json!({
+        let answer = world.post(&anonymous(), "/things", json!({
             "body": "ABC", "count": 11, "ratio": -1, "price": "0.001", "live": "yes", "state": "gone", "day": "2024-13-01",
             "seenAt": "noon", "key": "x", "meta": "\0", "parent": 7, "secret": "x", "displayNmae": "x", "\u{1F4A9}": 1,
         })).await;
@@ -62,7 +62,7 @@ async fn all_errors_of_a_body_come_together() {
 async fn a_hidden_field_is_refused_like_an_unknown_one() {
     for world in worlds([everything()]).await {
         let message = async |key: &str| {
-            let answer = world.post(&nobody(), "/things", json!({"displayName": "abc", key: 1})).await;
+            let answer = world.post(&anonymous(), "/things", json!({"displayName": "abc", key: 1})).await;
             assert_eq!(answer.status, 422);
             let text = answer.json()["errors"].to_string();
             text.replace(key, "KEY")
@@ -81,7 +81,7 @@ async fn a_field_is_accepted_once_in_one_case() {
             r#"{"displayName":"abc","displayName":"abc"}"#,
             r#"{"displayName":"abc","display\u004eame":"abc"}"#,
         ] {
-            let answer = world.post(&nobody(), "/things", body).await;
+            let answer = world.post(&anonymous(), "/things", body).await;
             assert_eq!((answer.status.as_u16(), &*answer.faults()["displayName"]), (422, "duplicate"), "{body}");
         }
     }
@@ -90,23 +90,23 @@ async fn a_field_is_accepted_once_in_one_case() {
 #[tokio::test]
 async fn null_is_not_absent() {
     for world in worlds([everything()]).await {
-        let made = world.post(&nobody(), "/things", json!({"display_name": "abc", "count": 3})).await;
+        let made = world.post(&anonymous(), "/things", json!({"display_name": "abc", "count": 3})).await;
         assert_eq!(made.data()["state"], "draft");
         assert_eq!(made.data()["live"], Value::Null);
         let path = made.header("location");
-        let kept = world.patch(&nobody(), path, json!({"live": true})).await.data();
+        let kept = world.patch(&anonymous(), path, json!({"live": true})).await.data();
         assert_eq!((&kept["count"], &kept["live"]), (&json!(3), &json!(true)));
-        let emptied = world.patch(&nobody(), path, json!({"count": null})).await.data();
+        let emptied = world.patch(&anonymous(), path, json!({"count": null})).await.data();
         assert_eq!((&emptied["count"], &emptied["live"]), (&Value::Null, &json!(true)));
         for body in [json!({"displayName": null}), json!({"state": null})] {
-            let refused = world.patch(&nobody(), path, &body).await;
+            let refused = world.patch(&anonymous(), path, &body).await;
             assert_eq!(
                 (refused.status.as_u16(), refused.faults().into_values().next().unwrap()),
                 (422, "required".to_owned())
             );
             let mut create = json!({"displayName": "abc"});
             create.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
-            assert_eq!(world.post(&nobody(), "/things", create).await.status, 422);
+            assert_eq!(world.post(&anonymous(), "/things", create).await.status, 422);
         }
     }
 }
@@ -140,9 +140,9 @@ async fn values_are_returned_exactly_or_in_canonical_form() {
         ] {
             let mut body = json!({"displayName": "abc"});
             body[field] = sent.clone();
-            let made = world.post(&nobody(), "/things", &body).await;
+            let made = world.post(&anonymous(), "/things", &body).await;
             assert_eq!(made.data()[field], kept, "{} {field} {sent}", world.name());
-            let got = world.get(&nobody(), made.header("location")).await;
+            let got = world.get(&anonymous(), made.header("location")).await;
             assert_eq!(got.data()[field], kept, "{} {field} {sent}", world.name());
         }
     }
@@ -152,11 +152,11 @@ async fn values_are_returned_exactly_or_in_canonical_form() {
 async fn integers_are_exact_at_their_limits() {
     for world in worlds([Entity::new("numbers").public().field(Field::int("n"))]).await {
         for number in ["9223372036854775807", "-9223372036854775808", "9007199254740993", "0"] {
-            let made = world.post(&nobody(), "/numbers", format!("{{\"n\":{number}}}")).await;
+            let made = world.post(&anonymous(), "/numbers", format!("{{\"n\":{number}}}")).await;
             assert!(made.text.contains(&format!("\"n\":{number},")), "{}", made.text);
         }
         for number in ["9223372036854775808", "-9223372036854775809", "1e19", "0.5", "NaN"] {
-            let answer = world.post(&nobody(), "/numbers", format!("{{\"n\":{number}}}")).await;
+            let answer = world.post(&anonymous(), "/numbers", format!("{{\"n\":{number}}}")).await;
             assert!(matches!(answer.status.as_u16(), 400 | 422), "{number}");
         }
     }
@@ -173,7 +173,7 @@ async fn nul_characters_are_refused_everywhere() {
         ] {
             let mut body = json!({"displayName": "abc"});
             body[field] = value;
-            let answer = world.post(&nobody(), "/things", body).await;
+            let answer = world.post(&anonymous(), "/things", body).await;
             assert_eq!((answer.status.as_u16(), &*answer.faults()[field]), (422, "characters"), "{field}");
         }
         for (field, value) in
@@ -181,7 +181,7 @@ async fn nul_characters_are_refused_everywhere() {
         {
             let mut body = json!({"displayName": "abc"});
             body[field] = value;
-            assert_eq!(world.post(&nobody(), "/things", body).await.status, 422, "{field}");
+            assert_eq!(world.post(&anonymous(), "/things", body).await.status, 422, "{field}");
         }
     }
 }
@@ -190,10 +190,10 @@ async fn nul_characters_are_refused_everywhere() {
 async fn the_errors_of_a_body_with_unknown_keys_are_limited_in_size() {
     for world in worlds([everything()]).await {
         let keys: Vec<String> = (0..50_000).map(|number| format!("\"nonsense_key_{number}\":1")).collect();
-        let answer = world.post(&nobody(), "/things", format!("{{{}}}", keys.join(","))).await;
+        let answer = world.post(&anonymous(), "/things", format!("{{{}}}", keys.join(","))).await;
         assert_eq!(answer.status, 422);
         assert!(answer.text.len() < 20_000, "{} bytes", answer.text.len());
-        let long = world.post(&nobody(), "/things", json!({"x".repeat(100_000): 1, "displayName": "abc"})).await;
+        let long = world.post(&anonymous(), "/things", json!({"x".repeat(100_000): 1, "displayName": "abc"})).await;
         assert_eq!(long.status, 422);
         assert!(long.text.len() < 1_000, "{} bytes", long.text.len());
     }

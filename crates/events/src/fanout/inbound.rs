@@ -18,7 +18,7 @@ const RUN: u32 = 256;
 pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
-        let error = match shared.patiently(backend.listen()).await {
+        let error = match shared.with_timeout(backend.listen()).await {
             Ok(mut receiver) => {
                 failures = 0;
                 shared.works(&shared.receives);

@@ -92,7 +92,7 @@ impl Shared {
     }
 
     /// Waits for an operation of the backend, at most for the timeout.
-    pub(super) async fn patiently<T>(
+    pub(super) async fn with_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, FanoutError>>,
     ) -> Result<T, FanoutError> {

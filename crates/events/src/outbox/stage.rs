@@ -125,7 +125,7 @@ impl Staged {
         let shared = Shared { process, ids: Mutex::default(), relay: Notify::new(), replicas: Notify::new() };
         let shared = Arc::new(shared);
         let (ended, gone) = watch::channel(());
-        tokio::spawn(tell_replicas(db.clone(), shared.clone(), gone));
+        tokio::spawn(notify_replicas(db.clone(), shared.clone(), gone));
         Self { shared, _ended: ended }
     }
 
@@ -149,7 +149,7 @@ impl Staged {
 
     /// Listens to the other replicas as long as it is polled. Without replicas or without a connection, the relay reads
     /// the table once in every poll interval.
-    pub(super) async fn hear_replicas(&self, db: &Db) {
+    pub(super) async fn listen_to_replicas(&self, db: &Db) {
         let mut deaf = false;
         loop {
             match db.listen(CHANNEL).await {
@@ -201,7 +201,7 @@ impl Shared {
 
 /// Notifies the other replicas after the commit, once for many rows: a notice inside each transaction would serialise
 /// all commits of the server.
-async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
+async fn notify_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
     loop {
         tokio::select! {
             () = shared.replicas.notified() => {}

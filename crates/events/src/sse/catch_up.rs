@@ -64,7 +64,7 @@ pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: G
     let mut lost = from == Resume::Unknown;
     let (mut gap, mut next) = (gap, gap);
     loop {
-        if std::mem::take(&mut lost) && !tell_gap(log, &subscriber, gap).await {
+        if std::mem::take(&mut lost) && !send_gap(log, &subscriber, gap).await {
             return;
         }
         match round(&broker, log, &subscriber).await {
@@ -212,7 +212,7 @@ async fn asked_for(
     Some((frames, noted))
 }
 
-async fn tell_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
+async fn send_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
     let now = log.cursor();
     if let Some(progress) = &subscriber.progress {
         let mut progress = progress.lock();

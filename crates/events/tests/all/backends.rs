@@ -224,9 +224,9 @@ async fn a_message_sent_after_a_subscription_is_received() {
         speaker.send(&[Bytes::from_static(b"before")]).await.unwrap();
         for number in 0..50 {
             let message = Bytes::from(number.to_string());
-            let mut ear = listener.listen().await.unwrap();
+            let mut receiver = listener.listen().await.unwrap();
             speaker.send(std::slice::from_ref(&message)).await.unwrap();
-            let heard = tokio::time::timeout(Duration::from_secs(20), ear.next()).await;
+            let heard = tokio::time::timeout(Duration::from_secs(20), receiver.next()).await;
             assert_eq!(heard.expect("it is heard").unwrap(), Received::Message(message));
         }
     }
@@ -360,10 +360,10 @@ async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_repl
         until(|| b.counts().malformed == 8 + more).await;
 
         // Somebody speaks in a's name, which whoever listens can read, with a number that a will not reach in a lifetime.
-        let mut ear = outsider.listen().await.unwrap();
+        let mut receiver = outsider.listen().await.unwrap();
         a.write(1..2);
         let origin = loop {
-            let Received::Message(heard) = ear.next().await.unwrap() else { continue };
+            let Received::Message(heard) = receiver.next().await.unwrap() else { continue };
             let Ok(heard) = serde_json::from_slice::<serde_json::Value>(&heard) else { continue };
             break heard["origin"].as_str().unwrap().to_owned();
         };
@@ -416,10 +416,10 @@ async fn applications_with_their_own_channels_do_not_receive_each_others_events(
             }
             Server::Postgres(_) => unreachable!("databases are apart"),
         };
-        let mut ear = own.listen().await.unwrap();
+        let mut receiver = own.listen().await.unwrap();
         other.send(&[Bytes::from_static(b"for others")]).await.unwrap();
         own.send(&[Bytes::from_static(b"for us")]).await.unwrap();
-        let heard = tokio::time::timeout(Duration::from_mins(1), ear.next()).await.unwrap().unwrap();
+        let heard = tokio::time::timeout(Duration::from_mins(1), receiver.next()).await.unwrap().unwrap();
         assert_eq!(heard, Received::Message(Bytes::from_static(b"for us")));
     }
 }

@@ -33,7 +33,7 @@ fn brief() -> OutboxOptions {
 }
 
 /// Nothing happens by polling: only by being told.
-fn patient() -> OutboxOptions {
+fn slow_polling() -> OutboxOptions {
     OutboxOptions { poll_interval: Duration::from_hours(1), ..quick() }
 }
 
@@ -98,7 +98,7 @@ async fn stop(relay: Relay) {
 #[tokio::test]
 async fn a_staged_event_is_delivered_only_if_it_is_committed() {
     for engine in engines().await {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("mailer", "order.placed");
         let relay = outbox.relay().declare(consumer).unwrap().start();
         let rolled_back = outbox.clone();
@@ -122,7 +122,7 @@ async fn a_staged_event_is_delivered_only_if_it_is_committed() {
 #[tokio::test]
 async fn an_entity_event_is_staged_in_its_public_form() {
     for engine in engines().await {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("crm", "entity.created");
         let _relay = outbox.relay().declare(consumer).unwrap().start();
         let staging = outbox.clone();
@@ -346,12 +346,12 @@ async fn deliveries_of_a_removed_consumer_are_abandoned_after_the_grace_and_can_
 #[tokio::test]
 async fn events_staged_while_no_relay_ran_are_delivered_when_one_starts() {
     for engine in engines().await {
-        let staging = again(&engine, patient()).await;
+        let staging = again(&engine, slow_polling()).await;
         let mut ids = std::collections::BTreeSet::new();
         for number in 0..30 {
             ids.insert(append(&staging, &engine.db, "a", json!({ "n": number })).await);
         }
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("late", "a");
         let _relay = outbox.relay().declare(consumer.concurrency(1)).unwrap().start();
         let mut numbers = Vec::new();
@@ -367,10 +367,10 @@ async fn events_staged_while_no_relay_ran_are_delivered_when_one_starts() {
 #[tokio::test]
 async fn another_replica_is_notified_on_postgres() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("c", "a");
         let _relay = outbox.relay().declare(consumer).unwrap().start();
-        let writer = again(&engine, patient()).await;
+        let writer = again(&engine, slow_polling()).await;
         // The first may come before the relay listens, and is found by the look that follows.
         for _ in 0..3 {
             let id = append(&writer, &engine.db, "a", json!({})).await;

@@ -18,11 +18,11 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 /// How long the database may take to give a sign of life.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn health(State(state): State<AdminState>) -> Json<Value> {
     let case = state.config.server.json_case;
-    let is_up = matches!(tokio::time::timeout(PATIENCE, state.db.ping()).await, Ok(Ok(())));
+    let is_up = matches!(tokio::time::timeout(TIMEOUT, state.db.ping()).await, Ok(Ok(())));
     let streams = state.streams.stats();
     let mail = state.mail.counts();
     let mail = mail.map(|counts| object(case, counts.map(|(name, count)| (name, count.into()))));

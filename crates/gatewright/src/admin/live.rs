@@ -32,7 +32,7 @@ async fn follow(
     let plan = entity(&state, &name)?.plan();
     let params = Params::read(query.as_deref(), &headers);
     let presented = extensions.get::<Presented>().cloned();
-    let asker = state.clone();
+    let recheck_state = state.clone();
     let request = Subscribe::new(plan.table(), operator.identity, params, shown)
         .from_client(match client.ip() {
             None => Client::Unknown,
@@ -40,7 +40,7 @@ async fn follow(
             Some(_) => Client::Address(client.limit_key().into()),
         })
         .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Sight::Shown; events.len()]))))
-        .rechecked(move || again(asker.clone(), presented.clone()));
+        .rechecked(move || again(recheck_state.clone(), presented.clone()));
     Ok(state.streams.respond(request)?.into_response())
 }
 

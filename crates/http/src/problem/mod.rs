@@ -170,10 +170,10 @@ impl Problem {
             }
             told.push_str(&error.told(&locale));
         }
-        if told.is_empty() { self.told_as_a_whole(&locale) } else { told }
+        if told.is_empty() { self.whole_message(&locale) } else { told }
     }
 
-    fn told_as_a_whole(&self, locale: &Locale) -> String {
+    fn whole_message(&self, locale: &Locale) -> String {
         /// A page shows it of a link, which people do not call a token.
         const FOR_PROGRAMS: &str = "invalid_token";
         let key = format!("problem.{}", self.0.code);

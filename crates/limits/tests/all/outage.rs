@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::bed::{key, open, policy};
 
 /// For what takes a moment on a machine that has nothing else to do.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 const DOWN: Result<(), Denied> = Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY });
 
@@ -33,7 +33,7 @@ fn limiter(store: impl Store) -> Limiter {
 
 /// Attempts of fresh keys until one is admitted.
 async fn recovers(limiter: &Limiter) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for n in 0.. {
         if limiter.attempt(&format!("after {n}")).await.is_ok() {
             return;
@@ -52,7 +52,7 @@ async fn all_are_refused(limiter: &Limiter) {
         callers.spawn(async move { limiter.attempt(&format!("during {n}")).await });
     }
     assert_eq!(callers.join_all().await, [DOWN; 50]);
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +72,7 @@ async fn a_redis_that_dies_refuses_and_recovers() {
         for _ in 0..200 {
             assert_eq!(limiter.attempt("again").await, DOWN);
         }
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
         server.restart().unwrap();
     }
     recovers(&limiter).await;

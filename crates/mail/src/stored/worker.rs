@@ -184,7 +184,7 @@ impl Worker {
 
     fn start(&mut self, posted: Posted, claim: Option<Claim>, is_fresh: bool) {
         let (sender, templates, ambient) = (self.sender.clone(), self.templates.clone(), self.shared.ambient.clone());
-        let sender: Arc<dyn Sender> = Arc::new(Patient(sender));
+        let sender: Arc<dyn Sender> = Arc::new(Timed(sender));
         self.running.spawn(async move {
             let (posted, result) = posted.attempt(sender, templates, ambient).await;
             (Sent { posted, claim, is_fresh }, result)
@@ -242,10 +242,10 @@ fn leased_until(now: Timestamp) -> Timestamp {
 }
 
 /// A sender whose attempts end before their lease.
-struct Patient(Arc<dyn Sender>);
+struct Timed(Arc<dyn Sender>);
 
 #[async_trait::async_trait]
-impl Sender for Patient {
+impl Sender for Timed {
     async fn send(&self, mail: &crate::Mail) -> Result<(), SendError> {
         match timeout(ATTEMPT, self.0.send(mail)).await {
             Ok(result) => result,

@@ -19,7 +19,7 @@ const PIECE: usize = 256 << 10;
 /// Pieces that wait for the reader.
 const AHEAD: usize = 2;
 /// The time limit for reading one piece: a reader with 5 kB per second gets everything.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The time limit for reading all pieces, because others wait for the place.
 const DEADLINE: Duration = Duration::from_mins(30);
 
@@ -104,7 +104,7 @@ impl Writer {
         let mut rest = Bytes::from(text);
         while !rest.is_empty() {
             let piece = rest.split_to(rest.len().min(PIECE));
-            let sent = tokio::time::timeout(PATIENCE, self.pieces.send(Ok(piece))).await;
+            let sent = tokio::time::timeout(TIMEOUT, self.pieces.send(Ok(piece))).await;
             sent.map_err(|_| "the client reads too slowly")?.map_err(|_| "the client disconnected")?;
         }
         Ok(())

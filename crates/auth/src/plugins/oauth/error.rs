@@ -8,7 +8,7 @@ use crate::mailbox::ProveError;
 use crate::password::HashError;
 use crate::plugins::passwordless::CreateError;
 use crate::plugins::registration::RegistrationError;
-use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::problem::{no_session, second_factor_required, store_failed};
 use crate::providers::ProviderError;
 use crate::session::MintError;
 use crate::users::UserStoreError;
@@ -162,7 +162,7 @@ fn unusable(error: &dyn std::error::Error, label: &str) -> Problem {
 fn refused(refusal: Refusal, label: &str) -> Problem {
     let problem = match refusal {
         Refusal::NoSession => return no_session(),
-        Refusal::SecondFactorOwed => return second_factor_owed(),
+        Refusal::SecondFactorRequired => return second_factor_required(),
         Refusal::NoEmail => Problem::bad_request(format!(
             "{label} gave no email address, without which there can be no account: make one visible there and try again"
         )),

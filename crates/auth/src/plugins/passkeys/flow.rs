@@ -205,13 +205,13 @@ impl Flow {
         let party = self.party()?;
         let credential: AuthenticationCredential = serde_json::from_slice(body).map_err(PasskeyError::Malformed)?;
         let data = &credential.response.client_data_json;
-        let owing = match session {
+        let pending_user = match session {
             Some(AnySession::Pending(pending)) => Some(pending.user().id.clone()),
             Some(AnySession::Full(_)) | None => None,
         };
-        let of_factor = owing.as_ref().map(|user| self.challenges.held(headers, Purpose::SecondFactor(user)));
+        let of_factor = pending_user.as_ref().map(|user| self.challenges.held(headers, Purpose::SecondFactor(user)));
         let of_factor = answered(of_factor.unwrap_or_default(), data);
-        let bound_to = owing.filter(|_| of_factor.is_some());
+        let bound_to = pending_user.filter(|_| of_factor.is_some());
         let challenge = of_factor.or_else(|| answered(self.challenges.held(headers, Purpose::Login), data));
         let found = self.check(party, &credential, challenge, bound_to.as_ref()).await;
         let (passkey, challenge, asserted) = match found {

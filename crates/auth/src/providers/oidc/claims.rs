@@ -37,7 +37,7 @@ impl ClaimNames {
         let email = fields::text(claims, &self.email);
         Ok(ProviderIdentity {
             provider_id: fields::identifier(claims, &self.subject).ok_or(InvalidIdToken::Subject)?,
-            email_verified: email.as_deref().is_some_and(|email| self.vouch(claims, email)),
+            email_verified: email.as_deref().is_some_and(|email| self.is_vouched_for(claims, email)),
             email,
             name: fields::text(claims, &self.name),
             avatar_url: fields::picture(claims, &self.picture),
@@ -48,7 +48,7 @@ impl ClaimNames {
     ///
     /// The standard's `email_verified` refers to the standard's `email`. It does not apply to another address from
     /// another claim.
-    fn vouch(&self, claims: &Fields, email: &str) -> bool {
+    fn is_vouched_for(&self, claims: &Fields, email: &str) -> bool {
         let standard = Self::default();
         let of_another = self.email_verified == standard.email_verified
             && fields::text(claims, &standard.email).is_some_and(|other| !other.eq_ignore_ascii_case(email));
@@ -73,7 +73,7 @@ impl ClaimNames {
             Some(email) => (Some(email), identity.email_verified),
             None => {
                 let email = fields::text(userinfo, &self.email);
-                let said = email.as_deref().is_some_and(|email| self.vouch(userinfo, email));
+                let said = email.as_deref().is_some_and(|email| self.is_vouched_for(userinfo, email));
                 let denied = fields::flag(claims, &self.email_verified) == Some(false);
                 (email, said && !denied)
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gatewright_auth::MailKind;
 use gatewright_auth::tokens::TokenDraft;
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_base::{Secret, Subject};
 use serde_json::json;
 
@@ -407,7 +407,7 @@ async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
             place.ask(&thief, EVE).await.expect(200);
             let token = place.token(MailKind::EmailChange, EVE).await;
             moments += 1;
-            let was_confirmed = hang_up_after(moments, place.post_token(CONFIRM, &token)).await.is_some();
+            let was_confirmed = cancel_after(moments, place.post_token(CONFIRM, &token)).await.is_some();
             until(async || {
                 let again = place.post_token(CONFIRM, &token).await.status.as_u16();
                 assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");
@@ -418,7 +418,7 @@ async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
             .await;
 
             let undo = place.token(MailKind::EmailChanged, ANN).await;
-            let was_undone = hang_up_after(moments, place.post_token(UNDO, &undo)).await.is_some();
+            let was_undone = cancel_after(moments, place.post_token(UNDO, &undo)).await.is_some();
             until(async || {
                 let again = place.post_token(UNDO, &undo).await.status.as_u16();
                 assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::{AccountError, Registration};
 use gatewright_base::Secret;
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_db::params;
 use serde_json::json;
 
@@ -286,7 +286,7 @@ async fn a_client_that_disconnects_while_accepting_does_not_waste_the_invitation
             let session = place.site.signed_in(&email).await;
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
-            let was_answered = hang_up_after(moments, place.accept(&session, &token)).await.is_some();
+            let was_answered = cancel_after(moments, place.accept(&session, &token)).await.is_some();
             // It goes on without the caller, or never began.
             while place.is_open_once_nobody_accepts().await {
                 let status = place.accept(&session, &token).await.status.as_u16();
@@ -311,7 +311,7 @@ async fn a_client_that_disconnects_while_registering_does_not_waste_the_invitati
             let email = format!("user{moments}@example.com");
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
-            let was_answered = hang_up_after(moments, place.register(&email, Some(&token))).await.is_some();
+            let was_answered = cancel_after(moments, place.register(&email, Some(&token))).await.is_some();
             while place.is_open_once_nobody_accepts().await {
                 let status = place.register(&email, Some(&token)).await.status.as_u16();
                 assert!([200, 403, 409].contains(&status), "moment {moments}: {status}");

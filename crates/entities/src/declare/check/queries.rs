@@ -5,7 +5,7 @@ use crate::declare::{Field, Kind, ModelField, names};
 use crate::value::Type;
 
 /// The most columns of a cursor's key, besides the id.
-const MOST_CURSOR_FIELDS: usize = 4;
+const MAX_CURSOR_FIELDS: usize = 4;
 
 impl Check<'_> {
     /// The columns that `q=` searches. Only text that clients see: a search over a hidden field would reveal its
@@ -34,8 +34,8 @@ impl Check<'_> {
             Some((last, before)) if last == "id" => before,
             _ => &entity.cursor_fields,
         };
-        if names.len() > MOST_CURSOR_FIELDS {
-            self.wrong("cursor_fields", format!("cursor_fields takes at most {MOST_CURSOR_FIELDS} fields and the id"));
+        if names.len() > MAX_CURSOR_FIELDS {
+            self.wrong("cursor_fields", format!("cursor_fields takes at most {MAX_CURSOR_FIELDS} fields and the id"));
         }
         for (index, name) in names.iter().enumerate() {
             if names[..index].contains(name) {

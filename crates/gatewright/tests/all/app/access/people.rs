@@ -177,7 +177,7 @@ impl Maker<'_> {
             roles: ["editor"].into_iter().collect(),
             credential: Credential::Grant(grant),
         }));
-        let actor = naming(self.app.anonymous().found_to_be(identity));
+        let actor = naming(self.app.anonymous().with_identity(identity));
         self.add("an editor's grant to read", actor, account.id.as_str());
         self.people.last_mut().unwrap().barred_from_tools = true;
     }

@@ -1,4 +1,4 @@
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -268,7 +268,7 @@ async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
         let (mut moments, mut waits) = (0, 1);
         loop {
             let connections = connections(&app, &user, &client).await;
-            let asked = hang_up_after(waits, form(&user, &connections.end, &[])).await;
+            let asked = cancel_after(waits, form(&user, &connections.end, &[])).await;
             let was_answered = asked.is_some();
             form(&user, &connections.end, &[]).await.is(303);
             connections.are_over(&app, &client, &format!("after {waits} waits")).await;
