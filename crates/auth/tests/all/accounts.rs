@@ -89,13 +89,13 @@ async fn an_unknown_account_is_not_found() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let accounts = site.auth.accounts();
-        let nobody = UserId::parse("nobody").unwrap();
+        let unknown = UserId::parse("nobody").unwrap();
         let not_found =
             |result: Result<(), AccountError>| matches!(result, Err(AccountError::Users(UserStoreError::NotFound)));
         assert!(not_found(accounts.find(ANN).await.map(|_| ())));
-        assert!(not_found(accounts.set_roles(&nobody, &["a"].into_iter().collect()).await));
-        assert!(not_found(accounts.set_password(&nobody, Secret::new(WRONG)).await));
-        assert!(not_found(accounts.sign_out_everywhere(&nobody).await.map(|_| ())));
+        assert!(not_found(accounts.set_roles(&unknown, &["a"].into_iter().collect()).await));
+        assert!(not_found(accounts.set_password(&unknown, Secret::new(WRONG)).await));
+        assert!(not_found(accounts.sign_out_everywhere(&unknown).await.map(|_| ())));
     }
 }
 

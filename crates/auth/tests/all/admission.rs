@@ -47,7 +47,7 @@ async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
             let call = |path: &str| Call::post(path).body(content_type, body);
             for path in ROUTES {
                 let call = || call(path);
-                let nobody = call().send(&site).await.expect(401);
+                let anonymous = call().send(&site).await.expect(401);
                 call().bearer(&jwt).send(&site).await.expect(401);
                 let refused_pending = call().cookie_of(&pending).send(&site).await.expect(403);
                 assert!(
@@ -55,7 +55,7 @@ async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
                     "{path} {body}: {refused_pending:?}"
                 );
                 let page = content_type == FORM && path != "/auth/tokens";
-                for answer in [nobody, refused_pending] {
+                for answer in [anonymous, refused_pending] {
                     let kind = answer.headers["content-type"].to_str().unwrap();
                     assert_eq!(kind.starts_with("text/html"), page, "{path} {body}: {answer:?}");
                 }

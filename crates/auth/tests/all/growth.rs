@@ -76,8 +76,8 @@ async fn replicas_sweep_at_the_same_time() {
         db.db
             .write(async move |tx: &gatewright_db::Tx| {
                 for row in 0..2500 {
-                    let nobody = None::<String>;
-                    tx.execute(insert, params![row.to_string(), "login.failed", nobody.clone(), nobody, "{}", old])
+                    let absent = None::<String>;
+                    tx.execute(insert, params![row.to_string(), "login.failed", absent.clone(), absent, "{}", old])
                         .await?;
                 }
                 Ok::<_, gatewright_db::Error>(())

@@ -60,15 +60,15 @@ async fn a_stored_user_is_read_back_unchanged() {
 #[tokio::test]
 async fn errors_are_of_the_three_kinds() {
     let (stores, _databases, _) = stores().await;
-    let nobody = UserId::parse("nobody").unwrap();
+    let unknown = UserId::parse("nobody").unwrap();
     for (name, store) in stores {
         create(&store, "ann@example.com").await;
         let taken = store.create(new_user("ann@example.com")).await;
         assert!(matches!(taken, Err(UserStoreError::EmailTaken)), "{name}");
         let missing = store.find_by_email(&email("bob@example.com")).await.map(|_| ());
         assert!(matches!(missing, Err(UserStoreError::NotFound)), "{name}");
-        assert!(matches!(store.find_by_id(&nobody).await, Err(UserStoreError::NotFound)), "{name}");
-        let update = store.update_roles(&nobody, &["x"].into_iter().collect()).await;
+        assert!(matches!(store.find_by_id(&unknown).await, Err(UserStoreError::NotFound)), "{name}");
+        let update = store.update_roles(&unknown, &["x"].into_iter().collect()).await;
         assert!(matches!(update, Err(UserStoreError::NotFound)), "{name}");
         let injection = UserId::parse("'--;DROP/**/TABLE/**/users").unwrap();
         assert!(matches!(store.find_by_id(&injection).await, Err(UserStoreError::NotFound)), "{name}");
@@ -166,8 +166,8 @@ async fn marks_move_only_forward() {
         let hash = PasswordHash::from_stored("$2b$04$another");
         setter.set_password(&ann.id, &hash, later + micro).await.unwrap();
         assert_eq!(marks().await, (Some(later + micro), Some(later + micro)), "{name}");
-        let nobody = UserId::parse("nobody").unwrap();
-        let missing = sign_out.refuse_until(&nobody, later, Sessions::End).await;
+        let unknown = UserId::parse("nobody").unwrap();
+        let missing = sign_out.refuse_until(&unknown, later, Sessions::End).await;
         assert!(matches!(missing, Err(UserStoreError::NotFound)));
     }
 }

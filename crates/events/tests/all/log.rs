@@ -474,9 +474,9 @@ async fn permissions_are_checked_when_a_logged_event_is_delivered() {
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.numbers(5).await, [1, 3, 5, 7, 9]);
-        let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
+        let anonymous = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
             .admitted(|_| async { Ok(None::<Vec<Sight>>) });
-        let mut refused = Listener::new(server.streams.subscribe(nobody).unwrap());
+        let mut refused = Listener::new(server.streams.subscribe(anonymous).unwrap());
         assert_eq!(refused.next().await.unwrap().kind, "ready");
         assert!(refused.next().await.is_none(), "who would be refused now gets nothing");
     })

@@ -275,7 +275,7 @@ async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unle
             .start();
         let good = append(&outbox, &engine.db, "good", json!({})).await;
         let bad = append(&outbox, &engine.db, "bad", json!({})).await;
-        let nobody = append(&outbox, &engine.db, "nobody", json!({})).await;
+        let unhandled = append(&outbox, &engine.db, "nobody", json!({})).await;
         becomes(&outbox, &good, "c", DeliveryStatus::Dispatched).await;
         becomes(&outbox, &bad, "c", DeliveryStatus::Dead).await;
         let with = async |status| {
@@ -286,7 +286,7 @@ async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unle
         };
         assert_eq!(with(RowStatus::Dispatched).await.len(), 0, "not before the grace");
         clock.advance(grace.try_into().unwrap());
-        let mut all = vec![good.clone(), bad.clone(), nobody.clone()];
+        let mut all = vec![good.clone(), bad.clone(), unhandled.clone()];
         all.sort();
         // Rounds come a tenth of the grace apart: a new relay begins with one.
         stop(relay).await;
@@ -295,7 +295,7 @@ async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unle
         // Until it is marked as nobody's, an event still finds the consumer that came late.
         until(async || {
             let done = with(RowStatus::Dispatched).await;
-            let found = status_of(&outbox, &nobody, "c").await == Some(DeliveryStatus::Dispatched);
+            let found = status_of(&outbox, &unhandled, "c").await == Some(DeliveryStatus::Dispatched);
             done == all || (done.len() >= 2 && found)
         })
         .await;

@@ -159,7 +159,7 @@ async fn a_cut_ends_the_matching_streams_at_once() {
     let (bus, streams) = streams(StreamOptions::default());
     let mut ada = Reader::open(&streams, everything(user("ada"))).await.unwrap();
     let mut bob = Reader::open(&streams, everything(user("bob"))).await.unwrap();
-    let mut nobody = Reader::everything(&streams).await;
+    let mut anonymous = Reader::everything(&streams).await;
     publish(&bus, 1..2);
     settle().await;
     let started = Instant::now();
@@ -170,7 +170,7 @@ async fn a_cut_ends_the_matching_streams_at_once() {
     assert_eq!(ada.rest().await, "", "not even what was queued");
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_eq!(bob.chunk().await, Some(frame(1)));
-    assert_eq!(nobody.chunk().await, Some(frame(1)));
+    assert_eq!(anonymous.chunk().await, Some(frame(1)));
     assert_eq!(streams.cut(|_| true), 1, "who is not known is not matched");
 }
 

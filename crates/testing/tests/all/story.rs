@@ -73,8 +73,8 @@ async fn a_cookie_from_before_the_sign_out_is_refused() {
 #[tokio::test]
 async fn a_browser_sign_in_ends_at_a_page_that_confirms_it() {
     for app in TestApp::on_every_engine(BLOG).await {
-        let nobody = app.anonymous().get("/").await.is(200);
-        assert!(nobody.text().contains("href=\"/login\""));
+        let anonymous = app.anonymous().get("/").await.is(200);
+        assert!(anonymous.text().contains("href=\"/login\""));
         let ada = app.signed_in("ada@example.com").await;
         let page = ada.get("/").await.is(200);
         assert!(page.text().contains("Signed in as ada@example.com"), "{}: {}", app.engine(), page.text());

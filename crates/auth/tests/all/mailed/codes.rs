@@ -183,8 +183,8 @@ async fn a_reset_for_an_unknown_address_is_indistinguishable_from_a_real_one() {
                 told.push((form, cookie.len(), answer.body, statuses));
             }
         }
-        let of_nobody = told.split_off(2);
-        assert_eq!(told, of_nobody);
+        let of_unknown = told.split_off(2);
+        assert_eq!(told, of_unknown);
     }
 }
 

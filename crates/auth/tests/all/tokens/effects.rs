@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{issue, revoke, site, token_of};
 use crate::support::{ANN, Answer, Call, Site, databases};
 
-/// The roles that each credential brings now, or `nobody`: by a request, and by asking again for one from before.
+/// The roles that each credential brings now, or `unknown`: by a request, and by asking again for one from before.
 async fn seen(site: &Site, calls: &[(&'static str, String)], before: &[Presented]) -> Vec<String> {
     let mut all = Vec::new();
     for (kind, credential) in calls {

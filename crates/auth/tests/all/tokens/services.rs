@@ -49,8 +49,8 @@ async fn names_are_unique_and_one_line() {
         }
         let names: Vec<_> = services.list().await.unwrap().into_iter().map(|account| account.name).collect();
         assert_eq!(names, ["a", "b"]);
-        let nobody = ServiceId::parse("nobody").unwrap();
-        assert!(matches!(services.disable(&nobody).await, Err(ServiceAccountError::NotFound)));
+        let unknown = ServiceId::parse("nobody").unwrap();
+        assert!(matches!(services.disable(&unknown).await, Err(ServiceAccountError::NotFound)));
         assert!(matches!(services.find("nobody").await, Err(ServiceAccountError::NotFound)));
     }
 }
@@ -72,8 +72,8 @@ async fn a_token_is_issued_only_for_an_existing_owner() {
     for db in databases().await {
         let site = site(&db).await;
         let tokens = site.auth.api_tokens().unwrap();
-        let nobody = [Subject::User(UserId::parse("x").unwrap()), Subject::Service(ServiceId::parse("x").unwrap())];
-        for owner in nobody {
+        let unknown = [Subject::User(UserId::parse("x").unwrap()), Subject::Service(ServiceId::parse("x").unwrap())];
+        for owner in unknown {
             assert!(matches!(tokens.issue(owner, draft()).await, Err(TokenError::OwnerMissing)));
         }
         let ann = site.auth.accounts().find(ANN).await.unwrap();

@@ -167,9 +167,9 @@ async fn a_stored_service_account_is_read_back_unchanged() {
         assert!(services.set_disabled(&robot.id, true, at(1)).await.unwrap(), "{name}");
         robot.disabled = true;
         assert_eq!(services.list().await.unwrap(), [robot], "{name}");
-        let nobody = ServiceId::parse("nobody").unwrap();
-        assert!(!services.set_disabled(&nobody, true, at(1)).await.unwrap(), "{name}");
-        assert_eq!(services.find(&nobody).await.unwrap(), None, "{name}");
+        let unknown = ServiceId::parse("nobody").unwrap();
+        assert!(!services.set_disabled(&unknown, true, at(1)).await.unwrap(), "{name}");
+        assert_eq!(services.find(&unknown).await.unwrap(), None, "{name}");
     }
 }
 

@@ -187,8 +187,8 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         entity!(public "posts" "title")
     );
     for app in TestApp::on_every_engine(&config).await {
-        let nobody = app.anonymous();
-        let since = nobody.get("/posts").await.is(200).header("event-cursor").unwrap().to_owned();
+        let anonymous = app.anonymous();
+        let since = anonymous.get("/posts").await.is(200).header("event-cursor").unwrap().to_owned();
         let id = post(&app, "/posts", "kept").await;
         let rows = async || {
             let found = app.app().db().query_opt("SELECT COUNT(*) AS n FROM event_outbox", Vec::new()).await;
@@ -204,7 +204,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         })
         .await
         .expect("the row is purged after its retention");
-        let mut stream = nobody.open(&format!("/posts/_events?since={since}")).await.unwrap();
+        let mut stream = anonymous.open(&format!("/posts/_events?since={since}")).await.unwrap();
         let resumed = async {
             loop {
                 let (kind, event) = stream.next().await.unwrap();
@@ -221,7 +221,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         // An earlier version left the record in the outbox alone: it is gone, which is told.
         app.app().db().execute("UPDATE event_log SET record = NULL", vec![]).await.unwrap();
         let told = async || {
-            let mut stream = nobody.open(&format!("/posts/_events?since={since}")).await.unwrap();
+            let mut stream = anonymous.open(&format!("/posts/_events?since={since}")).await.unwrap();
             loop {
                 let (kind, _) = stream.next().await.unwrap();
                 if kind != "ready" {

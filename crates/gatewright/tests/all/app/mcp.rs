@@ -205,12 +205,12 @@ async fn concurrent_callers_are_never_confused() {
                 assert_eq!(failed(actor, tool, json!({ "id": id })).await["status"], 404, "{tool}");
             }
         }
-        let nobody = app.anonymous();
-        let request = message(&nobody);
+        let anonymous = app.anonymous();
+        let request = message(&anonymous);
         let request = request
             .header("mcp-session-id", "somebody's")
             .body(body("tools/call", &json!({ "name": "notes_list", "arguments": {} })));
-        let answer = nobody.send(request.unwrap()).await.json();
+        let answer = anonymous.send(request.unwrap()).await.json();
         assert_eq!(answer["result"]["structuredContent"]["status"], 401, "{answer}");
     }
 }
@@ -231,10 +231,10 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
             })
         };
         let listed = |identity: Identity| {
-            let nobody = app.anonymous();
+            let anonymous = app.anonymous();
             async move {
-                let request = message(&nobody).extension(identity);
-                names(&nobody.send(request.body(body("tools/list", &json!({}))).unwrap()).await.is(200).json())
+                let request = message(&anonymous).extension(identity);
+                names(&anonymous.send(request.body(body("tools/list", &json!({}))).unwrap()).await.is(200).json())
             }
         };
         assert_eq!(listed(scoped(&["notes:read"])).await, ["notes_list", "notes_get"]);
@@ -243,10 +243,10 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
         assert!(listed(scoped(&["mcp:read", "mcp:write"])).await.is_empty(), "the surface itself is no table");
         assert!(listed(scoped(&[])).await.is_empty());
 
-        let nobody = app.anonymous();
+        let anonymous = app.anonymous();
         let params = json!({ "name": "articles_create", "arguments": { "title": "x" } });
-        let request = message(&nobody).extension(scoped(&["notes:write"]));
-        let answer = nobody.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json();
+        let request = message(&anonymous).extension(scoped(&["notes:write"]));
+        let answer = anonymous.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json();
         assert_eq!(answer["result"]["structuredContent"]["status"], 403, "{answer}");
         assert_eq!(answer["result"]["isError"], true);
     }
@@ -263,9 +263,9 @@ async fn a_pending_session_and_a_delegated_grant_are_always_refused() {
         };
         for identity in [Identity::Pending(UserId::parse("u1").unwrap()), bearing(Credential::Grant(grant))] {
             for method in ["initialize", "tools/list", "ping"] {
-                let nobody = app.anonymous();
-                let request = message(&nobody).extension(identity.clone());
-                nobody.send(request.body(body(method, &json!({}))).unwrap()).await.is(403);
+                let anonymous = app.anonymous();
+                let request = message(&anonymous).extension(identity.clone());
+                anonymous.send(request.body(body(method, &json!({}))).unwrap()).await.is(403);
             }
         }
     }
@@ -298,17 +298,17 @@ const BOTH: &str = "application/json, text/event-stream";
 #[tokio::test]
 async fn an_invalid_message_is_a_problem() {
     for app in TestApp::on_every_engine(&format!("[server]\nmax_body_bytes = 2048\n{ENTITIES}")).await {
-        let nobody = app.anonymous();
-        nobody.get("/mcp").await.is(405);
-        nobody.delete("/mcp").await.is(405);
+        let anonymous = app.anonymous();
+        anonymous.get("/mcp").await.is(405);
+        anonymous.delete("/mcp").await.is(405);
         let send = |kind: &'static str, accept: &'static str, text: String| {
-            let nobody = app.anonymous();
+            let anonymous = app.anonymous();
             async move {
-                let request = nobody
+                let request = anonymous
                     .request(Method::POST, "/mcp")
                     .header(header::CONTENT_TYPE, kind)
                     .header(header::ACCEPT, accept);
-                nobody.send(request.body(Body::from(text)).unwrap()).await
+                anonymous.send(request.body(Body::from(text)).unwrap()).await
             }
         };
         let long = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "x": "y".repeat(4096) } })
@@ -336,7 +336,7 @@ async fn an_invalid_message_is_a_problem() {
             let answer = send(JSON, accept, ping.clone()).await;
             assert_eq!(answer.status(), 200, "{accept}: {}", answer.text());
         }
-        let answer = rpc(&nobody, "no/such/method", json!({})).await;
+        let answer = rpc(&anonymous, "no/such/method", json!({})).await;
         assert_eq!(answer.json()["error"]["code"], -32601);
     }
 }

@@ -165,9 +165,9 @@ async fn parallel_callers_each_get_their_own_answer() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.signed_in("bob@example.com").await;
-        let nobody = app.anonymous();
+        let anonymous = app.anonymous();
         let calls = (0..120).map(|turn| {
-            let actor = [&ada, &bob, &nobody][turn % 3].clone();
+            let actor = [&ada, &bob, &anonymous][turn % 3].clone();
             async move {
                 let params = json!({ "name": "notes_create", "arguments": { "title": turn.to_string() } });
                 let text = json!({ "jsonrpc": "2.0", "id": turn, "method": "tools/call", "params": params });

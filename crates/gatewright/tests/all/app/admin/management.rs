@@ -56,8 +56,8 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
         assert_eq!((tenants.at("/data/0/id"), tenants.at("/data/0/members")), (json!("acme"), json!(2)));
         let acme = operator.get("/admin/api/tenants/acme").await.is(200);
         assert_eq!((acme.at("/data/id"), acme.at("/data/members")), (json!("acme"), json!(2)));
-        let nobody = operator.get("/admin/api/tenants/nobody").await.is(200);
-        assert_eq!((nobody.at("/data/name"), nobody.at("/data/members")), (json!(null), json!(0)));
+        let unknown = operator.get("/admin/api/tenants/nobody").await.is(200);
+        assert_eq!((unknown.at("/data/name"), unknown.at("/data/members")), (json!(null), json!(0)));
         let listed = operator.get(members).await.is(200).json()["data"].clone();
         let found =
             |kind: &str| listed.as_array().unwrap().iter().find(|member| member["kind"] == kind).unwrap().clone();

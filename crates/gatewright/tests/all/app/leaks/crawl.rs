@@ -139,9 +139,9 @@ async fn stored_and_delivered(world: &World, delivered: &Mutex<Vec<String>>) {
     let leaks: Vec<_> = hidden.filter(|canary| told.contains(&canary[..])).collect();
     assert!(leaks.is_empty() && !told.contains(HIDDEN[0]), "{leaks:?}");
 
-    let nobody = world.app.anonymous();
+    let anonymous = world.app.anonymous();
     for path in ["/metrics", "/openapi.json", "/api/docs", "/healthz", "/readyz", "/"] {
-        let answer = nobody.get(path).await;
+        let answer = anonymous.get(path).await;
         assert!(answer.status() < 400, "{path}");
         assert!(!answer.text().contains("cnry-"), "{path}");
         for hidden in HIDDEN {

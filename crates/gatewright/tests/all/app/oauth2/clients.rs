@@ -19,12 +19,12 @@ async fn service(app: &TestApp, scopes: &str) -> (String, String) {
 }
 
 async fn basic(app: &TestApp, path: &str, id: &str, secret: &str, body: &str) -> Answer {
-    let nobody = app.anonymous();
-    let request = nobody
+    let anonymous = app.anonymous();
+    let request = anonymous
         .request(Method::POST, path)
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
         .header(header::AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}"))));
-    nobody.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    anonymous.send(request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
 #[tokio::test]

@@ -331,21 +331,21 @@ async fn an_operator_disconnects_a_program_of_one_user() {
 #[tokio::test]
 async fn metadata_and_challenges_lead_a_client_to_the_server() {
     for app in TestApp::on_every_engine(ENTITIES).await {
-        let nobody = app.anonymous();
-        let refused = nobody.rpc("tools/list", json!({})).await.is(401);
+        let anonymous = app.anonymous();
+        let refused = anonymous.rpc("tools/list", json!({})).await.is(401);
         let metadata = format!("{BASE}/.well-known/oauth-protected-resource/mcp");
         let challenge = refused.header("www-authenticate").unwrap();
         assert!(challenge.starts_with(&format!("Bearer resource_metadata=\"{metadata}\"")), "{challenge}");
         assert!(challenge.contains("scope=\"notes:read notes:write"), "{challenge}");
-        let refused = nobody.get("/notes").await.is(401);
+        let refused = anonymous.get("/notes").await.is(401);
         let api = format!("resource_metadata=\"{BASE}/.well-known/oauth-protected-resource\"");
         assert!(refused.header("www-authenticate").unwrap().contains(&api));
 
-        let resource = nobody.get("/.well-known/oauth-protected-resource/mcp").await.is(200).json();
+        let resource = anonymous.get("/.well-known/oauth-protected-resource/mcp").await.is(200).json();
         assert_eq!((&resource["resource"], &resource["authorization_servers"]), (&json!(MCP), &json!([BASE])));
-        let resource = nobody.get("/.well-known/oauth-protected-resource").await.is(200).json();
+        let resource = anonymous.get("/.well-known/oauth-protected-resource").await.is(200).json();
         assert_eq!(resource["resource"], BASE);
-        let server = nobody.get("/.well-known/oauth-authorization-server").await.is(200).json();
+        let server = anonymous.get("/.well-known/oauth-authorization-server").await.is(200).json();
         for (name, value) in [
             ("issuer", json!(BASE)),
             ("authorization_endpoint", json!(format!("{BASE}/auth/oauth2/authorize"))),
