@@ -110,7 +110,7 @@ async fn an_operation_that_a_custom_store_lacks_is_unsupported() {
     let set = accounts.set_password(&ann.id, Secret::new(WRONG)).await;
     assert!(matches!(set, Err(AccountError::Unsupported(_))));
     assert!(matches!(accounts.create("bob@example.com", None, None).await, Err(AccountError::Unsupported(_))));
-    // Sessions end all the same.
+    // Sessions end nevertheless.
     let session = site.login_ann().await;
     assert_eq!(accounts.sign_out_everywhere(&ann.id).await.unwrap(), 1);
     site.me(&session).await.expect(401);
@@ -166,7 +166,7 @@ async fn a_deleted_account_loses_its_credentials_and_the_audit_log_keeps_only_it
         site.advance(1);
         let left = everything(&db.db).await;
         assert!(!left.contains(ANN), "{} {left}", db.name);
-        // This attempt is nobody's, and forgotten a minute later.
+        // This attempt belongs to no account, and is removed a minute later.
         site.login(ANN, PASSWORD).await.expect(401);
         assert!(everything(&db.db).await.contains(ANN));
         site.advance(60);

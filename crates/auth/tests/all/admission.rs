@@ -1,4 +1,4 @@
-//! Who may not is told so, whatever the body: the right to ask is looked at before what is asked.
+//! A caller without the right is refused whatever the body contains: the right is checked before the body is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
     for db in databases().await {
         let mut settings = AuthConfig { public_url: Some("https://example.com".parse().unwrap()), ..config() };
-        // Limits come first of all, and are not what this is about.
+        // Limits are checked first; this test does not concern them.
         let loose = Policy::new(1000, Duration::from_mins(15), Duration::from_mins(30));
         (settings.limits.two_factor.policy, settings.limits.email_verification.policy) = (loose, loose);
         let site = Site::with(settings, |builder| {

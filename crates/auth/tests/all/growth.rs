@@ -1,4 +1,4 @@
-//! No table grows for ever, whatever strangers do.
+//! No table grows without limit, whatever strangers do.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn expired_rows_are_removed() {
     }
 }
 
-/// Many rows, and replicas that sweep at the same time: each row is removed once, and nobody fails.
+/// Many rows, and replicas that sweep at the same time: each row is removed once, and no replica fails.
 #[tokio::test]
 async fn replicas_sweep_at_the_same_time() {
     for db in databases().await {

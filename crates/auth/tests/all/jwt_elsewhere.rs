@@ -1,4 +1,4 @@
-//! Another service verifies a JWT by what `docs/authentication.md` says, without any code of this crate: HKDF and HS256
+//! Another service verifies a JWT as `docs/authentication.md` describes, without any code of this crate: HKDF and HS256
 //! are written out here over a plain HMAC-SHA256.
 
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Databases of an earlier program, whose truth values are integers.
+//! Databases of an earlier program, whose booleans are integers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{ANN, Answer, Call, Site, config, databases};
 
-/// Every column of authentication's tables that holds a truth value.
+/// Every boolean column of authentication's tables.
 const BOOLEANS: [(&str, &str); 7] = [
     ("users", "password_set"),
     ("users", "email_verified"),
@@ -39,7 +39,7 @@ async fn run(db: &TestDb, sql: String) {
     }
 }
 
-/// Makes a column what an earlier program had: an integer that a check holds to 0 and 1.
+/// Makes a column as in an earlier program: an integer that a check limits to 0 and 1.
 async fn make_integer(db: &TestDb, table: &str, column: &str) {
     run(
         db,

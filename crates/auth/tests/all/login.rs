@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{ANN, Call, PASSWORD, Site, WRONG, config, databases, query, unlimited};
 
-/// The journey of a sign-in, from the form to who am I.
+/// A complete sign-in, from the form to `GET /me`.
 #[tokio::test]
 async fn a_login_sets_a_session_cookie_and_returns_the_user() {
     for db in databases().await {
@@ -107,7 +107,7 @@ async fn refusals_are_indistinguishable() {
     }
 }
 
-/// Each of them costs one comparison, so that the time tells nothing; what a comparison computes is the same for every account
+/// Each of them costs one comparison, so that the time reveals nothing; a comparison computes the same for every account
 /// and for none (`password/effort.rs`), and `bench timing` measures it.
 #[tokio::test]
 async fn every_refusal_costs_one_hash_comparison() {
@@ -216,7 +216,7 @@ async fn with_a_full_hashing_queue_a_login_is_503_with_retry_after() {
         builder.users(std::sync::Arc::new(gatewright_auth::users::MemoryUserStore::new(ambient.clone())))
     })
     .await;
-    // All cores but one work for one address (a single core works for it too), and 24 wait for each core. Ten more
+    // All cores except one work for one address (a single core works for it too), and 24 wait for each core. Ten more
     // find no place.
     let cores = std::thread::available_parallelism().unwrap().get();
     let places = (cores - 1).max(1) + cores * 24;

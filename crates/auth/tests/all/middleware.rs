@@ -62,10 +62,10 @@ async fn schemes_run_in_order_and_give_one_identity() {
             (Some(&cookie), None, "Session"),
             (None, Some(&jwt), "Jwt"),
             (None, Some("svc_good"), "ApiToken"),
-            // What the caller chose to send counts more than what the browser sends along.
+            // Credentials that the caller sets take precedence over those that the browser adds.
             (Some(&cookie), Some(&jwt), "Jwt"),
             (Some(&cookie), Some("svc_good"), "ApiToken"),
-            // A failed JWT is as good as none; a failed API token wipes.
+            // A failed JWT is ignored; a failed API token makes the caller anonymous.
             (Some(&cookie), Some("not.a.jwt"), "Session"),
             (Some(&cookie), Some("svc_bad"), "anonymous"),
             (None, Some("svc_bad"), "anonymous"),

@@ -1,4 +1,4 @@
-//! A store that cannot answer is not "nobody": 503, never anonymous, never a made-up account.
+//! A failing store is answered with 503, and the caller is never anonymous or a new account.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -92,7 +92,7 @@ async fn a_redirect_is_303_to_the_login_and_back_or_to_the_configured_place() {
     }
 }
 
-/// Followed by a browser, the way from the screen to the login and back must not go round in circles.
+/// In a browser, the redirects between the screen and the login must not be a loop.
 #[tokio::test]
 async fn a_user_without_the_role_is_asked_to_sign_in_as_another_user() {
     for db in databases().await {
@@ -104,7 +104,7 @@ async fn a_user_without_the_role_is_asked_to_sign_in_as_another_user() {
         let form = Call::get("/login?next=%2Fscreen&as=other").cookie_of(&ann).send(&site).await.expect(200);
         assert!(form.body.contains("role=\"note\">You are signed in as ann@example.com"), "{}", form.body);
         assert!(form.body.contains("name=\"next\" value=\"/screen\""));
-        // Nobody is signed in here: nothing to be said.
+        // Nobody is signed in here: there is no note.
         let form = Call::get("/login?as=other").send(&site).await.expect(200);
         assert!(!form.body.contains("role=\"note\""));
     }

@@ -1,4 +1,4 @@
-//! Every row of the session's states, with a second factor that says what it is told to.
+//! Every row of the table of session states, with a scripted second factor.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,7 +60,7 @@ async fn site(db: &gatewright_db::testing::TestDb) -> (Site, FakeFactor) {
     (site, factor)
 }
 
-/// A site where Ann has a second factor, and her session that still owes it.
+/// A site where Ann has a second factor, and her pending session.
 async fn pending(db: &gatewright_db::testing::TestDb) -> (Site, Answer) {
     let (site, factor) = site(db).await;
     factor.set(Factor::Enrolled);
@@ -273,7 +273,7 @@ async fn a_store_without_the_two_factor_marker_never_counts_a_session_as_verifie
     Call::post("/auth/enroll").cookie_of(&session).send(&site).await.expect(500);
 }
 
-/// One factor that is enough, and one that cannot tell: any error counts as owed and unknown.
+/// One factor is satisfied, and one fails: any error counts as pending and unknown.
 #[tokio::test]
 async fn every_checker_is_called() {
     struct Never;

@@ -41,7 +41,7 @@ async fn no_credential_is_in_logs_answers_or_debug() {
         credentials.push(cookie.split_once('=').unwrap().1.to_owned());
         let device = crate::devices::device_of(&login).unwrap();
         credentials.push(device.split_once('=').unwrap().1.to_owned());
-        // Everything that goes wrong, each with a credential in hand.
+        // Every failure, each with a credential.
         for answer in [
             site.login("ann@example.com", OTHER).await,
             site.login(OTHER, PASSWORD).await,

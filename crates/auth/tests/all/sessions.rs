@@ -67,7 +67,7 @@ async fn the_store_contains_only_hashes() {
         assert!(!stored.contains(value));
         let hash: Vec<u8> = rows[0].get("secret_hash").unwrap();
         assert_eq!(hash.len(), 32);
-        // What the table holds, in any clothing, opens nothing.
+        // The content of the table, in any encoding, is not a valid credential.
         let as_cookie = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&hash);
         Call::get("/auth/me").cookie(&format!("__Host-session={as_cookie}")).send(&site).await.expect(401);
         let id: String = rows[0].get("id").unwrap();

@@ -41,7 +41,7 @@ async fn a_new_device_is_notified_but_not_the_first_or_a_known_one() {
     }
 }
 
-/// Nobody has mails sent that say what a stranger wrote.
+/// A mail does not contain text that a stranger wrote.
 #[tokio::test]
 async fn a_notice_does_not_repeat_an_unknown_user_agent() {
     for db in databases().await {
@@ -78,7 +78,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
         let mut home = Browser::default();
         let Enrolled { app, .. } = enroll(site, home.login(site).await).await;
 
-        // The password alone makes no device known, and is not noticed.
+        // The password alone makes no device known, and sends no notice.
         let mut phone = Browser::default();
         let pending = phone.login(site).await;
         assert!(phone.device.is_none() && place.notices().await.is_empty());
@@ -89,7 +89,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
         assert_eq!(place.notices().await.len(), 1);
 
         site.auth.accounts().disable_two_factor(&site.auth.accounts().find(ANN).await.unwrap().id).await.unwrap();
-        // The first link claims the account, whose mailbox nobody has proven before: it begins again.
+        // The first link claims the account, whose mailbox was not proven before: known devices start again.
         let (mut tablet, mut other) = (Browser::default(), Browser::default());
         for (is_tablet, notices) in [(true, 1), (true, 1), (false, 2), (false, 2)] {
             let browser = if is_tablet { &mut tablet } else { &mut other };
@@ -305,7 +305,7 @@ async fn a_sign_in_whose_device_cannot_be_stored_is_notified() {
     }
 }
 
-/// An account of before this version has signed in before, so that somebody else's sign-in is not taken for its first.
+/// An account from before this version has signed in before, so another person's sign-in does not count as its first.
 #[tokio::test]
 async fn the_first_sign_in_after_an_upgrade_is_notified() {
     for db in databases().await {

@@ -13,7 +13,7 @@ use crate::two_factor::{enroll, enroll_ann};
 
 const EVE: &str = "eve@example.com";
 
-/// Who found an open browser has a session, and nothing else.
+/// A person at an open browser has a session, and nothing else.
 #[tokio::test]
 async fn a_session_without_fresh_proof_changes_nothing() {
     for db in databases().await {
@@ -72,14 +72,14 @@ async fn the_answer_does_not_reveal_whether_the_address_is_taken() {
     }
 }
 
-/// A thief who knows the password takes the account over. Its owner gets it back, and the thief keeps nothing.
+/// A thief who knows the password takes the account over. Its owner gets it back, and the thief loses all access.
 #[tokio::test]
 async fn undoing_a_change_restores_the_owner_and_removes_the_thiefs_access() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let thief = place.site.login_ann().await;
         let undo = place.change(&thief, ANN, EVE).await;
-        // The thief settles in: a token, a second factor, a change of their own to undo, and the owner's address.
+        // The thief adds a token, a second factor and an own undo link, and another account takes the owner's address.
         let call = Call::post("/auth/tokens").json(&json!({ "name": "mine", "scopes": ["*:*"] })).cookie_of(&thief);
         let token = call.send(&place.site).await.expect(200).token();
         let body = json!({ "email": "eve@second.example", "password": PASSWORD });
@@ -103,7 +103,7 @@ async fn undoing_a_change_restores_the_owner_and_removes_the_thiefs_access() {
         for address in [EVE, "eve@second.example", ANN] {
             assert_ne!(place.site.login(address, PASSWORD).await.status, 200, "{address}");
         }
-        // Who squatted the address has another one, and the rest of their account.
+        // The account that had taken the address gets another one, and keeps the rest.
         let displaced = place.site.me(&squatter).await.expect(200).json();
         assert!(displaced["user"]["email"].as_str().unwrap().ends_with("@displaced.invalid"), "{displaced}");
         // The owner signs in by mail.
@@ -237,7 +237,7 @@ async fn a_thief_cannot_invalidate_the_owners_undo_link() {
             place.site.advance(3600);
             thief = place.site.login(EVE, PASSWORD).await.expect(200);
         }
-        // As many changes as the bound admits push the owner's out no more than that.
+        // The maximum number of changes does not displace the owner's either.
         let mut from = EVE.to_owned();
         for n in 0..4 {
             let to = format!("eve@n{n}.example");
@@ -256,7 +256,7 @@ async fn a_thief_cannot_invalidate_the_owners_undo_link() {
     }
 }
 
-/// The thief undoes the second change in the moment in which the owner undoes the first one.
+/// The thief undoes the second change while the owner undoes the first one.
 #[tokio::test]
 async fn if_owner_and_thief_undo_at_once_the_owner_gets_the_account() {
     for db in databases().await {
@@ -309,7 +309,7 @@ async fn a_former_address_is_reserved_while_its_change_can_be_undone() {
         let (taken, kept) = (place.ask(&bob, EVE).await.expect(200), place.ask(&bob, ANN).await.expect(200));
         assert_eq!((taken.body, place.mails().await), (kept.body, before));
 
-        // Whoever asks there for a way in is told how to get the account back.
+        // A person who requests a link for that address gets a mail that explains how to restore the account.
         let mut reminders = Vec::new();
         for path in ["/auth/magic-link/send", "/auth/forgot-password"] {
             let kept = Call::post(path).json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
@@ -326,14 +326,14 @@ async fn a_former_address_is_reserved_while_its_change_can_be_undone() {
         }
         assert!(place.mails().await - mails <= 20, "reminders have a budget");
 
-        // The owner's own link is good whatever was asked for since.
+        // The owner's own link works whatever was requested since.
         let look =
             async |token: &str| Call::get(&format!("{UNDO}?token={token}")).send(&place.site).await.status.as_u16();
         assert_eq!((look(&undo).await, look(&reminders[0]).await), (200, 401));
         place.post_token(UNDO, &undo).await.expect(200);
         assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
 
-        // A reminder undoes as well.
+        // The link of a reminder works too.
         accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
         place.site.advance(3601);
         let thief = place.site.login_ann().await.expect(200);
@@ -370,7 +370,7 @@ async fn a_former_address_is_reserved_while_its_change_can_be_undone() {
     }
 }
 
-/// An address that was never proven is kept for nobody, so that nobody is kept from their own address by a stranger.
+/// An address that was never proven is not reserved, so that a stranger cannot block the owner of an address.
 #[tokio::test]
 async fn an_unproven_former_address_is_not_reserved_and_its_undo_names_the_next_step() {
     for db in databases().await {
@@ -394,7 +394,7 @@ async fn an_unproven_former_address_is_not_reserved_and_its_undo_names_the_next_
     }
 }
 
-/// Wherever a caller hangs up: a change has its notice, and an undoing is whole, or neither has begun and its link works.
+/// Whenever a caller disconnects: a change has its notice, and an undo is complete; or neither has begun, and its link works.
 #[tokio::test]
 async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
     for db in databases().await {
@@ -436,7 +436,7 @@ async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
     }
 }
 
-/// Waits for what goes on without its caller.
+/// Waits for work that continues without its caller.
 async fn until(mut done: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if done().await {

@@ -79,7 +79,7 @@ async fn the_second_factor_is_required_again_and_a_code_works_once() {
         ask(Some(&code)).await.expect(200);
         ask(Some(&code)).await.expect(401);
         ask(Some(&ann.codes[0])).await.expect(200);
-        // The factor from before the change survives its undoing.
+        // The factor from before the change survives the undo.
         let token = place.token(MailKind::EmailChange, NEW).await;
         place.post_token(CONFIRM, &token).await.expect(200);
         let undo = place.token(MailKind::EmailChanged, ANN).await;

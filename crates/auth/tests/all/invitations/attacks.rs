@@ -68,12 +68,12 @@ async fn an_invitation_is_valid_only_for_its_address() {
         place.site.advance(1);
         let eve = place.site.login(EVE, PASSWORD).await;
         assert_eq!(place.accept(&eve, &token).await.expect(403).json()["code"], "other_address");
-        // Nothing of it cost the invitation.
+        // None of it spent the invitation.
         place.register(ANN, Some(&token)).await.expect(200);
     }
 }
 
-/// A stranger who registered the address before its owner was invited gets nothing by waiting.
+/// A stranger who registered the address before its owner was invited gains nothing.
 #[tokio::test]
 async fn a_stranger_who_registered_the_address_gains_nothing() {
     for db in databases().await {
@@ -167,7 +167,7 @@ async fn roles_and_accounts_are_given_if_and_only_if_the_invitation_is_spent() {
     }
 }
 
-/// Whoever takes it back has taken it back, or is told that it is too late.
+/// A withdrawal succeeds, or is answered that it is too late.
 #[tokio::test]
 async fn a_withdrawal_either_precedes_or_follows_twenty_parallel_acceptances() {
     for db in databases().await {
@@ -206,7 +206,7 @@ async fn a_withdrawal_either_precedes_or_follows_twenty_parallel_acceptances() {
     }
 }
 
-/// One that replaces another takes what that one gives with it, or comes after it was accepted.
+/// A replacement includes the roles of the replaced invitation, or comes after its acceptance.
 #[tokio::test]
 async fn a_replaced_invitation_is_invalid() {
     for db in databases().await {
@@ -258,7 +258,7 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
                 assert_eq!(refused.headers["retry-after"], "44");
                 Some(session)
             };
-            // Nobody withdraws or replaces what somebody may be accepting; everybody sees it.
+            // An invitation that may be being accepted cannot be withdrawn or replaced; it is listed.
             let accounts = place.site.auth.accounts();
             assert!(matches!(accounts.withdraw_invitation(&id, None).await, Err(AccountError::InvitationClaimed(_))));
             assert!(matches!(accounts.invite(to_acme(&email)).await, Err(AccountError::InvitationClaimed(_))));
@@ -275,7 +275,7 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
     }
 }
 
-/// Wherever a caller hangs up, the invitation was accepted, or is open and works at once.
+/// Whenever a caller disconnects, the invitation was accepted, or is open and works at once.
 #[tokio::test]
 async fn a_client_that_disconnects_while_accepting_does_not_waste_the_invitation() {
     for db in databases().await {
@@ -287,7 +287,7 @@ async fn a_client_that_disconnects_while_accepting_does_not_waste_the_invitation
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
             let was_answered = cancel_after(moments, place.accept(&session, &token)).await.is_some();
-            // It goes on without the caller, or never began.
+            // It continues without the caller, or never began.
             while place.is_open_once_nobody_accepts().await {
                 let status = place.accept(&session, &token).await.status.as_u16();
                 assert!([200, 401, 409].contains(&status), "moment {moments}: {status}");

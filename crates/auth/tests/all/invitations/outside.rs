@@ -1,4 +1,4 @@
-//! Accounts in a host's own store: no transaction holds them and the invitation, so that a claim does.
+//! Accounts in a custom store: they and the invitation do not share a transaction, so a claim is used.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct Users {
     inner: Arc<MemoryUserStore>,
     /// A permit for each write that waits.
     began: Semaphore,
-    /// A permit for each write that may go on.
+    /// A permit for each write that may continue.
     go: Semaphore,
 }
 
@@ -108,7 +108,7 @@ async fn an_invitation_being_accepted_is_listed_but_not_withdrawn_replaced_or_sw
     }
 }
 
-/// One whose claim has expired meanwhile neither spends nor frees what is somebody else's by then.
+/// A caller whose claim has expired neither spends nor frees the claim of a later caller.
 #[tokio::test]
 async fn an_expired_claim_does_not_change_a_newer_claim() {
     for db in databases().await {
@@ -117,7 +117,7 @@ async fn an_expired_claim_does_not_change_a_newer_claim() {
         let late = accepting(&place, &users, &session, &token).await;
         place.site.advance(61);
         let second = accepting(&place, &users, &session, &token).await;
-        // The gate is fair: the first who came is the first to go on.
+        // The gate is fair: the first caller continues first.
         users.go.add_permits(1);
         late.await.unwrap().expect(409);
         let id = accounts.invitations(None).await.unwrap()[0].id.clone();
@@ -129,7 +129,7 @@ async fn an_expired_claim_does_not_change_a_newer_claim() {
     }
 }
 
-/// What fails half-way gives the claim back at once.
+/// A failed acceptance releases the claim at once.
 #[tokio::test]
 async fn one_of_twenty_acceptances_succeeds_and_a_failed_one_can_be_retried_at_once() {
     for db in databases().await {

@@ -1,4 +1,4 @@
-//! Nobody can bury a mailbox in mails, nor keep its owner from getting one by spending its budget.
+//! A mailbox cannot be flooded, and spending its limit does not keep its owner from getting a mail.
 
 use serde_json::json;
 

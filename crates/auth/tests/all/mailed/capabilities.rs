@@ -90,7 +90,7 @@ async fn without_a_mailer_plugins_that_need_one_answer_503_except_in_dev_mode() 
                     assert_eq!(answer.expect(503).detail(), detail);
                 }
             }
-            // Whether there is an account is not told: the answer is always the same.
+            // The answer does not reveal whether there is an account: it is always the same.
             Call::post(FORGOT).json(&address).send(&site).await.expect(200);
             if !dev_mode {
                 let page = Call::post(SEND).form(&[("email", ANN)]).send(&site).await.expect(503);
@@ -100,7 +100,7 @@ async fn without_a_mailer_plugins_that_need_one_answer_503_except_in_dev_mode() 
     }
 }
 
-/// A host's session store that says nothing of keeping its data in memory.
+/// A custom session store that does not report that its data is in memory.
 struct Durable(MemorySessionStore);
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! Codes in mails: typed in the browser that asked, in place of the link.
+//! Codes in mails: typed in the requesting browser, in place of the link.
 
 use futures_util::future::join_all;
 use gatewright_auth::{AuthConfig, MailKind};
@@ -34,7 +34,7 @@ async fn place(db: &TestDb) -> Place {
 }
 
 impl Place {
-    /// What a browser has that asked by this call.
+    /// The browser after it requested a mail with this call.
     async fn asked(&self, call: Call, name: &str, kind: MailKind) -> Asked {
         let answer = call.send(&self.site).await.expect(200);
         let token = self.token(kind, ANN).await;
@@ -158,7 +158,7 @@ async fn a_code_ends_with_its_link() {
     }
 }
 
-/// Neither the answer, nor the cookie, nor the refusal of a code tells whether there is an account.
+/// Neither the answer, nor the cookie, nor the refusal of a code reveals whether there is an account.
 #[tokio::test]
 async fn a_reset_for_an_unknown_address_is_indistinguishable_from_a_real_one() {
     for db in databases().await {
@@ -188,8 +188,8 @@ async fn a_reset_for_an_unknown_address_is_indistinguishable_from_a_real_one() {
     }
 }
 
-/// Each mail has its own few guesses, so that nobody keeps the owner's right code out. What bounds the guesses at a mailbox is
-/// how many mails it gets: a code whose mail was not sent is worth nothing.
+/// Each mail has its own few attempts, so a stranger cannot lock out the owner's code. The guesses per mailbox are limited by
+/// the number of its mails: a code whose mail was not sent is invalid.
 #[tokio::test]
 async fn a_strangers_guesses_do_not_use_up_the_owners_code() {
     for db in databases().await {
@@ -234,7 +234,7 @@ async fn the_magic_link_page_requires_the_code_in_another_browser() {
         assert!(here.contains("autofocus>Sign in") && !here.contains("name=\"code\""), "{here}");
         let elsewhere = Call::get(&page).send(&place.site).await.expect(200).body;
         assert!(elsewhere.contains("name=\"code\" type=\"text\"") && elsewhere.contains("required"), "{elsewhere}");
-        // What a program does that presses buttons.
+        // A program that presses buttons.
         for code in ["", "0000-0000"] {
             let pressed = Call::post(VERIFY)
                 .form(&[("token", token), ("code", code), ("bound", "true")])
@@ -256,7 +256,7 @@ async fn the_magic_link_page_requires_the_code_in_another_browser() {
     }
 }
 
-/// Whoever types there has no session: an account that was proven by nobody is claimed.
+/// The person who types the code there has no session: an unproven account is claimed.
 #[tokio::test]
 async fn the_verification_page_requires_the_code_in_another_browser() {
     for db in databases().await {
@@ -292,7 +292,7 @@ async fn the_verification_page_requires_the_code_in_another_browser() {
     }
 }
 
-/// The journey of a person who types codes.
+/// A person types codes, step by step.
 #[tokio::test]
 async fn the_pages_accept_codes_and_show_errors() {
     for db in databases().await {
@@ -306,7 +306,7 @@ async fn the_pages_accept_codes_and_show_errors() {
             Call::post(RESET).form(&fields).cookie(&cookie).send(&place.site).await
         };
         let code = place.mails().await.last().unwrap().code.as_ref().unwrap().expose().to_owned();
-        // Short passwords cost no attempt.
+        // Short passwords use up no attempt.
         for _ in 0..6 {
             assert!(send(&code, "short").await.expect(422).body.contains("name=\"code\""));
         }

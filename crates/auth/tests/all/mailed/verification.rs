@@ -214,7 +214,7 @@ async fn a_browser_gets_pages() {
         for part in [ANN, token.as_str(), "method=\"post\"", "action=\"/auth/verify-email\"", "removes everything"] {
             assert!(asks.contains(part), "{part}: {asks}");
         }
-        // Whoever wants to keep the account signs in on the way, and comes back to the link.
+        // A person who wants to keep the account signs in first, and returns to the link.
         let back = "/login?next=%2Fauth%2Fverify-email%3Ftoken%3D";
         assert!(asks.contains(&format!("{back}{token}").replace('&', "&amp;")), "{asks}");
         let refused = browse(&place, "/auth/verify-email", None).await.expect(401).body;

@@ -27,7 +27,7 @@ async fn a_password_account_may_lose_its_last_link() {
         assert!(place.accounts(&ann).await.is_empty());
         assert!(place.site.audited().contains(&AuditKind::OAuthUnlinked));
         unlink(&place, &ann, "alpha").await.expect(404);
-        // The way in is gone with it.
+        // It no longer signs in.
         place.sign_in(&identity("1", Some(ANN), true)).await.expect(409);
     }
 }
@@ -39,7 +39,7 @@ async fn a_passwordless_account_keeps_its_last_provider() {
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
         let refused = unlink(&place, &ann, "alpha").await.expect(409);
         assert_eq!(refused.json()["code"], "last_credential");
-        // A second identity at the same provider goes with the first, and counts for nothing.
+        // A second identity at the same provider is removed with the first, and does not count as another method.
         place.link(&ann, &identity("2", Some(ANN), true)).await.expect(303);
         unlink(&place, &ann, "alpha").await.expect(409);
         link_beta(&place, &ann).await;
@@ -65,7 +65,7 @@ async fn two_parallel_unlinks_leave_one_sign_in_method() {
     }
 }
 
-/// Nobody signs in with a provider that was taken out of the configuration.
+/// A provider that was removed from the configuration signs nobody in.
 #[tokio::test]
 async fn a_link_to_a_removed_provider_does_not_count_as_a_sign_in_method() {
     for database in databases().await {

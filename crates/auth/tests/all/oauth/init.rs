@@ -92,7 +92,7 @@ async fn a_token_store_without_a_key_refuses_the_start() {
     assert!(build(config(), with_store(key("a key")), true).await.is_ok());
 }
 
-/// A host's users: links, and no more of what could help.
+/// A custom user store: it links identities, and has no other capability.
 struct Linking(MemoryUserStore);
 
 #[async_trait]
@@ -168,14 +168,14 @@ async fn a_store_that_only_links_works_and_keeps_the_last_link() {
         let session = session.split(';').next().unwrap().to_owned();
         let me = Call::get("/auth/me").cookie(&session).send(&site).await.expect(200).json();
         users.push(me["user"]["id"].clone());
-        // Without a word on passwords, one link has to remain.
+        // Without a password checker, one link must remain.
         let unlink = Call::new(http::Method::DELETE, "/auth/unlink/alpha").cookie(&session);
         unlink.send(&site).await.expect(409);
     }
     assert_eq!(users[0], users[1]);
 }
 
-/// Such a store cannot record that a mailbox was proven; whoever proves it signs in all the same.
+/// Such a store cannot record that a mailbox was proven; the person who proves it signs in nevertheless.
 #[tokio::test]
 async fn a_store_that_only_links_binds_an_account_without_a_password() {
     let config = AuthConfig { dev_mode: true, ..with_public_url() };

@@ -1,4 +1,4 @@
-//! What comes too late: a provider's answer, and tokens of a link that went meanwhile.
+//! Late results: a provider's answer, and tokens of a link that was removed meanwhile.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ async fn tokens_of_a_link_removed_meanwhile_are_not_stored() {
     assert_eq!(store.find(&user, "alpha").await.unwrap(), None);
 }
 
-/// A provider that takes a code and says nothing.
+/// A provider that accepts a code and does not answer.
 struct Silent;
 
 #[async_trait]

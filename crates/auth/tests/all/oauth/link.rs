@@ -12,7 +12,7 @@ async fn a_password_account_links_a_provider_and_signs_in_with_it() {
         let linked = place.link(&ann, &google).await.expect(303);
         assert_eq!((linked.location(), session(&linked)), (Some("/account"), None));
         assert!(place.site.audited().contains(&AuditKind::OAuthLinked));
-        // Once more changes nothing.
+        // A repetition changes nothing.
         place.link(&ann, &google).await.expect(303);
         let accounts = place.accounts(&ann).await;
         assert_eq!(accounts.len(), 1);
@@ -24,7 +24,7 @@ async fn a_password_account_links_a_provider_and_signs_in_with_it() {
         assert!(accounts[0]["linkedAt"].as_str().unwrap().ends_with('Z'));
         let by_provider = session(&place.sign_in(&google).await.expect(303)).unwrap();
         assert_eq!(place.user(&by_provider).await, place.user(&ann).await);
-        // An address of somebody else, or none, is no hindrance: the identity was proven, not the address.
+        // Another person's address, or none, does not prevent the link: the identity was proven, not the address.
         place.link(&ann, &identity("2", Some("bob@example.com"), true)).await.expect(303);
         place.link(&ann, &identity("3", None, false)).await.expect(303);
         assert_eq!(place.accounts(&ann).await.len(), 3);
@@ -105,7 +105,7 @@ async fn a_session_that_ended_during_the_flow_links_nothing() {
 }
 
 /// A page anywhere may send a browser, which it has signed in at the provider as somebody else, to a form of this site.
-/// What follows the form's answer comes from this site, as far as the browser can tell.
+/// For the browser, a request after the form's answer comes from this site.
 #[tokio::test]
 async fn a_form_redirect_cannot_start_a_link() {
     for database in databases().await {
@@ -123,7 +123,7 @@ async fn a_form_redirect_cannot_start_a_link() {
             let form = Call::post("/auth/login").form(&[("email", ANN), ("password", PASSWORD), ("next", next)]);
             let answer = form.send(&place.site).await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
-            // Nor does the page for whoever is signed in already.
+            // Nor does the page for a user who is signed in already.
             let query = query("next", next);
             let page = Call::get(&format!("/login?{query}")).cookie(&answer.cookie().unwrap()).send(&place.site).await;
             assert_eq!(page.expect(303).location(), Some(location), "{next}");

@@ -78,7 +78,7 @@ async fn a_matching_address_does_not_link_a_password_account() {
         assert!(refused.detail().contains("sign in to it") && refused.detail().contains("magic link"));
         assert_eq!((refused.json()["code"].as_str(), session(&refused)), (Some("account_exists"), None));
         assert!(place.accounts(&ann).await.is_empty());
-        // Nor does an address that nobody vouches for say anything else.
+        // Nor does an unverified address change the answer.
         let refused = place.sign_in(&identity("1", Some(ANN), false)).await.expect(409);
         assert_eq!(refused.json()["code"], "email_unverified");
         assert!(place.accounts(&ann).await.is_empty());

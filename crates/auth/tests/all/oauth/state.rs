@@ -164,7 +164,7 @@ async fn a_providers_error_is_in_the_detail_and_never_in_the_code() {
                     assert_eq!(answer.detail(), format!("alpha answered with the error {word}"));
                 }
             }
-            // Without the state it is anybody's message.
+            // Without the state, the message could come from anybody.
             let path = format!("/auth/oauth/alpha/callback?error={error}");
             assert_eq!(Call::get(&path).send(&place.site).await.expect(400).detail(), NOT_HERE);
         }
@@ -186,7 +186,7 @@ async fn an_error_at_the_provider_signs_nobody_in() {
             let answer = place.back("alpha", &begun, &place.alpha.answer(Err(error)), "").await.expect(status);
             assert!(session(&answer).is_none());
         }
-        // A code is spent, and none at all is none.
+        // A spent code is refused, and a missing one too.
         let begun = place.begin("/auth/oauth/alpha", "").await;
         place.back("alpha", &begun, "no-such-code", "").await.expect(400);
         place.back("alpha", &begun, "", "").await.expect(400);
@@ -290,7 +290,7 @@ async fn in_dev_mode_failed_callbacks_are_not_limited() {
 }
 
 impl Begun {
-    /// Whether an answer began nothing.
+    /// Whether an answer started no flow.
     fn is_absent(answer: &crate::support::Answer) -> bool {
         answer.location().is_none() && cookies(answer).iter().all(|line| !line.starts_with("svc_oauth_state=e"))
     }

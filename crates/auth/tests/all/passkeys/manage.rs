@@ -99,7 +99,7 @@ async fn a_passkey_can_be_the_only_sign_in_method_and_the_last_one_stays() {
         let refused = place.call(&session, Method::DELETE, &format!("/auth/passkeys/{only}")).await.expect(409);
         assert_eq!(refused.json()["code"], "last_credential");
         place.sign_in(&mut phone).await.expect(200);
-        // Of two, one may go; of two that go at once, at most one does.
+        // One of two may be removed; of two parallel removals at most one succeeds.
         for round in 0..5 {
             while place.passkeys(&session).await.len() < 2 {
                 place.added(&session, &json!({}), &format!("spare-{round}-{}", db.name)).await;
@@ -109,7 +109,7 @@ async fn a_passkey_can_be_the_only_sign_in_method_and_the_last_one_stays() {
             assert!(removed.iter().filter(|status| **status == 204).count() <= 1, "{removed:?}");
             assert!(!place.passkeys(&session).await.is_empty());
         }
-        // A password makes the last passkey spare.
+        // With a password, the last passkey may be removed.
         let ann = place.site.signed_in(ANN).await;
         place.added(&ann, &password(), "anns").await;
         let path = format!("/auth/passkeys/{}", id(&place.passkeys(&ann).await[0]));

@@ -1,4 +1,4 @@
-//! An issuer: what it is asked, how often, and what is kept.
+//! An issuer: the requests to it, their number, and what is cached.
 
 use std::sync::Arc;
 
@@ -190,7 +190,7 @@ async fn an_invalid_answer_is_refused() {
     }
     provider.says_text("/token", format!("{{\"x\":\"{}\"}}", "x".repeat(512 * 1024)));
     assert_eq!(identify(&oidc).await.unwrap_err(), ProviderError::Malformed("it is longer than 512 KiB"));
-    // A redirect would carry the secret to wherever it says.
+    // A redirect would send the secret to its target.
     let elsewhere = FakeProvider::start().await;
     provider.redirects("/token", elsewhere.at("/token").as_str());
     assert!(matches!(identify(&oidc).await.unwrap_err(), ProviderError::Malformed(_)));

@@ -127,7 +127,7 @@ async fn without_the_list_a_github_address_is_unverified() {
         let identity = identify(&github(&provider)).await.unwrap().identity;
         assert_eq!((identity.email.as_deref(), identity.email_verified), (Some("octocat@github.com"), false));
     }
-    // Nor is one that was not given for now: GitHub says so with 403, too.
+    // Nor is a missing permission: GitHub answers that with 403, too.
     provider.says_with(403, "/user/emails", json!({ "message": "You have exceeded a secondary rate limit." }));
     for (name, value) in [("retry-after", "60"), ("x-ratelimit-remaining", "0")] {
         provider.adds("/user/emails", name, value);

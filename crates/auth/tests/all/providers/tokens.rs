@@ -1,4 +1,4 @@
-//! Providers' tokens: sealed, refreshed once by however many, and never of somebody else.
+//! Providers' tokens: encrypted, refreshed once for parallel callers, and never those of another user.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use url::Url;
 use super::ambient;
 use crate::support::databases;
 
-/// A provider that gives `access-1`, `access-2`, … and can be made to wait, to refuse and to be away.
+/// A provider that issues `access-1`, `access-2`, … and can be made to wait, to refuse and to be unavailable.
 struct Numbered {
     given: Mutex<u32>,
     asked_with: Mutex<Vec<String>>,
@@ -70,7 +70,7 @@ fn tokens(access: &str, refresh: Option<Secret>) -> ProviderTokens {
     ProviderTokens { access: Secret::new(access), refresh, expires_at: None, scope: Some("openid".into()) }
 }
 
-/// A sign-in of the identity `id`, whose access token lives for `seconds`.
+/// A sign-in of the identity `id`, whose access token is valid for `seconds`.
 fn found(ambient: &Ambient, id: &str, access: &str, refresh: Option<&str>, seconds: i64) -> Identified {
     let identity = ProviderIdentity {
         provider_id: id.to_owned(),
@@ -194,7 +194,7 @@ async fn twenty_parallel_callers_cause_one_refresh() {
         bench.sign_in("1", "access-0", Some("refresh-0"), 0).await;
         let bench = Arc::new(bench);
         for (round, forced) in [(1_usize, false), (2, true)] {
-            // The provider answers when all are there.
+            // The provider answers when all have arrived.
             bench.provider.gate.forget_permits(100);
             let calls = (0..20).map(|_| {
                 let bench = bench.clone();
@@ -285,7 +285,7 @@ async fn a_refused_refresh_uses_the_token_that_a_faster_replica_stored() {
         bench.sign_in("1", "access-of-the-faster", Some("refresh-8"), 3600).await;
         bench.provider.gate.add_permits(100);
         assert_eq!(call.await.unwrap().unwrap().expose(), "access-of-the-faster", "{}", bench.name);
-        // Where nobody was faster, a refusal is one.
+        // If no other replica was faster, a refusal is returned.
         let refused = bench.refreshed().await.unwrap_err();
         assert!(matches!(refused, OAuthTokenError::Provider(ProviderError::Refused { .. })), "{refused}");
         assert_eq!(bench.valid().await.unwrap(), "access-of-the-faster", "nor does it cost what is stored");
@@ -346,7 +346,7 @@ async fn tokens_are_stored_and_removed_per_user_and_provider() {
     }
 }
 
-/// Whoever can write to the table cannot use a token as another user, nor for another purpose.
+/// An attacker who can write to the table cannot use a token as another user, nor for another purpose.
 #[tokio::test]
 async fn a_sealed_token_moved_to_another_row_does_not_open() {
     for bench in Bench::all().await {

@@ -1,4 +1,4 @@
-//! The way to providers: what it does not trust, and what it does not wait for.
+//! Connections to providers: what they do not trust, and what they do not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -85,6 +85,6 @@ async fn an_endless_answer_is_not_read_completely() {
         written
     });
     assert_eq!(discover("http", address).await, ProviderError::Malformed("it is longer than 512 KiB"));
-    // It was hung up on: what went out is the limit and what lay in buffers.
+    // The connection was closed: only the limit and the content of buffers was sent.
     assert!(server.await.unwrap() < 64 << 20);
 }

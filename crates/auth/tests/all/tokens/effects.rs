@@ -1,4 +1,4 @@
-//! What changes about an owner or a token counts from the next request on, and for those who asked before.
+//! Changes of an owner or a token apply from the next request on, and to open streams.
 
 use gatewright_base::{Identity, Presented, Subject};
 use gatewright_db::params;
@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{issue, revoke, site, token_of};
 use crate::support::{ANN, Answer, Call, Site, databases};
 
-/// The roles that each credential brings now, or `unknown`: by a request, and by asking again for one from before.
+/// The roles of each credential now, or `unknown`: by a request, and by a recheck of an earlier one.
 async fn seen(site: &Site, calls: &[(&'static str, String)], before: &[Presented]) -> Vec<String> {
     let mut all = Vec::new();
     for (kind, credential) in calls {

@@ -283,7 +283,7 @@ async fn tokens_per_owner_are_limited() {
         revoke(&site, &session, &id).await.expect(204);
         issue(&site, &session, &json!({ "name": "one more" })).await.expect(200);
 
-        // Those that have ended are in nobody's way.
+        // Ended ones do not count.
         issue(&site, &session, &json!({ "name": "one too many" })).await.expect(409);
         let ended = gatewright_db::params![site.ambient.now()];
         db.db.execute("UPDATE api_tokens SET expires_at = ?1 WHERE id LIKE 't%'", ended).await.unwrap();

@@ -1,4 +1,4 @@
-//! Twenty at once, on two replicas with one database.
+//! Twenty parallel requests, on two replicas with one database.
 
 use futures_util::future::join_all;
 use gatewright_auth::audit::AuditKind;

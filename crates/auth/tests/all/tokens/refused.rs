@@ -1,4 +1,4 @@
-//! Tokens that are refused: they wipe what was found before them, all in the same way, and each is audited with its reason.
+//! Refused tokens: they override other credentials, all in the same way, and each is audited with its reason.
 
 use std::collections::HashSet;
 
@@ -130,7 +130,7 @@ async fn other_credentials_pass_through() {
     }
 }
 
-/// Of two credentials nobody knows which one the next hop would take.
+/// With two credentials it is unknown which one the next hop would use.
 #[tokio::test]
 async fn a_token_beside_another_bearer_is_refused() {
     for db in databases().await {

@@ -62,7 +62,7 @@ async fn a_page_of_another_site_cannot_replace_backup_codes() {
     }
 }
 
-/// A look at the headers must not cost the codes.
+/// A HEAD request must not spend the codes.
 #[tokio::test]
 async fn a_head_request_creates_no_backup_codes() {
     for db in databases().await {

@@ -164,7 +164,7 @@ async fn a_session_from_before_the_enrollment_does_not_pass() {
                 (REQUIRED, Some("two_factor_required"))
             );
         }
-        // Neither a code nor an attempt was spent on them, and signing in again is the way on.
+        // Neither a code nor an attempt was spent on them; the next step is to sign in again.
         let pending = site.login_ann().await;
         let passed = send(&site, "challenge", &pending, &code).await.expect(200);
         Call::post("/auth/2fa/backup-codes").cookie_of(&passed).send(&site).await.expect(200);
@@ -233,7 +233,7 @@ async fn a_pending_session_manages_nothing() {
     }
 }
 
-/// The guard could never pass, so that whoever enrolled would be locked out.
+/// The guard could never pass, so an enrolled user would be locked out.
 #[tokio::test]
 async fn an_enrollment_that_cannot_be_finished_is_undone() {
     let store = Arc::new(MemoryTwoFactorStore::new());

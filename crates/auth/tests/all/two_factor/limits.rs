@@ -111,7 +111,7 @@ async fn disabling_has_its_own_limit_of_ten_attempts() {
             let user = super::enroll(&site, session).await;
             let pending = site.login(&email, PASSWORD).await.expect(200);
             send(&site, "challenge", &pending, &user.codes[0]).await.expect(200);
-            // Ten more codes, and the right one does not count any more.
+            // After ten more codes, the right one is refused too.
             site.advance(1800);
             for _ in 0..10 {
                 send(&site, "disable", &user.session, "zzz").await.expect(401);

@@ -1,4 +1,4 @@
-//! Twenty at once, on two replicas with one database: one wins.
+//! Twenty parallel requests, on two replicas with one database: one succeeds.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn an_enrollment_is_confirmed_once() {
         let answers = all_at_once(&sites, "verify", &sessions, &app.code(&sites[0])).await;
         let won: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
         assert_eq!(won.len(), 1, "{}", db.name);
-        // The losers come too late: for the code, or for an enrollment, or their session has a factor to prove now.
+        // The others are too late: for the code, or for an enrollment, or their session must prove a factor now.
         assert!(answers.iter().all(|answer| [200, 401, 403, 409].contains(&answer.status.as_u16())), "{}", db.name);
         let verified = "SELECT id FROM sessions WHERE two_factor_verified = ?1";
         assert_eq!(db.db.query(verified, vec![true.into()]).await.unwrap().len(), 1, "{}", db.name);

@@ -34,7 +34,7 @@ async fn step_up_applies_only_to_enrolled_users() {
 
         let passed = send(&site, "challenge", &pending, &ann.app.code(&site)).await.expect(200);
         vault().cookie_of(&passed).send(&site).await.expect(200);
-        // A token says nothing of a second factor, although it was issued after one.
+        // A token proves no second factor, although it was issued after one.
         vault().bearer(&passed.token()).send(&site).await.expect(403);
     }
 }

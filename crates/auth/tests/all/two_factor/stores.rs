@@ -1,4 +1,4 @@
-//! What every store of second factors keeps to, and which may be used where.
+//! The contract of every store of second factors, and where each may be used.
 
 use std::sync::Arc;
 
