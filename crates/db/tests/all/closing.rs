@@ -21,7 +21,7 @@ async fn fill(db: &Db) {
     }
 }
 
-/// What a copy of the database file holds without the files beside it.
+/// The content of a copy of the database file, without its -wal and -shm files.
 async fn copied(database: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.db");
@@ -99,13 +99,13 @@ async fn many_servers_share_a_postgres_database() {
     }
 }
 
-/// The log must start anew while writers never pause.
+/// The log must restart while writers never pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_write_ahead_log_stays_bounded_under_constant_writes() {
     stays_bounded(&sqlite().await).await;
 }
 
-/// Quick reads leave a snapshot open on their connection, which nobody may read from again.
+/// Quick reads leave a snapshot open on their connection, which may not be used again.
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_reads_do_not_prevent_a_restart_of_the_write_ahead_log() {
     let engine = sqlite().await;
@@ -118,7 +118,7 @@ async fn finished_reads_do_not_prevent_a_restart_of_the_write_ahead_log() {
     stays_bounded(&engine).await;
 }
 
-/// A command that ends beside a server moves all of the log into the file, and is not to wait for a server that is idle.
+/// A command that ends while a server runs moves the whole log into the file, and must not wait for an idle server.
 #[tokio::test]
 async fn finished_reads_do_not_prevent_another_process_from_truncating_the_log() {
     let engine = sqlite().await;
@@ -137,7 +137,7 @@ async fn finished_reads_do_not_prevent_another_process_from_truncating_the_log()
 async fn stays_bounded(engine: &TestDb) {
     const WRITERS: i64 = 4;
     const EACH: i64 = 60;
-    // At 80 MB, and then each 8 MB, the log starts anew unless a reader is in it at that moment. All writes are 240 MB.
+    // At 80 MB, and then every 8 MB, the log restarts unless a reader uses it at that moment. All writes are 240 MB.
     const BOUND: u64 = 160 << 20;
     let log = file(engine).with_extension("db-wal");
     let writers = (0..WRITERS).map(|writer| {

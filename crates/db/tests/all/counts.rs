@@ -1,11 +1,11 @@
-//! Counts that come from memory are those of the database.
+//! Cached counts are equal to those of the database.
 
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Error, Lane, Options, RowRef, Share, Tx, Value, params};
 
 const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
 
-/// Asked often enough that every reader has been asked.
+/// Counts often enough to use every reader.
 async fn counts(db: &Db, from: impl Into<Value>) -> Vec<i64> {
     let from = from.into();
     let mut counts = Vec::new();
@@ -97,7 +97,7 @@ async fn cached_counts_are_separate_per_parameter() {
     }
 }
 
-/// Another connection's transactions end at any time in a server that others use, so that only one snapshot holds still.
+/// Transactions of other connections end at any time on a shared server, so only one snapshot is stable.
 #[tokio::test]
 async fn postgres_counts_once_per_snapshot() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {

@@ -1,4 +1,4 @@
-//! Tables of an earlier program: integers in place of booleans, and no record of how they came about.
+//! Tables of an earlier program: integers in place of booleans, and no record of migration steps.
 
 use gatewright_db::legacy::{Booleans, migrate, pending};
 use gatewright_db::testing::{TestDb, engines};
@@ -60,7 +60,7 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
         db.execute("INSERT INTO things (id) VALUES ('d')", vec![]).await.unwrap();
         let expected = [("a", false, true), ("b", true, false), ("c", true, false), ("d", true, false)];
         assert_eq!(rows(&engine).await, expected.map(|(id, ok, odd)| (id.to_owned(), ok, odd)), "{}", engine.name);
-        // Who refers to the table still does.
+        // References to the table are kept.
         db.execute("DELETE FROM things WHERE id = 'a'", vec![]).await.unwrap();
         assert!(db.query("SELECT id FROM parts", vec![]).await.unwrap().is_empty(), "{}", engine.name);
     }

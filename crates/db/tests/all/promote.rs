@@ -131,7 +131,7 @@ async fn one_row_that_cannot_be_stored_rolls_back_everything() {
     for table in ["everything", "parents", "log"] {
         assert_eq!(count(&postgres.db, table).await, 0, "{table}");
     }
-    // The way is free for another try, and foreign keys are there as before.
+    // Another try is possible, and foreign keys are there as before.
     sqlite.db.execute("UPDATE everything SET u = NULL WHERE id = 'é200'", vec![]).await.unwrap();
     promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
 }

@@ -72,7 +72,7 @@ async fn a_panicking_transaction_rolls_back_alone() {
 
 #[tokio::test]
 async fn a_transaction_that_awaits_something_else_is_cut_off_and_others_continue() {
-    // Long enough for the writes that wait for nothing, on a busy machine too.
+    // Long enough for writes that do not wait, on a busy machine too.
     let options = Options { write_deadline: Duration::from_secs(2), ..Options::default() };
     for engine in engines_with(options).await.into_iter().filter(|engine| engine.name == "sqlite") {
         engine.db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY)", vec![]).await.unwrap();
@@ -293,7 +293,7 @@ async fn a_statement_that_fails_half_way_changes_nothing() {
     }
 }
 
-/// A failure that a transaction gets over is none.
+/// A transaction may continue after a failure that it handles.
 #[tokio::test]
 async fn a_transaction_may_continue_after_a_failed_statement_on_sqlite() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
@@ -360,7 +360,7 @@ async fn a_committed_write_runs_its_action_even_if_the_caller_left() {
         for call in calls {
             let _outcome = call.await;
         }
-        // Writes take their turn: when this one is done, so are those before it, on SQLite; elsewhere they finish soon.
+        // On SQLite writes run in order: when this one is done, earlier ones are too. On Postgres they finish soon.
         insert_one(&engine.db, -1).await;
         let mut rounds = 0;
         while values(&engine.db).await.len() - 1 != told.load(Ordering::Relaxed) {
@@ -440,7 +440,7 @@ async fn a_lost_connection_is_reported_and_replaced() {
         insert_one(&engine.db, 1).await;
         for round in 2..5_i64 {
             other.query(kill, vec![]).await.unwrap();
-            // Whatever a write under way reports, the next ones find a new connection.
+            // Whatever the running write reports, later ones get a new connection.
             let mut tries = 0;
             while engine.db.write(async move |tx: &Tx| insert(tx, round).await).await.is_err() {
                 tries += 1;

@@ -1,4 +1,4 @@
-//! What is undone leaves nothing, in the database or outside.
+//! A rolled back write leaves nothing, in the database or outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ async fn a_write_that_panics_over_its_rows_is_rolled_back() {
     }
 }
 
-/// A writer that is blocked, and behind it two writes whose callers will have gone, one that is good, and one that fails after
+/// A blocked writer, and queued behind it two writes whose callers leave, one that succeeds, and one that fails after
 /// a change. `None` if they did not share a group; else whose actions ran.
 async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -96,7 +96,7 @@ async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
     kept.await.unwrap().unwrap();
     first_in_line.await.unwrap().unwrap();
     let told = told.lock().clone();
-    // The one whose caller went away ran once, and the other one a second time.
+    // The write whose caller left ran once, and the other one twice.
     (good_runs.load(Ordering::Relaxed) == 3).then_some(told)
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what, over HTTP: every method asks the same rules.
+//! Access over HTTP: every method checks the same rules.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Error, Transaction};
@@ -35,7 +35,7 @@ async fn statuses(world: &World, caller: &Identity, id: &str) -> [u16; 6] {
     ]
 }
 
-/// A record that everybody is tried on, put there behind the rules' back.
+/// A record for the requests of all callers, inserted without the rules.
 async fn plant(world: &World, owner: Option<&str>) -> String {
     let time = "2026-01-01T00:00:00.000000Z";
     let (columns, values) = match owner {
@@ -147,7 +147,7 @@ async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_b
                 assert_eq!(answer.status, status, "{} {}", world.name(), answer.text);
                 assert!(answer.text.contains(code), "{}", answer.text);
             }
-            // One that is not there is none for both.
+            // A missing record is a 404 for both.
             assert_eq!(world.patch(&caller, "/posts/nowhere", "{}").await.status, 404);
             let (call, id) = (caller.clone().into(), id.clone());
             let error = world
@@ -224,7 +224,7 @@ async fn the_owner_is_stamped_from_the_caller_and_never_from_the_body() {
     }
 }
 
-/// Were a change of nothing answered with the record, the right to write would be one to read.
+/// If an empty change returned the record, the right to write would include the right to read.
 #[tokio::test]
 async fn a_writer_who_may_not_read_sees_only_what_they_wrote() {
     let guarded = by_role().soft_delete().field(Field::int("net_price")).field(Field::string("key_word"));

@@ -77,7 +77,7 @@ async fn the_first_failure_rolls_back_everything_and_emits_no_event() {
         }
         let long = "x".repeat(21);
         for (method, body, status, index, code) in [
-            // What fails in the database comes before what does not even fit, if it stands before it.
+            // An earlier item that fails in the database is reported before a later invalid one.
             (Method::POST, json!({"items": [{"title": "c"}, {"title": "a"}, {"title": long}, {}]}), 409, 1, "conflict"),
             (Method::POST, json!({"items": [{"title": "c"}, {"title": "c"}]}), 409, 1, "conflict"),
             (
@@ -208,7 +208,7 @@ async fn a_batch_obeys_the_rules_of_its_entity() {
         };
         let one = || json!({"items": [{"id": "x", "title": "a"}]});
         for (method, body) in [(Method::POST, one()), (Method::PATCH, one()), (Method::DELETE, json!({"ids": ["x"]}))] {
-            // The right goes before the body, and is no item's failure.
+            // The permission is checked before the body, and its failure belongs to no item.
             for body in [body, json!({"wrong": true})] {
                 for (caller, status) in
                     [(anonymous(), 401), (user_with("ann", &["reader"]), 403), (service("bot", &["posts:read"]), 403)]

@@ -1,4 +1,4 @@
-//! Batches of an entity with hooks: each item passes through them in its turn, in the one transaction of all.
+//! Batches of an entity with hooks: the hooks run for each item in order, in one transaction.
 
 use async_trait::async_trait;
 use gatewright_base::Ambient;
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use super::support::{Answer, World, anonymous, event_receiver};
 
-/// Writes down where it is asked, with how many posts the transaction sees there, and refuses what says so.
+/// Records where it is called and how many posts the transaction sees, and refuses records that say so.
 struct Desk;
 
-/// Writes a line for every change and refuses what says so, as an audit log would.
+/// Writes a line for every change, as an audit log would, and refuses records that say so.
 struct Ledger;
 
 async fn note(tx: &Tx, place: &str, title: &str) -> Result<(), Error> {
@@ -169,7 +169,7 @@ async fn hooks_run_for_each_item_in_its_turn_inside_the_one_transaction() {
 #[tokio::test]
 async fn an_error_of_any_hook_rolls_back_the_whole_batch() {
     for mut world in worlds().await {
-        // Titles at which the hooks around a deletion refuse are there beforehand.
+        // Records with titles that the deletion hooks refuse exist beforehand.
         let at_deletion = ["refuse before delete", "reject after delete", "refuse entity.deleted"];
         let items: Vec<Value> = ["stays"].iter().chain(&at_deletion).map(|title| json!({"title": title})).collect();
         let there = ids(&batch(&world, &Method::POST, &json!({"items": items})).await);

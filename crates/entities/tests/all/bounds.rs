@@ -1,4 +1,4 @@
-//! What is just within the limits of a list works on both engines, and one more is refused.
+//! Lists at their limits work on both engines, and one more is refused.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::json;

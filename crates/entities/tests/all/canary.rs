@@ -1,4 +1,4 @@
-//! Hidden fields, others' rows and what attackers write where text is taken.
+//! Hidden fields, rows of other users, and hostile text in every input.
 
 use gatewright_base::Identity;
 use gatewright_entities::{Entity, Field};
@@ -17,7 +17,7 @@ fn diaries() -> Entity {
         .field(Field::string("canary_note").hidden().default(CANARY))
 }
 
-/// Everything that a caller can make the service say, as one text.
+/// Every answer that a caller can get from the service, as one text.
 async fn everything_said(world: &World, caller: &Identity, id: &str) -> String {
     let mut said = String::new();
     let record = format!("/diaries/{id}");
@@ -61,7 +61,7 @@ async fn hidden_fields_and_others_rows_never_appear() {
         assert_eq!(of_ann.status, 201);
         let mut stream = Stream::open(world.ask(&user("ben"), Method::GET, "/diaries/_events")).await;
         for caller in [user("ben"), anonymous(), super::support::pending(), super::support::service("bot", &["*:*"])] {
-            // What the caller sent may be repeated: a key that names no field, or one that cannot be sorted by.
+            // The answer may repeat text of the caller: a key that names no field, or one that cannot be sorted by.
             let said = everything_said(&world, &caller, &of_ann.id()).await;
             let said = said.replace("canaryNote", "").replace("canary_note", "").replace("canry_note", "");
             assert!(!said.contains("canary"), "{} {caller:?}: {said}", world.name());

@@ -1,4 +1,4 @@
-//! What goes, stays or is emptied when a record is deleted.
+//! Which records are deleted, kept or set to null when a record is deleted.
 
 use gatewright_entities::{Entity, Field, OnDelete};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn cascaded_rows_and_rows_set_to_null_emit_their_events() {
         let photo = world.post(&user("ann"), "/photos", json!({"album": album, "name": "p1"})).await.id();
         world.post(&user("ben"), "/photos", json!({"album": album, "name": "p2"})).await.data();
         let kept = world.post(&user("ben"), "/photos", json!({"album": other, "name": "p3"})).await.id();
-        // Comments on others' photos are not theirs to make here, so they hang on each other.
+        // Comments on other users' photos are not allowed here, so the comments refer to each other.
         let comment = world.post(&user("ann"), "/comments", json!({"photo": photo})).await.id();
         let answer = world.post(&anonymous(), "/comments", json!({"parent": comment})).await.id();
         let around = world.patch(&anonymous(), &format!("/comments/{answer}"), json!({"parent": answer})).await.id();
@@ -148,14 +148,14 @@ async fn if_match_and_ownership_apply_to_cascading_deletes() {
     }
 }
 
-/// Adds rows `p1`, `p2`, … to `table`, of which `columns` gives the other columns and `values` what they hold.
+/// Adds rows `p1`, `p2`, … to `table`; `columns` names the other columns, and `values` gives their values.
 async fn fill(world: &World, table: &str, count: usize, columns: &str, values: &str) {
     let time = "2026-01-01T00:00:00.000000Z";
     let fill = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          INSERT INTO {table} (id, created_at, updated_at, {columns}) SELECT 'p' || i, '{time}', '{time}', {values} FROM n"
     );
-    // A statement that begins with WITH is a write all the same; it goes through a transaction of its own.
+    // A statement that begins with WITH is still a write; it uses its own transaction.
     world.db().write(async move |tx: &gatewright_db::Tx| tx.execute(fill.clone(), vec![]).await).await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `cursor=`: pages that begin at a place and not at a number.
+//! `cursor=`: pages that begin at a position instead of a number.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ async fn inserts_and_deletes_between_pages_neither_repeat_nor_lose_records() {
                 break;
             }
             from = cursor(&answer);
-            // One that was shown goes, and with it the record at the cursor; one comes, at the end.
+            // A shown record is deleted, and with it the record at the cursor; another one is added at the end.
             let gone = seen.len() - 1;
             if gone < 20 {
                 world.delete(&anonymous(), &format!("/items/{}", ids[gone])).await;
@@ -202,7 +202,7 @@ async fn a_cursor_of_another_list_is_refused() {
         let mut changed = good.clone();
         let flipped = if changed.ends_with('A') { "B" } else { "A" };
         changed.replace_range(changed.len() - 1.., flipped);
-        // The same place, written by somebody without the key.
+        // The same position, written without the key.
         let forged = "AAAAAAAAAAAAAAAAAAAAAFt0cnVlLCIwIl0";
         for bad in [&*foreign, &changed, forged, "x", "%27%20OR%201=1--", &good[1..], &"A".repeat(4_000)] {
             let answer = world.get(&anonymous(), &format!("/items?cursor={bad}")).await;

@@ -1,4 +1,4 @@
-//! A host's own part in the operations of one entity.
+//! Hooks of a program in the operations of one entity.
 
 use async_trait::async_trait;
 use gatewright_db::params;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::support::{World, anonymous, tenant_id, user, worlds_with};
 
-/// Makes slugs, keeps a ledger, and refuses what says so at the place that it names.
+/// Makes slugs, keeps a ledger, and refuses records that say so, in the hook that they name.
 struct Desk;
 
 impl Desk {
@@ -196,13 +196,13 @@ async fn values_set_by_a_hook_are_validated_and_a_refused_write_leaves_no_trace(
             let answer = world.patch(&ann, path, json!({"title": title})).await;
             assert_eq!(answer.status, status, "{} {title}: {}", world.name(), answer.text);
         }
-        // A parent cannot take along a child whose hook refuses.
+        // A parent is not deleted if a hook refuses the deletion of its child.
         let moved = world.patch(&ann, refuses_to_go.header("location"), json!({"parent": stays.id()})).await;
         assert_eq!(moved.status, 200);
         world.event().await;
         assert_eq!(world.delete(&ann, refuses_to_go.header("location")).await.status, 403);
         assert_eq!(world.delete(&ann, stays.header("location")).await.status, 403);
-        // The hooks of a caller who is not let in do not run.
+        // For a caller without access, the hooks do not run.
         assert_eq!(world.patch(&user("ben"), locked.header("location"), json!({"title": "x"})).await.status, 404);
         assert_eq!(world.post(&anonymous(), "/posts", body("fail")).await.status, 401);
 
@@ -226,7 +226,7 @@ async fn reads_pass_through_hooks_too() {
         let list = world.get(&ann, "/posts").await;
         assert_eq!(list.json()["total"], 1, "{}", list.text);
         assert!(list.data()[0].get("slug").is_none());
-        // Nobody lifts what a hook added.
+        // No permission removes a condition that a hook added.
         assert_eq!(world.get(&ann, "/posts?title_ne=x").await.status, 400);
         assert_eq!(world.get(&ann, "/posts?filter=title='locked'||title!='locked'").await.json()["total"], 1);
     }

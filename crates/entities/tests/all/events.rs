@@ -1,4 +1,4 @@
-//! What the bus and the streams hear of.
+//! Which events the bus and the streams get.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -105,7 +105,7 @@ async fn a_stream_has_events_of_one_table() {
     }
 }
 
-/// Credentials whose owner a test changes at will.
+/// Credentials with an owner that the test can change.
 struct Credentials(Mutex<Result<Identity, Unavailable>>);
 
 impl Reauthenticate for Credentials {
@@ -141,7 +141,7 @@ async fn a_stream_narrows_when_its_caller_loses_a_right() {
         world.post(&user("ann"), "/notes", json!({"text": "audited"})).await.data();
         assert_eq!(stream.next().await.unwrap().1["text"], "audited");
         *credentials.0.lock() = Ok(user("ben"));
-        // Within a heartbeat others' notes are gone from the stream: of each pair, then, only the second comes.
+        // Within a heartbeat, notes of others no longer come on the stream: only the second of each pair comes then.
         loop {
             world.post(&user("ann"), "/notes", json!({"text": "others"})).await.data();
             world.post(&user("ben"), "/notes", json!({"text": "mine"})).await.data();
@@ -218,7 +218,7 @@ async fn a_caller_who_disconnects_leaves_both_a_row_and_its_event_or_neither() {
                 tokio::task::yield_now().await;
             }
         }
-        // Statements that were under way come to their end; then as many events were told as there are rows.
+        // Statements in progress finish; then there are as many events as rows.
         let agree = async {
             while world.rows("blog_posts").await != i64::try_from(world.bus.published()).unwrap() {
                 tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Requests made to cost much more than they look like.
+//! Requests that are designed to cost much.
 
 use std::num::NonZeroUsize;
 
@@ -12,7 +12,7 @@ fn posts() -> Entity {
     Entity::new("posts").public().field(Field::string("title").max(1_000_000)).field(Field::int("views"))
 }
 
-/// A list as tools ask for it: no line of a request bounds its parameters.
+/// A list by a tool: its parameters are not limited by the request line.
 async fn list(world: &World, pairs: &[(String, String)]) -> Result<Value, Error> {
     let list = world.entities.table("posts").unwrap().list(&Call::from(anonymous()), &query(pairs)).await?;
     Ok(serde_json::from_slice(&list.to_json(world.entities.json_case())).unwrap())
@@ -46,7 +46,7 @@ async fn comparisons_are_accepted_up_to_the_limit() {
             let refused = list(&world, &pairs).await.unwrap_err();
             assert!(matches!(refused, Error::Query(_)), "{} {refused}", world.name());
         }
-        // Statements of every length, of which none is kept, answer like short ones.
+        // Statements of any length, which are not cached, answer like short ones.
         for count in [1, 100, 999] {
             let found = list(&world, &[pair("views_in", numbers(count))]).await.unwrap();
             assert_eq!(found["total"], u32::from(count > 7), "{}", world.name());
@@ -54,7 +54,7 @@ async fn comparisons_are_accepted_up_to_the_limit() {
     }
 }
 
-/// Were each name held against each other, this would take minutes.
+/// If each name were compared with each other, this would take minutes.
 #[tokio::test]
 async fn each_of_a_hundred_thousand_names_is_checked_once() {
     for world in worlds([posts()]).await {
@@ -67,7 +67,7 @@ async fn each_of_a_hundred_thousand_names_is_checked_once() {
     }
 }
 
-/// What is long and deep is refused where it begins to be too much.
+/// Long and deep expressions are refused at the limit.
 #[tokio::test]
 async fn long_and_deep_expressions_are_refused() {
     for world in worlds([posts()]).await {
@@ -96,7 +96,7 @@ async fn long_and_deep_expressions_are_refused() {
     }
 }
 
-/// What tools answer is built as values twice over: a page of eight megabytes would take hundreds.
+/// Answers to tools are built as values twice: a page of eight megabytes would take hundreds.
 #[tokio::test]
 async fn answers_to_tools_have_a_lower_size_limit() {
     for world in worlds([posts()]).await {
@@ -165,7 +165,7 @@ async fn one_list_too_many_is_refused_with_retry_after() {
     let notes = Entity::new("posts").access(Action::Read, "public").field(Field::text("body").max(1_000_000));
     for world in worlds_with([notes], |builder| builder.lists(limits)).await {
         world.post(&user("ann"), "/posts", json!({"body": "é".repeat(500_000)})).await.id();
-        // A list that takes much longer than the first look at it.
+        // A list that takes much longer than its first slice.
         let filter = vec!["body ~ 'x'"; 64].join(" || ");
         let pairs = [pair("filter", &filter), pair("fields", "id")];
         let (posts, call, query) = (world.entities.table("posts").unwrap(), Call::from(user("ann")), query(&pairs));
@@ -176,7 +176,7 @@ async fn one_list_too_many_is_refused_with_retry_after() {
         assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (429, &json!("too_many_lists")));
         assert_eq!(refused.header("retry-after"), "1");
         assert_eq!(world.get(&user("ben"), "/posts").await.status, 200, "others are not held to it");
-        // Whether it finds its records or takes too long on a loaded machine: its place is free afterwards.
+        // It may find its records, or take too long on a loaded machine: its place is free afterwards.
         let _found_or_too_slow = first.await;
         assert_eq!(world.get(&user("ann"), "/posts").await.status, 200);
     }

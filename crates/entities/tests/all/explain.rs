@@ -1,4 +1,4 @@
-//! What `explain` says is what the operations do.
+//! The decision of `explain` is that of the operations.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Explanation, Term};

@@ -39,7 +39,7 @@ async fn titles(world: &World, query: &str) -> String {
     titles.join("; ")
 }
 
-/// What is no text contains none, in a negated condition too.
+/// A value that is not text contains no text, in a negated condition too.
 #[tokio::test]
 async fn a_json_value_that_is_not_text_contains_no_text() {
     for world in worlds([books()]).await {

@@ -1,4 +1,4 @@
-//! `group=`: what a caller can count and sum up is what they could list.
+//! `group=`: a caller can count and sum up only records that they could list.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ async fn groups_are_counted_and_summed_up_alike_on_both_engines() {
                 {"gift": true, "due": "2026-01-02", "count": 1},
             ])
         );
-        // Without fields to group by, all records are one group, also where there is none.
+        // Without fields to group by, all records are one group, even if there are none.
         assert_eq!(groups(&world, &ann, "sum=items&status=open").await, json!([{"count": 2, "sum": {"items": 3}}]));
         assert_eq!(groups(&world, &ann, "max=items&q=nothing").await, json!([{"count": 0, "max": {"items": null}}]));
         assert_eq!(
@@ -146,7 +146,7 @@ async fn records_that_a_caller_may_not_list_are_in_no_group() {
             (user("ann"), StatusCode::FORBIDDEN),
             (service("bot", &["other:read"]), StatusCode::FORBIDDEN),
         ] {
-            // Whether the parameters are right is said to those who may read.
+            // Errors in parameters are shown only to callers who may read.
             for query in ["group=status", "group=nosuch", "sum=status"] {
                 assert_eq!(world.get(&caller, &format!("/orders?{query}")).await.status, status, "{query}");
             }
@@ -200,7 +200,7 @@ async fn invalid_groupings_are_refused_with_a_reason() {
         ] {
             world.get(&ann, &format!("/orders?{query}")).await.is_refused(400, message);
         }
-        // Empty parameters ask for nothing.
+        // Empty parameters are ignored.
         assert_eq!(world.get(&ann, "/orders?group=&sum=").await.json()["total"], 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What attackers write where a list takes text: it is data, or it is refused, and it is never run.
+//! Hostile text in the parameters of a list: it is treated as data or refused, and never run.
 
 use gatewright_entities::{Entity, Field};
 use proptest::strategy::{Strategy, ValueTree};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::support::{anonymous, user, user_with, worlds};
 
-/// The statements that ran in this process, whoever ran them: only tables that no other test has can be counted.
+/// The statements of all tests in this process: count only those on tables that no other test has.
 pub(super) fn statements() -> &'static Arc<Mutex<Vec<String>>> {
     static STATEMENTS: OnceLock<Arc<Mutex<Vec<String>>>> = OnceLock::new();
     STATEMENTS.get_or_init(|| {
@@ -20,7 +20,7 @@ pub(super) fn statements() -> &'static Arc<Mutex<Vec<String>>> {
     })
 }
 
-/// Takes the text of every statement that the data layer tells of.
+/// Records the text of every statement that the data layer logs.
 struct Listener(Arc<Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Listener {
@@ -88,7 +88,7 @@ async fn related_records_are_included_with_one_statement_for_each_relation() {
             let list =
                 world.get(&anonymous(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
             let after = [about("n1_posts"), about("n1_topics"), about("n1_images")];
-            // On Postgres the total of numbered pages is asked with the page, whether it turns out to be needed or not.
+            // On Postgres the total of numbered pages is read with the page, even if it is not needed.
             let pages = if world.name() == "postgres" && paging == "limit=30" { 2 } else { 1 };
             assert_eq!(
                 [after[0] - before[0], after[1] - before[1], after[2] - before[2]],
@@ -165,7 +165,7 @@ async fn a_caller_who_may_not_read_the_target_is_refused() {
                 let answer = world.get(caller, &format!("{path}?include=post,author")).await;
                 assert_eq!(answer.status, status, "{path}: {}", answer.text);
             }
-            // Of a user nobody sees more than the id, whatever they may.
+            // No caller sees more of a user than the id, whatever their permissions.
             let answer = world.get(&anonymous(), &format!("{path}?include=author")).await.data();
             let record = answer.get(0).unwrap_or(&answer);
             assert_eq!(included(record)["author"], json!({"id": "ann"}));
@@ -217,7 +217,7 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
 
 #[tokio::test]
 async fn included_records_stay_within_the_tenant_of_the_request() {
-    // The relation is made by the program's own SQL: no request could make it.
+    // The program's own SQL sets the relation: no request could.
     let entities = [
         Entity::new("rooms").multi_tenant().field(Field::string("name")),
         Entity::new("keys").public().field(Field::relation("room", "rooms")),
@@ -285,11 +285,11 @@ async fn cross_owner_read_applies_only_to_the_entity_that_grants_it() {
                 // The tenant stays the request's.
                 let expected = if tenant == "acme" { room.data() } else { Value::Null };
                 assert_eq!(included(page)["room"], expected, "{} {path}", world.name());
-                // Without the role nothing of another's is shown, the page itself included.
+                // Without the role no record of another owner is shown, nor the page itself.
                 assert!(!ask(&ben).send().await.text.contains("of ann"), "{path}");
             }
         }
-        // The permission is read by reads alone, the trash's among them.
+        // Only reads use the permission, including reads of the trash.
         assert_eq!(world.patch(&auditor, note.header("location"), json!({"text": "x"})).await.status, 403);
         assert_eq!(world.delete(&auditor, note.header("location")).await.status, 403);
     }

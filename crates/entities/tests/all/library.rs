@@ -1,4 +1,4 @@
-//! Entities without HTTP: what a program does through a `Table` is what the endpoints would do for the same caller.
+//! Entities without HTTP: a program's calls to a `Table` behave like the endpoints for the same caller.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Body, Error, IfMatch, Transaction};
@@ -47,7 +47,7 @@ fn status<T>(done: Result<T, Error>, ok: u16) -> u16 {
     done.map_or_else(|error| Problem::from(error).status().as_u16(), |_| ok)
 }
 
-/// Plants a record behind everybody's back.
+/// Inserts a record without any check.
 async fn plant(world: &World, id: &str, table: &str, fields: &str, values: &str) {
     let now = "2026-01-02T03:04:05Z";
     let sql = format!(
@@ -103,7 +103,7 @@ async fn library_calls_answer_like_the_endpoints_for_the_same_caller() {
                 let expected = removing.send().await.status.as_u16();
                 assert_eq!(status(of.delete(&call, id, stale()).await, 204), expected, "{place}");
             }
-            // What is refused is refused alike; what is made is made twice, and counted.
+            // Refusals are the same; records are created twice, and counted.
             for (table, body) in [
                 ("posts", json!({ "title": "x" })),
                 ("posts", json!({ "titel": "x" })),
@@ -131,7 +131,7 @@ async fn an_unknown_table_is_a_typed_error_with_a_suggestion() {
         for name in ["", "users", "posts; DROP TABLE posts", "gatewright_migrations"] {
             assert_eq!(world.entities.table(name).unwrap_err().name, name);
         }
-        // In a transaction it undoes what was done before.
+        // In a transaction it rolls back the earlier operations.
         let call = Call::from(user("ann"));
         let failed = world.entities.transaction(async move |transaction: &Transaction<'_>| {
             transaction.table("notes")?.create(&call, json!({ "title": "undone" })).await?;

@@ -1,4 +1,4 @@
-//! Lists: pages, order, and parameters that do not fit.
+//! Lists: pages, order, and invalid parameters.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn totals_are_counted_as_requested() {
                 "total=estimate&limit=1",
                 json!({"total": 1000, "totalIsEstimate": true, "page": 1, "limit": 1, "hasMore": true}),
             ),
-            // As many as are known to be there.
+            // As many as were counted.
             (
                 "total=estimate&limit=1&page=1020",
                 json!({"total": 1021, "totalIsEstimate": true, "page": 1020, "limit": 1, "hasMore": true}),
@@ -102,7 +102,7 @@ async fn totals_are_counted_as_requested() {
         ] {
             assert_eq!(place(query).await, expected, "{} {query}", world.name());
         }
-        // Nobody's records but one's own are counted.
+        // Only the caller's own records are counted.
         let (ann, ben) = (user("ann"), user("ben"));
         world.post(&ann, "/mine", json!({"name": "a"})).await.data();
         assert_eq!(world.get(&ben, "/mine?total=estimate&limit=1&page=2").await.json()["total"], 0);

@@ -23,7 +23,7 @@ async fn know(world: &World, id: &str, profile: &str) {
     assert_eq!(world.test_db.db.execute(sql, params![id, profile]).await.unwrap(), 1);
 }
 
-/// Adds the column, and what ann and ben say of themselves.
+/// Adds the column, and the profiles of ann and ben.
 async fn people(world: &World) {
     let db = &world.test_db.db;
     db.execute(column_types("ALTER TABLE users ADD COLUMN profile {text}", db.engine()), vec![]).await.unwrap();
@@ -55,7 +55,7 @@ async fn an_anonymous_caller_sees_only_the_id() {
             }
             assert!(!list.text.contains("canary") && !list.text.contains("secret"), "{}", list.text);
         }
-        // What nobody can read hides the fields, and not the record.
+        // If memberships cannot be read, the fields are hidden, but not the record.
         for broken in ["not JSON", "[]", "{\"nick_name\": 5}"] {
             know(&world, "ann", broken).await;
             let list = world.get(&user("ben"), path).await;
@@ -64,7 +64,7 @@ async fn an_anonymous_caller_sees_only_the_id() {
     }
 }
 
-/// Belong to every tenant; "?" stands for a store that cannot answer.
+/// Everybody belongs to every tenant; for "?" the store fails.
 struct Members(Mutex<Vec<&'static str>>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Many at once, one winner.
+//! Parallel requests, of which one succeeds.
 
 use futures_util::future::join_all;
 use gatewright_entities::{Entity, Field};
@@ -9,7 +9,7 @@ use super::support::{anonymous, worlds};
 
 const TRIES: usize = 20;
 
-/// Without an order of locks, batches that change the same rows in opposite orders wait for each other in a circle.
+/// Without an order of locks, batches that change the same rows in opposite orders would deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_that_cross_wait_for_each_other() {
     const CLIENTS: usize = 12;

@@ -1,4 +1,4 @@
-//! Relations: what they may point at, and who may point where.
+//! Relations: which records they may refer to, and who may set them.
 
 use gatewright_entities::{Action, Entity, Field, Users};
 use serde_json::json;
@@ -54,7 +54,7 @@ async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
         assert_eq!(mine.status, 201, "{}", mine.text);
         assert_eq!(world.post(&user_with("ben", &["auditor"]), "/tasks", &body).await.status, 201);
 
-        // Another's record and none at all look the same.
+        // A record of another owner and a missing one look the same.
         let others = world.post(&user("ben"), "/tasks", &body).await;
         let absent = world.post(&user("ben"), "/tasks", json!({"project": "nope"})).await;
         assert_eq!(others.status, 422);
@@ -84,7 +84,7 @@ async fn relations_to_missing_records_are_reported_with_the_other_errors_of_a_bo
             ),
             (json!({"title": "x", "takenBy": "ann"}), vec![("title", "min")]),
             (json!({"title": "x", "album": 7}), vec![("album", "type"), ("title", "min")]),
-            // Of a body that fits, those that the foreign key refuses come with those that the caller may not read.
+            // For a valid body, relations that the foreign key refuses are reported with those that the caller may not read.
             (
                 json!({"title": "fits", "album": "nope", "project": of_ann}),
                 vec![("album", "relation"), ("project", "relation")],
@@ -114,7 +114,7 @@ async fn relations_to_missing_records_are_reported_with_the_other_errors_of_a_bo
                 assert_eq!(told, expected, "{} {way}", world.name());
             }
         }
-        // Another's record and none at all look the same.
+        // A record of another owner and a missing one look the same.
         let refused = async |project: &str| {
             world.post(&user("ben"), "/tasks", json!({"title": "x", "project": project})).await.text
         };
@@ -149,7 +149,7 @@ async fn entities_may_refer_to_each_other_in_a_cycle_and_to_themselves() {
     }
 }
 
-/// One record after the other in one transaction: what is wrong with a relation is told as it is of a single write.
+/// Several writes in one transaction: an invalid relation is reported like that of a single write.
 #[tokio::test]
 async fn a_batch_reports_relations_to_missing_records() {
     let photos = Entity::new("photos")
@@ -182,7 +182,7 @@ async fn a_batch_reports_relations_to_missing_records() {
     }
 }
 
-/// Whether the refusal comes from a permission or from a rule: what the caller may not read is not there.
+/// A refusal by a permission and one by a rule are the same: a record that the caller may not read does not exist.
 #[tokio::test]
 async fn a_record_of_an_entity_that_the_caller_may_not_read_cannot_be_named() {
     let posts = Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title"));

@@ -1,4 +1,4 @@
-//! Any value that is taken comes back the same, from every operation and on both engines.
+//! Any accepted value is returned unchanged, by every operation and on both engines.
 
 use gatewright_entities::{Entity, Field};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{World, anonymous, worlds};
 
-/// One of every kind but JSON.
+/// One of every kind except JSON.
 fn plain(name: &str) -> Entity {
     Entity::new(name)
         .public()
@@ -68,7 +68,7 @@ async fn round_trip(world: &mut World, table: &str, sent: &Value) {
     let record = made.data();
     assert_eq!(record["json"], sent["json"], "{}: {sent}", world.name());
     for (key, value) in sent.as_object().unwrap().iter().filter(|(key, _)| *key != "json") {
-        // As text: reading a float back is where this test's own parser loses digits.
+        // As text: this test's own parser loses digits of floats.
         assert!(made.text.contains(&format!("\"{key}\":{value}")), "{} {key}: {sent}\n{}", world.name(), made.text);
     }
     let path = made.header("location");

@@ -1,4 +1,4 @@
-//! Access rules: members of a project see and change its tasks, on every surface, and nobody else learns of them.
+//! Access rules: members of a project see and change its tasks, on every surface, and others learn nothing of them.
 
 use gatewright_base::Identity;
 use gatewright_entities::{Action, Declarations, Entity, Field};
@@ -41,7 +41,7 @@ fn entities() -> [Entity; 3] {
     ]
 }
 
-/// A project of ann's with two tasks, none of them ben's.
+/// A project of ann with two tasks, neither of them ben's.
 struct Project {
     id: String,
     tasks: [String; 2],
@@ -117,7 +117,7 @@ async fn the_rule_refuses_a_write_before_any_other_error() {
         for answer in writes("x").await {
             assert_eq!(answer.status, StatusCode::NOT_FOUND, "{} {}", world.name(), answer.text);
         }
-        // A title that is taken, a project that is not there: neither is told to one who may not create.
+        // A caller who may not create learns neither that a title is taken nor that a project does not exist.
         for body in [json!({"title": "one", "project": project.id}), json!({"title": "new", "project": project.id})] {
             let answer = world.post(&ben, "/tasks", body).await;
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{} {}", world.name(), answer.text);
@@ -149,7 +149,7 @@ async fn the_rule_for_updates_is_checked_before_and_after_the_change() {
         join(&world, &project, "ben").await;
         assert_eq!(world.patch(&ann, &task, json!({"assignee": "ben"})).await.status, StatusCode::OK);
         assert_eq!(world.patch(&ben, &task, json!({"title": "mine"})).await.status, StatusCode::OK);
-        // Afterwards it would be nobody's that ben may change.
+        // After the change, ben could no longer change it.
         assert_eq!(world.patch(&ben, &task, json!({"assignee": null})).await.status, StatusCode::FORBIDDEN);
         let batch = json!({"items": [{"id": project.tasks[0], "title": "a"}, {"id": project.tasks[1], "title": "b"}]});
         let answer = world.ask(&ben, Method::PATCH, "/tasks/_batch").json(batch).send().await;
@@ -221,7 +221,7 @@ async fn filters_follow_paths_under_the_callers_own_rights() {
         assert_eq!(count(&ann, "tags has 'urgent'").await, 1);
         assert_eq!(count(&ann, "tags has 'Urgent'").await, 0);
         assert_eq!(count(&ann, "assignee = @me || title = 'two'").await, 1);
-        // Ben reads the task that is assigned to him and not its project, of which nothing is told.
+        // Ben reads the task that is assigned to him but not its project, of which nothing is revealed.
         assert_eq!(count(&ben, "assignee = @me").await, 1);
         assert_eq!(count(&ben, "project.name = 'p'").await, 0, "{}", world.name());
         assert_eq!(count(&ben, "project.name != 'p'").await, 1);
@@ -256,7 +256,7 @@ async fn the_trash_is_shown_and_emptied_under_the_rules_for_reading_and_changing
         assert_eq!(world.delete(&ben, &path).await.status, StatusCode::FORBIDDEN, "{}", world.name());
         assert_eq!(world.delete(&ann, &path).await.status, StatusCode::NO_CONTENT, "{}", world.name());
         assert_eq!((total(&ann).await, total(&ben).await), (json!(1), json!(0)), "{}", world.name());
-        // A project in the trash admits nobody to its tasks.
+        // A project in the trash gives no access to its tasks.
         assert_eq!(titles(&world, &ben, "").await, Vec::<String>::new(), "{}", world.name());
         let restore = format!("{path}/_restore");
         assert_eq!(world.post(&ben, &restore, "{}").await.status, StatusCode::FORBIDDEN, "{}", world.name());

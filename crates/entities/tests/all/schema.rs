@@ -25,14 +25,14 @@ pub(super) async fn apply(db: &Db, entities: &[Entity]) -> Result<Changes, Schem
     schema::apply(db, &declared(entities), &Users::default()).await
 }
 
-/// Makes a post with the given fields in the words of the first declaration.
+/// Creates a post with the given fields of the first declaration.
 pub(super) async fn write(db: &Db, entity: Entity, body: serde_json::Value) {
     let entities = Entities::builder(db.clone(), Ambient::system()).declare(entity).build().await.unwrap();
     let call = gatewright_base::Identity::Anonymous.into();
     entities.tables().next().unwrap().create(&call, body.to_string().as_bytes()).await.unwrap();
 }
 
-/// What stands in the way, one line each.
+/// The obstacles, one line each.
 async fn refusals(db: &Db, entities: &[Entity]) -> Vec<String> {
     match apply(db, entities).await {
         Err(SchemaError::Refused(refusals)) => refusals.iter().map(ToString::to_string).collect(),
@@ -158,7 +158,7 @@ async fn an_entity_and_a_relation_to_it_are_added_and_a_removed_entity_keeps_its
         assert!(db.execute(orphan, vec![]).await.is_err(), "{name}: the relation holds for the rows that are there");
         db.execute("UPDATE posts SET topic = (SELECT id FROM topics)", vec![]).await.unwrap();
 
-        // Neither entity is declared any more, and nothing of them goes.
+        // Neither entity is declared now, and nothing of them is removed.
         let left = apply(db, &[Entity::new("others")]).await.unwrap();
         assert!(left.statements.iter().all(|sql| sql.starts_with("CREATE TABLE \"others\"")), "{name}: {left}");
         apply(db, &both).await.unwrap();
@@ -269,7 +269,7 @@ async fn destructive_changes_are_refused_with_their_sql() {
             assert!(error.to_string().contains(expected), "{name}: {error}");
             assert!(plan(db, std::slice::from_ref(&after)).await.is_err());
             run_as_operator(db, error).await;
-            // On SQLite a required column stays beside its successor until it is dropped.
+            // On SQLite a required column stays next to its successor until it is dropped.
             if let Err(error) = apply(db, std::slice::from_ref(&after)).await {
                 assert!(error.to_string().contains("_before\": no field declares it now"), "{name}: {error}");
                 run_as_operator(db, error).await;
@@ -431,7 +431,7 @@ async fn rows_that_violate_a_new_rule_are_counted_with_the_sql_to_find_and_fix_t
                 remarks[0].split_once(from).and_then(|(_, rest)| rest.split_once(to)).unwrap().0.to_owned()
             };
             assert_eq!(db.query(between("run: ", "; to fix"), vec![]).await.unwrap().len(), rows, "{name}");
-            // A start looks at the new rule again and again, until the rows are fixed.
+            // Every start checks the new rule, until the rows are fixed.
             for _ in 0..2 {
                 let remarks = schema::remember_kept_rules(db, &declared(&after), Rules::Unknown).await.unwrap();
                 assert_eq!(remarks.len(), 1, "{name}");

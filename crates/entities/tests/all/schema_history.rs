@@ -137,7 +137,7 @@ async fn a_replica_from_before_a_rename_fails_to_write_and_loses_nothing() {
     }
 }
 
-/// The way without a failed request that the handbook describes: add, copy, drop.
+/// The procedure of the handbook without a failed request: add, copy, drop.
 #[tokio::test]
 async fn a_rename_in_three_steps_serves_from_old_and_new_replicas_throughout() {
     let both = || old().field(Field::string("headline"));

@@ -1,11 +1,11 @@
-//! Answers that would be larger than one may be, and values at the ends of what their types hold.
+//! Answers above the maximum size, and values at the limits of their types.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
 use super::support::{World, anonymous, worlds};
 
-/// What an answer may hold.
+/// The maximum size of an answer.
 const MOST: usize = 8 * 1024 * 1024;
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -98,7 +98,7 @@ async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
             let page = world.get(&anonymous(), &format!("/papers?{query}")).await.json();
             assert!(page.get("cursor").is_none(), "{query}: nothing ended early");
         }
-        // One large record that many refer to is as many times in the answer.
+        // A large record that many refer to is repeated in the answer.
         let mut seen = 0;
         let mut page = world.get(&anonymous(), "/marks?include=paper&limit=20").await.json();
         loop {

@@ -1,4 +1,4 @@
-//! Entities that keep deleted records aside from some day on, or no more.
+//! Entities whose soft delete is switched on or off later.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use gatewright_entities::{BuildError, Declarations, Entities, Entity, Field, Rec
 
 use super::support::{tenant_id, user};
 
-/// What start would do, as SQL.
+/// The SQL that a start would run.
 async fn planned(db: &Db, entity: &Entity) -> Result<Vec<String>, SchemaError> {
     let declared = Declarations::check(std::slice::from_ref(entity)).unwrap();
     Ok(schema::plan(db, &declared, &Users::default()).await?.statements)

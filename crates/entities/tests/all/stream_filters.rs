@@ -36,7 +36,7 @@ fn entities(prefix: &str) -> Vec<Entity> {
     ]
 }
 
-/// Worlds whose heartbeats are long, so that no stream ends because a busy machine was late to confirm its caller.
+/// Worlds with long heartbeats, so that no stream ends because a busy machine was late to confirm its caller.
 async fn patient_worlds(entities: impl IntoIterator<Item = Entity>) -> Vec<World> {
     let patient = |builder: Builder| {
         let bus = Bus::new(&Ambient::system());
@@ -109,7 +109,7 @@ async fn a_stream_shows_what_its_filter_matches() {
         assert_eq!(until_end(&mut bens).await, of_red, "{}", world.name());
         assert_eq!(until_end(&mut anns).await, of_blue, "{}", world.name());
         assert_eq!(until_end(&mut urgent).await, of_one, "{}", world.name());
-        // An anonymous caller may not read projects, and needs not here.
+        // An anonymous caller may not read projects, and need not here.
         assert_eq!(until_end(&mut large).await, of_one, "{}", world.name());
         assert_eq!(until_end(&mut all).await.len(), 6, "{}", world.name());
     }
@@ -216,7 +216,7 @@ async fn filters_are_limited_per_caller_without_affecting_others() {
             let filter = encoded(&format!("project.name = '{number}'"));
             world.ask(caller, Method::GET, &format!("/tasks/_events?filter={filter}")).open().await
         };
-        // Of twenty at once, eight find room.
+        // Eight of twenty parallel requests are admitted.
         let opened = futures_util::future::join_all((0..20).map(|number| ask(&ben, number))).await;
         let (found, refused): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|answer| answer.status() == StatusCode::OK);
@@ -225,7 +225,7 @@ async fn filters_are_limited_per_caller_without_affecting_others() {
             assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
             assert!(answer.headers().contains_key("retry-after"));
         }
-        // One that is open already costs nothing more; others have room of their own.
+        // A stream with an equal filter costs nothing more; other callers have their own limit.
         let again = open(&world, &ben, "tasks", "title = 'plain'").await;
         let anns = ask(&user("ann"), 99).await;
         assert_eq!(anns.status(), StatusCode::OK);
@@ -266,7 +266,7 @@ async fn all_filters_of_an_entity_are_evaluated_in_one_statement() {
     }
 }
 
-/// A world with an event log, which is followed as long as the second value lives.
+/// A world with an event log, which is followed until the second value is dropped.
 async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> (World, impl Sized) {
     make_users(&test_db.db).await;
     let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
@@ -281,7 +281,7 @@ async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> 
     (World { router: entities.router(), entities, bus, events, clock, test_db }, following)
 }
 
-/// Tasks that a filter takes long about: each has comments of which it searches every byte.
+/// Tasks for which a filter takes long: it searches every byte of their comments.
 fn discussed() -> Vec<Entity> {
     vec![
         Entity::new("projects").field(Field::string("name")),
@@ -294,14 +294,14 @@ fn discussed() -> Vec<Entity> {
     ]
 }
 
-/// Follows 16 relations, and holds of a task with a comment that ends with `found`.
+/// Follows 16 relations, and matches a task with a comment that ends with `found`.
 fn slow_filter() -> String {
     let mut parts: Vec<String> = (0..15).map(|number| format!("comments(task).text ~ 'nothing{number}'")).collect();
     parts.push("comments(task).text ~ 'found'".to_owned());
     parts.join(" || ")
 }
 
-/// Gives a task comments, one of which ends with `found`, until the slow filter takes so long. How long that is.
+/// Adds comments to a task, one of which ends with `found`, until the slow filter takes that long. Returns the time.
 async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
     let (ann, task) = (user("ann"), task.trim_start_matches("/tasks/"));
     let path = format!("/tasks?limit=1&filter={}", encoded(&slow_filter()));
@@ -340,7 +340,7 @@ async fn a_slow_filter_delays_no_write_and_its_stream_gets_its_events() {
         }
         // Each write would have waited for it.
         assert!(quick > count / 2, "{}: {quick} of {count} writes took less than the filter: {takes:?}", world.name());
-        // One whose comments say nothing, and what leaves their view.
+        // A task whose comments do not match, and one that leaves the view.
         let other = task(&world, json!({"title": "other"})).await;
         patch(&world, &other, json!({"reader": "ann"})).await;
         task(&world, json!({"title": "end"})).await;
@@ -348,7 +348,7 @@ async fn a_slow_filter_delays_no_write_and_its_stream_gets_its_events() {
         of_red.push("deleted ?".to_owned());
         for (whose, stream) in [("eve", &mut eves), ("ben", &mut bens)] {
             let got = until_end(stream).await;
-            // Under an access rule, what was changed again before it was asked about is told by the later event alone.
+            // Under an access rule, a record that changed again before it was read causes only the later event.
             let mut left = of_red.iter();
             assert!(got.iter().all(|event| left.any(|other| other == event)), "{} {whose}: {got:?}", world.name());
             assert!(got.ends_with(&of_red[of_red.len() - 2..]), "{} {whose}: {got:?}", world.name());
@@ -393,7 +393,7 @@ async fn filters_of_anonymous_callers_are_limited_by_address() {
         assert_eq!(ninth.status(), StatusCode::TOO_MANY_REQUESTS, "{}", world.name());
         let elsewhere = ask([192, 0, 2, 2], "meta.size = 8").await;
         assert_eq!(elsewhere.status(), StatusCode::OK, "{}", world.name());
-        // What others have costs a caller's own share.
+        // The filters of others count against a caller's own share.
         let mut shared = Vec::new();
         for number in 0..7 {
             shared.push(ask([192, 0, 2, 2], &format!("meta.size = {number}")).await.status());

@@ -1,4 +1,4 @@
-//! A world per engine: entities on a fresh database, a bus with an ear on it, and callers by name.
+//! A world per engine: entities on a fresh database, a bus with a receiver, and callers by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) async fn worlds_with(
     worlds
 }
 
-/// Hears everything on a bus.
+/// Receives every event of a bus.
 pub(crate) fn event_receiver(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
     let (sender, events) = mpsc::unbounded_channel();
     bus.on(Interest::all(), move |event| {
@@ -186,7 +186,7 @@ impl Answer {
     }
 }
 
-/// A request being put together.
+/// A request being built.
 pub(crate) struct Ask<'a> {
     world: &'a World,
     request: http::request::Builder,
@@ -247,7 +247,7 @@ impl World {
         (event.kind().to_string(), event.table().to_owned(), record)
     }
 
-    /// That no event is left. Events are delivered in order, so one published now comes after all that were.
+    /// Asserts that no event is left. Events are delivered in order, so an event published now comes last.
     pub(crate) async fn no_more_events(&mut self) {
         let marker = EntityEvent::new(gatewright_events::EventKind::Created, "marker", "marker", "{}");
         drop(self.bus.publish(marker));

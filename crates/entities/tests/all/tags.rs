@@ -154,7 +154,7 @@ fn without_tag(mut record: Value) -> Value {
     record
 }
 
-/// Who may write and not read gets no tag of what is hidden from them, by which they could test guesses.
+/// A caller who may write but not read gets no tag, because it would let them test guesses of hidden values.
 #[tokio::test]
 async fn a_writer_who_may_not_read_gets_no_tag() {
     let notes = Entity::new("notes").access(Action::Read, "posts:read").access(Action::Update, "posts:write");

@@ -1,4 +1,4 @@
-//! Multi-tenant entities: what a tenant keeps to itself.
+//! Multi-tenant entities: isolation of tenants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ async fn every_operation_needs_a_tenant_that_the_caller_belongs_to() {
             (user("ann"), Some("ACME"), 403),
             (user("ann"), Some("nosuch"), 403),
             (user("ben"), Some("acme"), 403),
-            // A user of a service account's id is somebody else.
+            // A user with a service account's id is another member.
             (user("bot"), Some("acme"), 403),
             (service("ann", &["*:*"]), Some("acme"), 403),
             (service("bot", &["other:*"]), Some("acme"), 403),
@@ -226,7 +226,7 @@ async fn relations_do_not_cross_tenants() {
         }
         let unnamed = world.post(&ann, "/likes", &acme).await;
         assert_eq!(unnamed.status, 422, "{}", unnamed.text);
-        // An update is no way around it.
+        // An update does not bypass it.
         let mine = post(&world, &ann, "both", "/comments", both.clone()).await;
         let moved = ask(&world, &ann, "both", Method::PATCH, mine.header("location"), Some(acme)).await;
         assert_eq!(moved.status, 422, "{}", moved.text);
@@ -235,7 +235,7 @@ async fn relations_do_not_cross_tenants() {
         let gone = ask(&world, &ann, "acme", Method::DELETE, of_acme.header("location"), None).await;
         assert_eq!(gone.status, 204, "{}", gone.text);
         for table in ["comments", "posts"] {
-            // What the writes above told may still be on its way.
+            // Events of the writes above may still arrive.
             let event = loop {
                 let event = world.events.recv().await.unwrap();
                 if event.kind() == EventKind::Deleted {
@@ -338,7 +338,7 @@ async fn events_and_outbox_rows_name_the_tenant() {
     }
 }
 
-/// A host's own store, which is away.
+/// A custom store that is unavailable.
 struct Away;
 
 #[async_trait]
@@ -362,7 +362,7 @@ async fn access_is_refused_while_memberships_cannot_be_read() {
     }
 }
 
-/// Everybody belongs to every tenant, and how often that was asked.
+/// Everybody belongs to every tenant; counts the calls.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 

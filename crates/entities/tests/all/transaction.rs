@@ -1,4 +1,4 @@
-//! A host's own writes beside entity writes.
+//! A program's own writes together with entity writes.
 
 use gatewright_entities::operations::{Error, Transaction};
 use gatewright_entities::{Call, Entity, Field};
@@ -57,7 +57,7 @@ async fn after_an_error_nothing_is_written_and_no_event_emitted() {
             });
             assert!(failed.await.is_err(), "{body}");
         }
-        // Another's record is out of reach here too.
+        // A record of another owner is not accessible here either.
         let id = kept.id();
         let others = world.entities.transaction(async move |transaction: &Transaction<'_>| {
             transaction.table("posts")?.delete(&Call::from(user("ben")), &id).await
@@ -88,7 +88,7 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
     }
 }
 
-/// The engine tells of a foreign key without its name; the caller is told the field, whatever the write is part of.
+/// The engine reports a foreign key violation without its name; the caller gets the field, whatever the write is part of.
 #[tokio::test]
 async fn a_relation_to_a_missing_record_is_reported_in_transactions_batches_and_hooks() {
     struct Idle;

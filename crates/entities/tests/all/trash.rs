@@ -1,4 +1,4 @@
-//! Soft delete: records in the trash are gone for everybody but those who look there.
+//! Soft delete: records in the trash are hidden, except from those who list it.
 
 use gatewright_entities::{Action, Entity, Field, OnDelete};
 use http::Method;
@@ -48,7 +48,7 @@ async fn a_deleted_record_is_gone_until_it_is_restored() {
         assert_eq!(restored.data()["updatedAt"], "2026-01-02T03:04:07.000006Z");
         assert_eq!(restored.header("etag"), world.get(&anonymous(), &path).await.header("etag"));
         assert_eq!(titles(&world, "").await, ["One", "Two"]);
-        // What is there already stays as it is, and is no write.
+        // A record that exists already stays unchanged, and there is no write.
         let again = world.post(&anonymous(), &format!("{path}/_restore"), "").await;
         assert_eq!((again.status.as_u16(), again.data()), (200, restored.data()));
         assert_eq!(world.post(&anonymous(), "/posts/nope/_restore", "").await.status, 404);
@@ -206,7 +206,7 @@ async fn relations_neither_restrict_nor_follow_a_soft_delete_and_cannot_be_made_
         assert_eq!(refused.faults()["post"], "relation", "{}", refused.text);
         let moved = world.patch(&anonymous(), comment.header("location"), json!({"seen": id})).await;
         assert_eq!(moved.faults()["seen"], "relation");
-        // What does not touch the relation goes on.
+        // A change that does not set the relation works.
         assert_eq!(world.patch(&anonymous(), comment.header("location"), json!({"text": "x"})).await.status, 200);
         world.post(&anonymous(), &format!("{}/_restore", post.header("location")), "").await.data();
         assert_eq!(world.post(&anonymous(), "/comments", json!({"post": id})).await.status, 201);

@@ -70,7 +70,7 @@ async fn slow_writes_of_one_account_do_not_delay_another_account() {
             }
             let slow = slow.into_iter().map(|id| tokio::spawn(write(entities.clone(), ann.clone(), way, id)));
             let slow: Vec<_> = slow.collect();
-            // All of them are under way or in the queue.
+            // All of them are running or queued.
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
@@ -79,7 +79,7 @@ async fn slow_writes_of_one_account_do_not_delay_another_account() {
             let ended = slow.iter().filter(|write| write.is_finished()).count();
             assert!(ended < WRITES / 2, "{}: {way:?}: {ended} of {WRITES} went before", world.name());
             for write in slow {
-                // Whoever waits for so much of their own for too long is told so.
+                // A caller who waits too long for their own writes gets an error.
                 let ended = write.await.unwrap();
                 assert!(matches!(ended, Ok(()) | Err(Error::Database(DatabaseError::Busy))), "{ended:?}");
             }

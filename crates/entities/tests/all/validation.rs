@@ -1,4 +1,4 @@
-//! Bodies that do not fit: all errors at once, by field and code.
+//! Invalid bodies: all errors at once, by field and code.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn a_hidden_field_is_refused_like_an_unknown_one() {
             text.replace(key, "KEY")
         };
         assert_eq!(message("secret").await, message("zebras").await);
-        // Nor is it ever what a suggestion means.
+        // Nor is it ever suggested.
         assert_eq!(message("secre").await, message("zebra").await);
     }
 }

@@ -1,4 +1,4 @@
-//! `fields=` and `q=`: some of a record, and a search.
+//! `fields=` and `q=`: parts of records, and search.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};

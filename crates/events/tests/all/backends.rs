@@ -1,4 +1,4 @@
-//! Fan-out over real servers, which are killed, fed nonsense and kept waiting.
+//! Fan-out over real servers, which are killed, get invalid messages and hang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ fn installed<T>(server: Result<T, Error>) -> Option<T> {
     server.ok()
 }
 
-/// A replica: a bus, its tie to the others, and what it was told by them.
+/// A replica: a bus, its connection to the others, and the events that it received.
 struct Replica {
     bus: Bus,
     attached: Attached,
@@ -158,12 +158,12 @@ async fn the_writes_of_one_replica_reach_the_others_once_and_in_order() {
         assert_eq!(b.numbers(500).await, (0..500).collect::<Vec<_>>());
         assert_eq!(a.numbers(100).await, (500..600).collect::<Vec<_>>());
 
-        // What is told goes no further: neither back to where it came from nor round once more.
+        // A received event is not forwarded: neither to its sender nor to others.
         b.write(600..601);
         assert_eq!(a.numbers(1).await, [600]);
         until(|| a.counts().sent == 500 && b.counts().sent == 101).await;
         assert!(a.remote.try_recv().is_err() && b.remote.try_recv().is_err());
-        // An event is counted after it is told.
+        // An event is counted after it is sent.
         until(|| a.counts().received == 101).await;
         let expected = FanoutCounts { sent: 500, received: 101, ..FanoutCounts::default() };
         assert_eq!(a.counts(), expected, "{:?}", a.attached);
@@ -174,7 +174,7 @@ async fn the_writes_of_one_replica_reach_the_others_once_and_in_order() {
 async fn an_event_of_any_size_arrives_complete_with_owner_and_tenant() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
-        // 7,999 bytes are what a notification of Postgres holds, and NATS takes a mebibyte.
+        // A notification of Postgres holds 7,999 bytes, and a message of NATS one mebibyte.
         for length in [1, 7_000, 7_700, 7_800, 7_900, 8_000, 8_100, 100_000, 1_000_000] {
             let record = format!(r#"{{"n":{length},"text":"{}\u0000\\ \"ö\""}}"#, "x".repeat(length));
             let event = EntityEvent::new(EventKind::Deleted, "posts", "blog", record.clone());
@@ -211,7 +211,7 @@ async fn a_record_that_is_not_text_delays_nothing() {
         }
         a.write(2..3);
         assert_eq!(b.numbers(1).await, [2]);
-        // It is noticed before it is sent, or when it has come.
+        // It is detected before it is sent, or when it arrives.
         until(|| a.counts().lost + b.counts().malformed == 2).await;
     }
 }
@@ -241,7 +241,7 @@ async fn a_silent_channel_is_reopened() {
     until(|| listened.load(Ordering::Relaxed) > 3 && attached.status().counts().outages > 2).await;
 }
 
-/// Takes everything, and says nothing: as through a firewall that has forgotten the connection.
+/// Accepts everything and does not answer, like a firewall that has dropped the connection.
 struct Silent(Arc<AtomicU64>);
 
 #[async_trait]
@@ -280,7 +280,7 @@ async fn a_restarted_backend_is_reconnected_and_queued_events_are_sent() {
         tokio::task::block_in_place(|| server.restart());
         a.is_up(true).await;
         b.is_up(true).await;
-        // Those that waited are told; the first of them may have gone out before b listened again.
+        // Queued events are sent; the first of them may have been sent before b listened again.
         a.write(50..100);
         let mut seen = 0;
         while seen < 99 {
@@ -359,7 +359,7 @@ async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_repl
         let more = if matches!(server, Server::Postgres(_)) { 4 } else { 1 };
         until(|| b.counts().malformed == 8 + more).await;
 
-        // Somebody speaks in a's name, which whoever listens can read, with a number that a will not reach in a lifetime.
+        // A forged message with a's name, which every listener can read, and with a number that a never reaches.
         let mut receiver = outsider.listen().await.unwrap();
         a.write(1..2);
         let origin = loop {
@@ -377,7 +377,7 @@ async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_repl
             outsider.send(std::slice::from_ref(&forged)).await.unwrap();
         }
         assert_eq!(b.numbers(1).await, [7], "the transport is trusted");
-        // The second was left out, and is out of the way of what comes over another connection.
+        // The second was left out, and does not disturb messages of another connection.
         until(|| b.counts().repeated == 1).await;
         a.write(8..20);
         assert_eq!(b.numbers(12).await, (8..20).collect::<Vec<_>>());

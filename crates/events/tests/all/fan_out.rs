@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::support::{Reader, event, frame, frames, settle};
 
-/// Replicas on one channel that, like a database's or a broker's, also speaks to whoever sent.
+/// Replicas on one channel that, like a database's or a broker's, also delivers to the sender.
 fn replicas<const N: usize>() -> [Bus; N] {
     let (channel, _) = broadcast::channel::<bytes::Bytes>(4096);
     std::array::from_fn(|n| {

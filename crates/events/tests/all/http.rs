@@ -1,4 +1,4 @@
-//! Over a real connection: what only hyper and a socket can show.
+//! Over a real connection: behaviour that needs hyper and a socket.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,6 +1,6 @@
 //! The outbox on every engine, through its public interface.
 //!
-//! It is long because every row of the delivery states is a test beside the others.
+//! It is long because every row of the delivery states has its test here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use gatewright_events::{EntityEvent, EventKind, Forget};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-/// Quick in everything that a test would have to wait for. Leases are long: on a busy machine a short one ends before what
-/// was handled is settled, and it is handled again.
+/// Short intervals, so that tests do not wait. Leases are long: on a busy machine a short one ends before a handled
+/// delivery is settled, and it is handled again.
 fn quick() -> OutboxOptions {
     OutboxOptions {
         poll_interval: Duration::from_millis(20),
@@ -32,7 +32,7 @@ fn brief() -> OutboxOptions {
     OutboxOptions { lease: Duration::from_millis(300), ..quick() }
 }
 
-/// Nothing happens by polling: only by being told.
+/// No polling: only notifications cause work.
 fn slow_polling() -> OutboxOptions {
     OutboxOptions { poll_interval: Duration::from_hours(1), ..quick() }
 }
@@ -58,7 +58,7 @@ async fn append(outbox: &Outbox, db: &Db, event_type: &'static str, payload: Val
 
 type Heard = mpsc::UnboundedReceiver<Event>;
 
-/// A consumer that tells what it gets.
+/// A consumer that reports its events.
 fn telling(name: &str, event_type: &str) -> (Consumer, Heard) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let consumer = Consumer::new(name, event_type, move |event: Event| {
@@ -137,7 +137,7 @@ async fn an_entity_event_is_staged_in_its_public_form() {
     }
 }
 
-/// A deletion names the account whose deletion it is a part of, and what is forgotten: it may be delivered before what came before.
+/// A deletion names the account whose deletion it is part of. It may be delivered before earlier events.
 #[tokio::test]
 async fn contents_deleted_with_an_account_are_removed_once_no_consumer_waits_for_them() {
     for engine in engines().await {
@@ -185,7 +185,7 @@ async fn a_failing_consumer_ends_dead_without_affecting_its_sibling() {
             .consumer("bad", "a", move |event: Event| {
                 attempts.send(event.attempt()).unwrap();
                 async move {
-                    // By turns an error and a panic, and an error too long to keep.
+                    // Alternately an error and a panic, and an error too long to store.
                     assert!(event.attempt() != 2, "no second time");
                     Err::<(), _>(format!("no\0 {}", "x".repeat(5_000)))
                 }
@@ -244,7 +244,7 @@ async fn a_dead_delivery_is_replayed_alone_or_with_its_row() {
         becomes(&outbox, &id, "one", DeliveryStatus::Dead).await;
         becomes(&outbox, &id, "two", DeliveryStatus::Dead).await;
         healthy.store(true, std::sync::atomic::Ordering::Relaxed);
-        // As an operator's command does it: another process.
+        // As an operator's command does it, in another process.
         let operator = again(&engine, quick()).await;
         assert_eq!(operator.replay_consumer(&id, "one").await.unwrap(), 1);
         becomes(&outbox, &id, "one", DeliveryStatus::Dispatched).await;
@@ -292,7 +292,7 @@ async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unle
         stop(relay).await;
         let relay = outbox.relay().consumer("c", "nobody", async |_| Ok::<_, String>(())).unwrap();
         let relay = relay.consumer("c", "good", async |_| Ok::<_, String>(())).unwrap().start();
-        // Until it is marked as nobody's, an event still finds the consumer that came late.
+        // Until it is abandoned, an event is delivered to a consumer that starts late.
         until(async || {
             let done = with(RowStatus::Dispatched).await;
             let found = status_of(&outbox, &unhandled, "c").await == Some(DeliveryStatus::Dispatched);
@@ -324,7 +324,7 @@ async fn deliveries_of_a_removed_consumer_are_abandoned_after_the_grace_and_can_
         let id = append(&outbox, &engine.db, "a", json!({})).await;
         becomes(&outbox, &id, "gone", DeliveryStatus::Pending).await;
         stop(relay).await;
-        // One that another replica has handled lately is left alone; with its clock standing still, for ever.
+        // A delivery that another replica handled recently is not touched; with a stopped clock, never.
         let relay = outbox.relay().start();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(status_of(&outbox, &id, "gone").await, Some(DeliveryStatus::Pending));
@@ -371,7 +371,7 @@ async fn another_replica_is_notified_on_postgres() {
         let (consumer, mut events) = telling("c", "a");
         let _relay = outbox.relay().declare(consumer).unwrap().start();
         let writer = again(&engine, slow_polling()).await;
-        // The first may come before the relay listens, and is found by the look that follows.
+        // The first may come before the relay listens, and is found by the next read of the table.
         for _ in 0..3 {
             let id = append(&writer, &engine.db, "a", json!({})).await;
             assert_eq!(heard(&mut events).await.id(), id);
@@ -446,7 +446,7 @@ async fn a_slow_handler_keeps_its_delivery_from_a_second_relay() {
             clock.advance((lease / 3).try_into().unwrap());
             let kept = ambient.now() + lease;
             until(async || slow.list_deliveries(&id).await.unwrap().unwrap()[0].claimed_until == Some(kept)).await;
-            // The other looks more than once meanwhile.
+            // The other relay reads the table more than once meanwhile.
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert!(events.try_recv().is_err(), "the lease was renewed on {}", engine.name);
         }
@@ -500,7 +500,7 @@ async fn two_relays_share_the_work_and_deliver_nothing_twice() {
 #[tokio::test]
 async fn an_orderly_stop_releases_unstarted_deliveries_and_finishes_the_others() {
     for engine in engines().await {
-        // A lease that would keep others out for long.
+        // A lease that would exclude others for long.
         let options = OutboxOptions { lease: Duration::from_hours(1), ..quick() };
         let outbox = open(&engine.db, options).await;
         let (starting, mut begun) = mpsc::unbounded_channel();
@@ -633,7 +633,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
         let _relay = outbox.relay().declare(one).unwrap().declare(two).unwrap().start();
         let id = append(&outbox, &engine.db, "a", json!({})).await;
         assert_eq!(heard(&mut events).await.id(), id);
-        // What is not settled when the tables go would be delivered again when they are back.
+        // Deliveries that are not settled when the tables are dropped would be delivered again when they are restored.
         becomes(&outbox, &id, "one", DeliveryStatus::Dispatched).await;
         becomes(&outbox, &id, "two", DeliveryStatus::Dispatched).await;
         let rename = |from: &str, to: &str| format!("ALTER TABLE {from} RENAME TO {to}");

@@ -55,7 +55,7 @@ impl World {
         events.iter().map(|event| (event.id().to_owned(), event.attempt())).collect()
     }
 
-    /// What is there for a token now.
+    /// The events for a token now.
     async fn look(&self, token: &TokenId) -> Vec<(String, u32)> {
         let events = self.pulls.pull("worker", token, 1_000, Duration::ZERO).await.unwrap();
         events.iter().map(|event| (event.id().to_owned(), event.attempt())).collect()
@@ -155,7 +155,7 @@ async fn an_event_refused_or_expired_too_often_is_dead_until_it_is_replayed() {
         assert_eq!((counts.failed, counts.dead, counts.delivered), (3, 1, 0));
         assert_eq!(world.outbox.replay(&id).await.unwrap(), 1);
         assert_eq!(world.pull(&me, 1).await, [(id.clone(), 1)]);
-        // Without a delay the outbox's own backoff holds.
+        // Without a delay the outbox's own backoff applies.
         assert_eq!(world.pulls.refuse("worker", &me, &receipts(&[&id]), None).await.unwrap(), [""; 0]);
         assert_eq!(world.look(&me).await, []);
         world.later(Duration::from_secs(10));
@@ -255,13 +255,13 @@ async fn events_pulled_for_a_caller_who_left_are_released() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let id = world.append(json!({})).await;
-        // Callers who leave in the middle of it, at one point or another.
+        // Callers who disconnect in the middle, at different points.
         for round in 0..20 {
             let gone = token("gone");
             let pull = world.pulls.pull("worker", &gone, 1, Duration::from_secs(5));
             let _left = tokio::time::timeout(Duration::from_micros(round * 150), pull).await;
         }
-        // A pull that returned in time has the event, which comes to nobody else before its lease ends.
+        // A pull that returned in time has the event; no other caller gets it before its lease ends.
         let found = async {
             loop {
                 if let [(found, attempt)] = &world.look(&token("me")).await[..] {

@@ -34,7 +34,7 @@ async fn a_stream_ends_within_a_heartbeat_of_its_caller_losing_the_right() {
         others.push(Reader::open(&streams, revocable(&format!("other-{n}")).1).await.unwrap());
         let (allowed, request) = revocable("ada");
         let mut reader = Reader::open(&streams, request).await.unwrap();
-        // Whatever the time between the heartbeats at which the right goes.
+        // At any time between two heartbeats.
         tokio::time::sleep(Duration::from_millis(40_000 + 377 * n)).await;
         allowed.store(false, Ordering::Relaxed);
         let revoked = Instant::now();
@@ -74,7 +74,7 @@ async fn a_recheck_can_narrow_what_the_stream_carries() {
     assert_eq!(reader.available().await, frame(3));
 }
 
-/// Opens a stream whose re-checks go wrong in `how`, and returns for how long it lived.
+/// Opens a stream whose re-checks fail as in `how`, and returns how long it was open.
 async fn lifetime_when(how: impl Fn(usize) -> How + Send + Sync + 'static) -> Option<Duration> {
     let (_bus, streams) = streams(StreamOptions::default());
     let (calls, how) = (AtomicUsize::new(0), Arc::new(how));
@@ -144,7 +144,7 @@ async fn rechecks_of_many_streams_are_spread_and_few_at_a_time() {
         });
         readers.push(Reader::open(&streams, request).await.unwrap());
     }
-    // A twentieth of a heartbeat later, no more than their share was asked.
+    // A twentieth of a heartbeat later, only their share was rechecked.
     tokio::time::sleep(HEARTBEAT / 20 + Duration::from_millis(600)).await;
     let share = asked.load(Ordering::Relaxed);
     assert!(share <= 3000 / 15, "{share}");

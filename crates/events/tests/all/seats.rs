@@ -38,7 +38,7 @@ async fn exactly_as_many_of_200_parallel_requests_are_seated_as_there_are_seats(
         assert_eq!(refusal.unwrap_err(), Refused::TooMany { retry_after: Duration::from_secs(15) });
     }
 
-    // Nobody was evicted: each still hears the next write.
+    // No stream was evicted: each still gets the next write.
     publish(&bus, 1..2);
     let mut readers: Vec<_> = seated.into_iter().map(Result::unwrap).collect();
     for reader in &mut readers {
@@ -64,7 +64,7 @@ async fn a_subscriber_id_replaces_the_same_callers_stream_even_when_all_seats_ar
     assert_eq!(bystander.chunk().await, Some(frame(1)));
     assert_eq!(streams.stats().subscribers, 2);
 
-    // The old one's connection going away must not free the seat that it handed over.
+    // The end of the old connection must not free the seat that it handed over.
     drop(old);
     assert_eq!(streams.stats().subscribers, 2);
     assert!(streams.subscribe(everything(Identity::Anonymous)).is_err());
@@ -155,7 +155,7 @@ async fn seats_are_limited_per_account_and_per_address() {
     }
     assert_eq!(open(Identity::Anonymous, "192.0.2.1").await.map(drop), refused);
     readers.push(open(Identity::Anonymous, "192.0.2.2").await.unwrap());
-    // An account is refused at the address's limit, and is welcome at another address up to its own.
+    // An account is refused at the limit of the address, and accepted at another address up to its own limit.
     for _ in 0..2 {
         readers.push(open(user("ada"), "192.0.2.1").await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! Webhooks against a receiver of flesh and sockets.
+//! Webhooks against a real receiver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +161,7 @@ async fn an_undeliverable_row_ends_dead_and_delays_no_other() {
     for engine in engines().await {
         let (url, mut calls) = receiver(&[200]).await;
         let (outbox, _relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
-        // As another program with a hand in the table may leave them: no JSON, no object, and an id that no header takes.
+        // As another program may write them to the table: invalid JSON, not an object, and an id that is invalid in a header.
         for (id, payload) in [("poison-1", "{"), ("poison-2", "[]"), ("poison\r\nx-forged: 3", "{}")] {
             let now = gatewright_db::column_types("CAST('2026-01-01T00:00:00.000000Z' AS {time})", engine.db.engine());
             let insert = format!(
@@ -189,7 +189,7 @@ fn a_webhook_shows_neither_its_path_nor_its_secret() {
     }
 }
 
-/// What a receiver computes, by its own means.
+/// The signature as a receiver computes it, without this crate's code.
 fn signature(key: &str, id: &str, timestamp: i64, body: &str) -> String {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
