@@ -147,7 +147,7 @@ impl Race<'_> {
         format!("{who}-{}@example.com", self.round)
     }
 
-    /// Somebody who is signed in.
+    /// A signed-in user.
     async fn person(&self, who: &str) -> (Client, String) {
         let (client, email) = (self.server.client(), self.email(who));
         client.register(&email).await.is(200);

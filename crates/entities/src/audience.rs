@@ -48,7 +48,7 @@ pub(crate) struct Follower {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Hidden,
-    /// They could read the record before, and may not any more.
+    /// They could read the record before, but may no longer.
     Left,
     Shown,
     /// They may see it, but it does not match their filter.

@@ -91,7 +91,7 @@ async fn forgot(
     page("forgot.title", "forgot_password.html", &form)
 }
 
-/// The form for the new password, or the refusal of a link that does not work any more. Nothing is spent.
+/// The form for the new password, or the refusal of a link that no longer works. Nothing is spent.
 async fn reset(
     State(RouteState { core, links }): State<RouteState>,
     visitor: Visitor,
@@ -105,7 +105,7 @@ async fn reset(
     }
 }
 
-/// The refusal of a link to a new password that does not work any more.
+/// The refusal of a link to a new password that no longer works.
 pub(crate) fn spent_reset_link(core: &Core) -> Problem {
     web::spent_link(core, "way_on.new_link", FORGOT_PATH)
 }

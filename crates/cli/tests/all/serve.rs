@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 
 use super::harness::{program, run};
 
-/// Kills its server when a test fails on the way.
+/// Kills its server when a test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -14,7 +14,7 @@ impl Drop for Running {
     }
 }
 
-/// Production logs JSON lines, without a terminal, and ends well on SIGINT as on SIGTERM.
+/// Production logs JSON lines, without a terminal, and stops cleanly on SIGINT and on SIGTERM.
 #[test]
 fn a_production_server_logs_json_and_stops_cleanly_on_either_signal() {
     for signal in ["INT", "TERM"] {

@@ -85,7 +85,7 @@ fn failed_member_commands_name_the_next_step() {
     assert!(ended.status == 2 && ended.err.contains("`gatewright user list`"), "{ended:?}");
     let help = tenant(&["add-member", "--help"]).out;
     assert!(help.contains("[OPTIONS] <TENANT> <EMAIL|--service <NAME>>"), "{help}");
-    // Neither nobody nor two at once.
+    // Neither none nor two at once.
     for words in [&["acme"][..], &["acme", "ada@example.com", "--service", "deploy-bot"]] {
         for command in ["add-member", "remove-member"] {
             assert_eq!(tenant(&[&[command], words].concat()).status, 2, "{command} {words:?}");

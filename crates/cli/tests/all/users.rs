@@ -169,7 +169,7 @@ fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise(
     let link = invited.out.lines().find(|line| line.contains("/register?invite=")).expect("the link is printed");
     assert!(link.starts_with("http://127.0.0.1:") && link.len() > 60, "{invited:?}");
     assert!(invited.out.contains("until "), "{invited:?}");
-    // An address with an account is invited too: it accepts when it has signed in.
+    // An address with an account is invited too: it accepts after signing in.
     let known = user(&["invite", "ada@example.com"]).succeeded();
     assert_ne!(known.out.lines().last(), Some(link));
     for (words, said) in [

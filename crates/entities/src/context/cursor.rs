@@ -18,7 +18,7 @@ use crate::plan::{Keyset, Place, Plan};
 const LABEL: &str = "gatewright/cursor/v1";
 /// Bytes of the tag: half of the output of HMAC-SHA256.
 const TAG: usize = 16;
-/// Longer text is no cursor of ours.
+/// Longer text is not one of our cursors.
 const LONGEST: usize = 32 * 1024;
 
 /// The key that cursors are authenticated with.

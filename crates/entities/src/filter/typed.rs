@@ -150,7 +150,7 @@ fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, Stri
     test(index, comparison.operator, value.clone(), columns).map_err(|error| located(&error, place))
 }
 
-/// The error of a name that is no field's.
+/// The error of a name without a field.
 pub(crate) fn unknown_field(columns: &Columns, name: &str, place: Place) -> String {
     let (shown, meant) = columns.unknown(name);
     let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();

@@ -182,7 +182,7 @@ impl Compare<'_> {
         format!("SELECT {}, {column} FROM {} WHERE {condition}", qualified(table, "id"), quoted(table))
     }
 
-    /// A column that no field declares any more.
+    /// A column that no field declares now.
     fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
         let (table, name) = (&self.table.name, &left.name);
         let mut sql = script::drop_indexes(self.shape, name);

@@ -165,7 +165,7 @@ fn broken(row: &Row, field: &ModelField) -> Result<Option<(&'static str, String)
     let Some(value) = value else {
         return Ok(field.required.then(|| (code::REQUIRED, "the field is required, and is empty there".to_owned())));
     };
-    // A value of another kind is no matter of rules.
+    // Rules do not apply to a value of another kind.
     let rule = |code: &str| [code::MIN, code::MAX, code::PATTERN, code::ENUM].into_iter().find(|rule| *rule == code);
     let fault = if field.has_bounds() { field.rule.read(&value.to_string()).err() } else { None };
     Ok(fault.and_then(|fault| Some((rule(fault.code)?, fault.message))))

@@ -12,7 +12,7 @@ const MAX_EXPONENT: i32 = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal(String);
 
-/// Why text is no decimal.
+/// Why text is not a decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Invalid {
     /// Not a number.

@@ -137,7 +137,7 @@ impl Want {
     }
 }
 
-/// Wildcards for the resource do not count: a token for everything that its owner does every day is no operator's.
+/// Wildcards for the resource do not count: a token for everything that its owner does every day is not for operators.
 fn covers(scopes: &Scopes, verb: &str) -> bool {
     scopes.iter().any(|scope| scope.resource() == TokenDraft::ADMIN && scope.covers(TokenDraft::ADMIN, verb))
 }

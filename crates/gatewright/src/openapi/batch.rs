@@ -81,7 +81,7 @@ fn operation(
     FAILURES.iter().fold(described, |described, (status, meaning)| described.answers(*status, refusal(meaning)))
 }
 
-/// The answer of a write that failed, beside the problem of a request that is no batch or not the caller's.
+/// The answer of a write that failed, or the problem of a request that is not a batch or not the caller's.
 fn refusal(meaning: &str) -> ResponseBuilder {
     json(meaning, named("BatchFailed"), None).content("application/problem+json", content(named("Problem"), None))
 }

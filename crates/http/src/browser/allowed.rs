@@ -8,7 +8,7 @@ use url::Url;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedOrigins(Arc<[HeaderValue]>);
 
-/// Text that is no exact origin, and why.
+/// Text that is not an exact origin, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" cannot be an allowed origin: {fault}")]
 pub struct InvalidAllowedOrigin {

@@ -1,4 +1,4 @@
-//! What the address of a request says: its query, and the parameter of its path.
+//! The address of a request: its query, and the parameter of its path.
 
 use axum::Router;
 use axum::routing::get;

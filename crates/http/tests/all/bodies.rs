@@ -157,7 +157,7 @@ async fn a_body_over_the_limit_is_a_413_whether_it_says_so_or_not() {
         let answer = send(&router, request).await;
         assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (413, Some("too_large")), "{answer:?}");
     }
-    // A length beyond any number is the server's to refuse; what arrives is bounded all the same.
+    // The server refuses an invalid length; the received bytes are limited in any case.
     assert_ne!(send(&router, absurd).await.status, 500);
 }
 

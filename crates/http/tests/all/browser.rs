@@ -1,4 +1,4 @@
-//! The browser backend's posture, clause by clause, as an application's pages, strangers' pages and programs meet it.
+//! The rules of the browser backend one by one, for an application's pages, other pages and programs.
 
 use axum::Router;
 use axum::body::Body;
@@ -270,9 +270,9 @@ async fn a_jwt_is_refused_on_the_surface_with_and_without_a_cookie_and_an_api_to
     }
     let both = [(AUTHORIZATION, TOKEN), (AUTHORIZATION, JWT)];
     assert_eq!(ask(&app, "GET", "/api/posts", &both).await.status, 401);
-    // An API token changes things without a CSRF token, as no browser sends it by itself.
+    // An API token needs no CSRF token, because no browser sends it by itself.
     assert_eq!(ask(&app, "POST", "/api/posts", &[(AUTHORIZATION, TOKEN)]).await.status, 200);
-    // Elsewhere a JWT is as good as ever.
+    // On other paths a JWT is accepted.
     assert_eq!(ask(&app, "POST", "/mcp", &[(AUTHORIZATION, JWT)]).await.status, 200);
 }
 
@@ -355,7 +355,7 @@ async fn only_the_logout_form_needs_no_token() {
     for method in ["PUT", "PATCH", "DELETE"] {
         assert_eq!(ask(&app, method, "/auth/logout", std::slice::from_ref(&form)).await.status, 403, "{method}");
     }
-    // A stranger's form does not get as far as the handler.
+    // A cross-site form does not reach the handler.
     let answer = ask(&app, "POST", "/auth/logout", &[form, (ORIGIN, "https://evil.com")]).await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (403, "text/html; charset=utf-8"));
 }

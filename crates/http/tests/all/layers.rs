@@ -97,7 +97,7 @@ async fn html_gets_a_strict_policy_unless_it_brings_one() {
     assert_eq!(send(&app(), at("/private")).await.header("cache-control"), "no-store");
 }
 
-/// Refusals of whatever stands around the routes included.
+/// Including refusals of the layers around the routes.
 #[tokio::test]
 async fn every_answer_below_a_no_store_path_is_no_store() {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
@@ -153,7 +153,7 @@ async fn an_answer_that_does_not_begin_in_time_is_a_503() {
     assert_eq!(answer.header("retry-after"), "1");
 }
 
-/// Of who is late, only the client is told that it is, and its connection is not kept for the rest.
+/// A slow client gets 408, and its connection is closed.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_answer_a_503() {
     let never = || stream::iter([Ok::<_, std::io::Error>("begun")]).chain(stream::pending());
@@ -167,7 +167,7 @@ async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_
         ("/echo", Body::from_stream(never()), Version::HTTP_11, 408, "request_timeout", "close"),
         ("/echo", Body::from_stream(trickle().boxed()), Version::HTTP_11, 408, "request_timeout", "close"),
         ("/echo", Body::from_stream(never()), Version::HTTP_2, 408, "request_timeout", ""),
-        // It has what it asked for, or asked for nothing: the handler is what is slow.
+        // It has read the whole body, or reads none: the handler is slow.
         ("/digest", Body::from("all of it"), Version::HTTP_11, 503, "timeout", ""),
         (
             "/digest",

@@ -115,7 +115,7 @@ async fn other_content_types_are_a_415() {
     assert_eq!(answer(None, "").await.status, 415, "fields are needed and nothing names the type");
 }
 
-/// What `curl -d` sends where the header was forgotten.
+/// What `curl -d` sends without a content type header.
 #[tokio::test]
 async fn json_sent_as_a_form_is_reported_as_json() {
     for body in [r#"{"email":"a","password":"canary"}"#, " \n\t{}", "{", "[1]"] {

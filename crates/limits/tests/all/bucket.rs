@@ -101,11 +101,11 @@ async fn a_token_has_its_own_bucket_and_more_tokens_gain_little() {
     let router = Router::new().route("/", get(async || "")).layer(layer);
     let (peer, ann) = ("203.0.113.7:1", || user("ann"));
     let status = async |identity| send_as(&router, peer, identity).await.status().as_u16();
-    // A token that is called too often takes nothing from its owner's session, nor from the other token.
+    // A token over its limit affects neither its owner's session nor the other token.
     for identity in [|| by_token(user("ann"), "t1"), || by_token(user("ann"), "t2")] {
         assert_eq!([status(identity()).await, status(identity()).await, status(identity()).await], [200, 200, 429]);
     }
-    // All of them together have five: a third token gets the last one, and a hundred more get nothing.
+    // Together they have five: a third token gets the last one, and a hundred more are refused.
     let last = send_as(&router, peer, by_token(ann(), "t3")).await;
     assert_eq!((last.status().as_u16(), budget(&last)), (200, ["5", "0", "50", ""]));
     for minted in 0..100 {
@@ -114,7 +114,7 @@ async fn a_token_has_its_own_bucket_and_more_tokens_gain_little() {
     }
     let jwt = || known(ann(), Credential::Jwt { expires_at: Timestamp::MAX });
     assert_eq!([status(jwt()).await, status(jwt()).await, status(jwt()).await], [200, 200, 429]);
-    // Other owners have their own, a service account of the same name among them; and so has the address.
+    // Other owners have their own limit, including a service account of the same name, and so has the address.
     let service = || Subject::Service(ServiceId::parse("ann").unwrap());
     assert_eq!(status(by_token(user("bob"), "t4")).await, 200);
     let first = send_as(&router, peer, by_token(service(), "t5")).await;
@@ -157,7 +157,7 @@ async fn by_address_all_callers_of_an_address_share_a_bucket() {
     assert_eq!(statuses, [200, 200, 429, 200]);
 }
 
-/// Nobody whose second factor is owed may pass for the account, nor use up its budget.
+/// A pending session does not count as the account, and does not use up its budget.
 #[tokio::test]
 async fn a_pending_session_counts_as_its_address() {
     let bucket = |scope| TokenBucket::in_memory(scope, rate(1.0, 1), manual().0);

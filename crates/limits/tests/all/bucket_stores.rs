@@ -1,4 +1,4 @@
-//! What every store of buckets promises.
+//! The contract of every store of buckets.
 
 use std::sync::Arc;
 

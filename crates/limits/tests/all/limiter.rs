@@ -12,7 +12,7 @@ fn policy(max: u32) -> Policy {
     Policy::new(max, Duration::from_mins(1), Duration::from_mins(10))
 }
 
-/// A store that fails, hangs or answers, as a test says.
+/// A scripted store that fails, hangs or answers.
 #[derive(Default)]
 struct Moody {
     fails: AtomicBool,

@@ -63,7 +63,7 @@ async fn ended_histories_are_evicted_first() {
     block(&store, "block").await;
     assert!(admitted(&store, "idle", 2).await);
     clock.advance(SignedDuration::from_mins(11));
-    // The window of "idle" is over; these three fill the room up.
+    // The window of "idle" is over; these three fill the store.
     for name in ["a", "b", "c"] {
         assert!(admitted(&store, name, 2).await);
         assert!(admitted(&store, name, 2).await);
@@ -135,7 +135,7 @@ async fn a_flood_of_one_limiter_never_pushes_out_what_another_one_counts() {
     }
 }
 
-/// A limiter that has the whole room gives way to a second one, up to half of it, and no further.
+/// A limiter that uses the whole capacity yields to a second one, up to half of it.
 #[tokio::test]
 async fn limiters_share_the_capacity() {
     let (store, _) = store(100);
@@ -169,7 +169,7 @@ async fn a_flood_of_one_limiter_pushes_out_no_block_of_another_one() {
     }
 }
 
-/// Limiters beyond the 64th share one part of the room.
+/// Limiters beyond the 64th share one part of the capacity.
 #[tokio::test]
 async fn many_limiters_are_bounded_as_well() {
     let (store, _) = store(1_000);

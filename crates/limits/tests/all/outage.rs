@@ -1,4 +1,4 @@
-//! Backends that die, hang or talk nonsense: nobody gets in, nobody waits long, and all is well when they are back.
+//! Backends that die, hang or answer nonsense: attempts are refused quickly, and work again after the recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::bed::{key, open, policy};
 
-/// For what takes a moment on a machine that has nothing else to do.
+/// For things that take a moment on an idle machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 const DOWN: Result<(), Denied> = Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY });
@@ -67,7 +67,7 @@ async fn a_redis_that_dies_refuses_and_recovers() {
         server.kill();
         all_are_refused(&limiter).await;
         assert!(bucket.take("k").await.is_err());
-        // Nobody waits for a server that is known to be away: one after the other, waits would add up to more than that.
+        // No attempt waits for a server that is known to be unavailable: sequential waits would take longer than that.
         let begun = Instant::now();
         for _ in 0..200 {
             assert_eq!(limiter.attempt("again").await, DOWN);

@@ -1,4 +1,4 @@
-//! What every store promises.
+//! The contract of every store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +171,7 @@ async fn only_ended_entries_are_removed() {
             bed.admitted(name, &policy(1), count).await;
         }
         bed.age(&names, 500).await;
-        // Before the old one ends: a new key in memory takes ended ones of its shard along.
+        // Before the old one ends: in memory, a new key evicts ended ones of its shard.
         bed.attempt("young", &policy(1)).await;
         bed.age(&names, 501).await;
         let swept = bed.replicas[0].sweep().await.unwrap();

@@ -1,4 +1,4 @@
-//! The queue in a database, on each engine: what is kept, who sends it, and what operators see and do.
+//! The queue in a database, on each engine: its rows, its senders, and the actions of operators.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn all(queue: &MailQueue) -> Vec<QueuedMail> {
     queue.list(&ListMails { limit: 200, ..ListMails::default() }).await.unwrap()
 }
 
-/// Returns once the table is as it should be.
+/// Returns once the table has the expected content.
 async fn until(queue: &MailQueue, counts: StoredCounts) {
     soon(async {
         while queue.counts().await.unwrap() != counts {

@@ -11,7 +11,7 @@ use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn a_server_that_was_down_gets_the_mail_when_it_is_back() {
-    // Bound and not listening: nobody answers, and no other test gets the port.
+    // Bound but not listening: connections fail, and no other test gets the port.
     let reserved = TcpSocket::new_v4().unwrap();
     reserved.set_reuseaddr(true).unwrap();
     reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -72,7 +72,7 @@ async fn a_slow_server_delays_no_caller() {
         outgoing.post(letter("ann@example.com"));
     }
     server.mails(QueuePolicy::default().concurrency).await;
-    // The server is in the middle of four mails, and callers notice nothing.
+    // The server is busy with four mails, and callers are not delayed.
     outgoing.post(letter("ann@example.com"));
     let counts = outgoing.counts();
     assert_eq!((counts.waiting, counts.sent), (21, 0));

@@ -28,7 +28,7 @@ async fn a_write_reaches_its_owners_other_window_and_nobody_else() {
         app.anonymous().get("/posts").await.is(401);
         assert_eq!(bob.get("/posts").await.is(200).at("/total"), json!(0));
 
-        // What Bob sees first is his own, so that Ada's never came.
+        // The first event that Bob gets is his own, so Ada's did not come.
         bob.post("/posts", json!({ "title": "Bob's" })).await.is(201);
         let (_, event) = seen_by_bob.next().await.unwrap();
         assert_eq!(event["data"]["record"]["title"], "Bob's");

@@ -1,4 +1,4 @@
-//! What a pending session meets on every surface of the whole application.
+//! The answers to a pending session on every surface of the whole application.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn code(secret: &str, at: i64) -> Option<String> {
     }
 }
 
-/// When the application thinks it is: the time of issue of a JWT.
+/// The application's time: the issue time of a JWT.
 fn now(token: &Value) -> i64 {
     let claims = token.as_str().and_then(|token| token.split('.').nth(1)).expect("a token");
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).expect("base64url");

@@ -114,7 +114,7 @@ async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: S
     }
 }
 
-/// The refusal of a link that does not work any more.
+/// The refusal of a link that no longer works.
 fn spent(flow: &Flow) -> Problem {
     web::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
 }

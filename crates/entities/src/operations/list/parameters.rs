@@ -22,7 +22,7 @@ const DEFAULT_LIMIT: u32 = 25;
 const MAX_INCLUDED: usize = 8;
 /// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
-/// The parameters that are no conditions on fields.
+/// The parameters other than conditions on fields.
 const KNOWN: [&str; 17] = [
     "page",
     "limit",

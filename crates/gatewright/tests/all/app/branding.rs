@@ -31,7 +31,7 @@ async fn a_visitor_gets_the_language_of_the_browser_or_of_a_choice() {
         has(&page, &["<html lang=\"de\" dir=\"ltr\">", "content-language: de", "vary: Accept-Language, Cookie"]);
         let english = server.page(path, &["Accept-Language: fr"]).await;
         has(&english, &["<html lang=\"en\" dir=\"ltr\">"]);
-        // Every page tells of the other language in that language.
+        // Every page offers the other language in that language.
         has(&page, &["lang=\"en\" hreflang=\"en\" rel=\"nofollow\">English</a>"]);
         has(&english, &["hreflang=\"de\" rel=\"nofollow\">Deutsch</a>"]);
     }
@@ -55,7 +55,7 @@ async fn a_choice_is_kept_in_a_cookie_and_redirects_only_within_this_origin() {
         has(&answer, &["303"]);
         assert!(!answer.contains("set-cookie: language"), "{answer}");
     }
-    // A page elsewhere cannot choose for somebody.
+    // A page of another site cannot choose for a user.
     for site in ["cross-site", "same-site"] {
         let answer = server.page("/auth/language?to=de", &[&format!("Sec-Fetch-Site: {site}")]).await;
         has(&answer, &["403"]);

@@ -1,4 +1,4 @@
-//! Consumers that pull, over HTTP: what a program with a token sees, and what everybody else does.
+//! Consumers that pull, over HTTP: the answers to a program with a token, and to others.
 
 use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject};
@@ -125,7 +125,7 @@ async fn a_consumer_accepts_only_tokens_with_its_scope() {
             ("a JWT whose account may", &bearing_jwt, 403),
             ("a token with other scopes", &reader, 403),
         ] {
-            // Whether there is such a consumer is not told.
+            // The answer does not reveal whether there is such a consumer.
             for name in ["crm", "unknown"] {
                 actor.get(&format!("/consumers/{name}/events")).await.is(status);
                 actor.post(&format!("/consumers/{name}/ack"), body.clone()).await.is(status);
@@ -196,7 +196,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         };
         assert_eq!(rows().await, 1, "{}", app.engine());
         tokio::time::timeout(std::time::Duration::from_mins(1), async {
-            // It is done with after the grace, and purged after the retention.
+            // It is dispatched after the grace, and purged after the retention.
             while rows().await > 0 {
                 app.wait(SignedDuration::from_secs(1));
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -218,7 +218,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         let record = &event["data"]["record"];
         assert_eq!((&record["id"], &record["title"]), (&json!(id), &json!("kept")), "{event}");
 
-        // An earlier version left the record in the outbox alone: it is gone, which is told.
+        // An earlier version stored the record only in the outbox: it is gone, which the stream reports.
         app.app().db().execute("UPDATE event_log SET record = NULL", vec![]).await.unwrap();
         let told = async || {
             let mut stream = anonymous.open(&format!("/posts/_events?since={since}")).await.unwrap();
@@ -229,7 +229,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
                 }
             }
         };
-        // What was read a moment ago is read from there.
+        // A page that was read a moment ago is reused.
         let gap = async { while told().await != "gap" {} };
         tokio::time::timeout(std::time::Duration::from_secs(30), gap).await.expect("the gap is told");
     }

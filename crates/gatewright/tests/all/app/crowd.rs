@@ -7,7 +7,7 @@ use super::Server;
 
 const REQUEST: &[u8] = b"GET /here HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// Asks for something, and reads the beginning of the answer.
+/// Sends a request, and reads the beginning of the answer.
 async fn ask(stream: &mut TcpStream) -> String {
     // A connection that is refused may be closed by the time.
     let _refused = stream.write_all(REQUEST).await;
@@ -37,7 +37,7 @@ async fn connections_over_the_limit_get_503_with_retry_after() {
         let problem: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!((&problem["status"], &problem["detail"]), (&503.into(), &"too many connections".into()));
     }
-    // A seat that is given back is taken again, once the server has noticed.
+    // A freed connection can be used again, once the server has noticed.
     drop(seated.pop());
     loop {
         let mut stream = TcpStream::connect(server.address).await.unwrap();

@@ -90,7 +90,7 @@ async fn a_request_that_changes_something_needs_the_token_in_field_or_header() {
         tab.0.send(remove).await.is(204);
         tab.get("/notes").await.is(200);
         tab.form("/auth/register", &[("email", ADA), ("password", PASSWORD), ("_csrf", &token)]).await.is(303);
-        // Somebody else's token is no token.
+        // A token of another session is not valid.
         refused(Tab(app.anonymous()).json("/notes", &note, &[("x-csrf-token", &token)]).await);
     }
 }
@@ -129,7 +129,7 @@ async fn a_token_is_valid_only_for_the_session_it_was_issued_to() {
         refused(tab.json("/notes", &note, &[("x-csrf-token", &before)]).await);
         let signed_in = tab.token().await;
         tab.json("/notes", &note, &[("x-csrf-token", &signed_in)]).await.is(201);
-        // The attack: whoever planted the cookie knows a token that goes with it.
+        // The attack: the attacker who planted the cookie knows a matching token.
         let session = tab.0.cookies()["session_id"].clone();
         let victim = app.anonymous().request(Method::POST, "/notes");
         let victim = victim.header(header::COOKIE, format!("session_id={session}; csrf={planted}"));
@@ -300,7 +300,7 @@ async fn the_token_endpoint_uses_the_configured_key_case_and_is_404_without_csrf
     }
 }
 
-/// What an authenticator shows at the application's present.
+/// The code of an authenticator at the application's time.
 fn totp(app: &TestApp, secret: &str) -> String {
     let secret = totp_rs::Secret::try_from_base32(secret).unwrap();
     let authenticator = totp_rs::Builder::new().with_secret(secret).build().unwrap();

@@ -1,4 +1,4 @@
-//! Mail in production's posture and in dev mode: what is there, and what is not.
+//! Mail with the settings of production and in dev mode.
 
 use axum::Router;
 use gatewright::Config;
@@ -27,7 +27,7 @@ async fn without_a_mailer_production_answers_503_except_for_a_forgotten_password
     assert!(link.starts_with("HTTP/1.1 503") && link.contains("magic link delivery not configured"), "{link}");
     let forgot = post(&server, "/auth/forgot-password", r#"{"email":"ann@example.com"}"#).await;
     assert!(forgot.starts_with("HTTP/1.1 200") && forgot.ends_with(r#"{"sent":true}"#), "{forgot}");
-    // The screens promise no mail.
+    // The screens do not offer mails.
     let login = server.get("/login").await;
     assert!(login.contains("name=\"password\"") && !login.contains("/forgot-password"), "{login}");
     let page = server.get("/forgot-password").await;

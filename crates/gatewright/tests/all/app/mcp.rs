@@ -177,7 +177,7 @@ async fn invalid_arguments_are_reported_by_field_and_nothing_is_written() {
     }
 }
 
-/// Each message is served as whoever sent it, however they are mixed.
+/// Each message is served with the identity of its sender, in any order.
 #[tokio::test]
 async fn concurrent_callers_are_never_confused() {
     for app in TestApp::on_every_engine(ENTITIES).await {

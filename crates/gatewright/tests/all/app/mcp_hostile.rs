@@ -1,4 +1,4 @@
-//! The tool surface and messages that nobody who means well sends.
+//! The tool surface and hostile messages.
 
 use axum::body::Body;
 use futures_util::future::join_all;
@@ -109,7 +109,7 @@ async fn unknown_tool_names_are_refused_with_a_short_message() {
     }
 }
 
-/// A call without an id wants no answer. It must not be a write that nobody is told of either.
+/// A call without an id expects no answer. It must not cause a write without a result.
 #[tokio::test]
 async fn notifications_and_batches_of_messages_do_nothing() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -132,7 +132,7 @@ async fn notifications_and_batches_of_messages_do_nothing() {
     }
 }
 
-/// There are no protocol sessions to be planted, taken over or outlived.
+/// There are no protocol sessions that could be planted or taken over.
 #[tokio::test]
 async fn a_protocol_session_id_is_ignored() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -151,7 +151,7 @@ async fn a_protocol_session_id_is_ignored() {
         assert_eq!(ask(&ada, "tools/call", list()).await["isError"], false);
         assert_eq!(ask(&app.anonymous(), "tools/call", list()).await["structuredContent"]["status"], 401);
 
-        // What was listed for somebody is theirs as long as they are somebody.
+        // Tools that were listed for a caller work while the caller is signed in.
         let before = ada.clone();
         assert_eq!(tools(&before).await.len(), 7);
         ada.sign_out().await;

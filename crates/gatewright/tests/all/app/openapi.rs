@@ -1,4 +1,4 @@
-//! The document against the routes that are mounted, and against what must not be told.
+//! The document against the mounted routes, and against data that must not be in it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use gatewright_testing::TestApp;
 use http::Method;
 use serde_json::{Value, json};
 
-/// Screens and what else is for people, which are no part of the interface for programs.
+/// Screens and other routes for people, which are not part of the interface for programs.
 const PAGES: &[&str] = &[
     "/",
     "/login",
@@ -98,7 +98,7 @@ async fn every_mounted_route_is_in_the_document() {
     }
 }
 
-/// Method and path of everything that the router has, but for pages. A path tells its methods when it is asked for one
+/// Method and path of every route, except pages. A path lists its methods when it is requested with one
 /// that no path has.
 async fn mounted(app: &TestApp) -> BTreeSet<(String, String)> {
     let listed = format!("{:?}", app.app().router());

@@ -1,4 +1,4 @@
-//! What accounts say of themselves: who changes it, who sees it, and what is left of it.
+//! Profiles of accounts: who changes them, who sees them, and their deletion.
 
 use futures_util::future::join_all;
 use gatewright_base::UserId;
@@ -83,7 +83,7 @@ async fn a_profile_is_merged_and_shown_to_its_account() {
         let me = ann.get("/auth/me").await.is(200);
         assert_eq!((me.at("/user/profile"), me.at("/emailVerified")), (expected.clone(), json!(false)));
         assert_eq!(app.anonymous().sign_in(ANN).await.is(200).at("/user/profile"), expected);
-        // Nobody else's has changed.
+        // No other profile has changed.
         let ben = app.signed_in(BEN).await;
         assert_eq!(ben.get("/auth/me").await.at("/user/profile"), empty);
     }
@@ -144,7 +144,7 @@ async fn only_a_same_site_session_changes_a_profile() {
         let token = ann.post("/auth/tokens", json!({ "name": "CI", "scopes": ["*:*"] })).await.is(200);
         let token = app.anonymous().bearing(token.at("/token").as_str().unwrap());
         change(&token, name.clone()).await.is(401);
-        // What a page of another site can send without asking first is no JSON.
+        // A page of another site can only send content types other than JSON without a preflight.
         for kind in ["text/plain", "application/x-www-form-urlencoded"] {
             let crossing = ann.clone().sending("sec-fetch-site", "cross-site");
             let request = crossing.request(Method::PATCH, "/auth/me").header("content-type", kind);
@@ -254,7 +254,7 @@ async fn a_profile_is_exported_and_deleted_with_its_account() {
         assert!(left.is_empty(), "{}", app.engine());
         change(&ann, json!({ "displayName": "ghost" })).await.is(401);
         accounts.profile(&id).await.unwrap_err();
-        // Who registers with the address again starts anew.
+        // A new account with the address starts without a profile.
         let again = app.signed_in(ANN).await;
         assert_eq!(again.get("/auth/me").await.at("/user/profile/bio"), Value::Null);
     }
@@ -321,7 +321,7 @@ async fn the_account_page_has_a_form_for_the_profile() {
             let refused = post_form(&ann, &[(name, value)]).await.is(422);
             assert!(refused.text().contains(told), "{name}: {}", refused.text());
         }
-        // What is no field of the form changes nothing.
+        // An unknown field of the form changes nothing.
         post_form(&ann, &[("roles", "admin"), ("profile_roles", "admin"), ("profile_settings", "{}")]).await.is(303);
         assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected);
         assert_eq!(ann.get("/auth/me").await.at("/user/roles"), json!(["user"]));

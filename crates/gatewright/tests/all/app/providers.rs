@@ -45,7 +45,7 @@ fn configuration(at: SocketAddr) -> String {
     )
 }
 
-/// Goes to a provider and comes back with a code. Where it was sent to.
+/// Goes to a provider and returns with a code. Returns the requested addresses.
 async fn walk(actor: &mut Actor, name: &str) -> Url {
     let away = actor.get(&format!("/auth/oauth/{name}")).await.is(303);
     actor.keep_cookies(&away);

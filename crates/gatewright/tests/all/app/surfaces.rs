@@ -70,7 +70,7 @@ async fn without_create_tables_missing_tables_are_reported_and_none_is_created()
     App::builder(config(false)).build().await.unwrap();
 }
 
-/// The plan must not stumble over the users' table, which the same migration makes.
+/// The plan must not fail because of the users' table, which the same migration creates.
 #[tokio::test]
 async fn a_relation_to_users_can_be_planned_on_an_empty_database() {
     for database in gatewright::db::testing::engines().await {

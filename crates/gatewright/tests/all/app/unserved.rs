@@ -1,4 +1,4 @@
-//! What an entity keeps from a surface (`crud = false`, `mcp = false`), related records do not bring there.
+//! An entity that is not served on a surface (`crud = false`, `mcp = false`) is not included by related records there.
 
 use gatewright_testing::TestApp;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ async fn related_records_are_included_only_where_they_are_served() {
                 assert_eq!(refused, if by_tool == 200 { Value::Null } else { json!(by_tool) }, "{tool} {relation}");
             }
         }
-        // Nor is the one or the other offered.
+        // Neither is offered.
         let document = anonymous.get("/openapi.json").await.is(200).json();
         let offered = document["paths"]["/doors"]["get"]["parameters"].as_array().unwrap();
         let include = offered.iter().find(|parameter| parameter["name"] == "include").unwrap()["description"].clone();

@@ -20,7 +20,7 @@ async fn a_request_head_without_end_is_refused() {
     }
 }
 
-/// Time is the runtime's own here, and it jumps ahead when everybody waits.
+/// The runtime's own clock, which jumps ahead when every task waits.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_its_request_too_slowly_is_disconnected() {
     let server = Server::plain().await;
@@ -57,7 +57,7 @@ async fn an_answer_that_takes_too_long_is_503() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: "), "{answer}");
 }
 
-/// A client that sends its body drop by drop is told so within the server's timeout, and its connection ends.
+/// A client that sends its body too slowly gets an answer within the server's timeout, and its connection ends.
 #[tokio::test]
 async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
     let routes = Router::new().route("/echo", post(async |body: String| body));
@@ -68,7 +68,7 @@ async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let (mut reading, mut writing) = stream.into_split();
         let trickle = tokio::spawn(async move {
-            // Until the server has had enough of it.
+            // Until the server closes the connection.
             while writing.write_all(drop.as_bytes()).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -122,7 +122,7 @@ async fn request_smuggling_in_the_framing_is_refused() {
     assert!(server.exchange(HIDDEN).await.ends_with("reached"), "it is there for who asks");
 }
 
-/// A path has one spelling: none of these is taken for another, and none disturbs anything.
+/// A path has one spelling: none of these matches another path, and none has an effect.
 #[tokio::test]
 async fn a_path_in_another_spelling_does_not_match() {
     let server = Server::plain().await;

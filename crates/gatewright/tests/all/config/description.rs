@@ -1,4 +1,4 @@
-//! What the program says of its settings is what its parser does.
+//! The descriptions of settings agree with the parser.
 
 use std::collections::BTreeSet;
 

@@ -381,7 +381,7 @@ fn a_configuration_built_in_code_obeys_the_same_rules() {
     assert!(config.check().is_ok());
 }
 
-/// An entity never gets a table of the service, whether what has the table is switched on or not.
+/// An entity never gets a table of the service, whether the feature with the table is enabled or not.
 #[tokio::test]
 async fn no_entity_has_the_name_of_a_table_of_the_service() {
     let everything = "[outbox]\nenabled = true\n[authorization_server]\nenabled = true\n[rate_limit]\nstore = \"database\"\n\
@@ -405,7 +405,7 @@ async fn no_entity_has_the_name_of_a_table_of_the_service() {
 #[track_caller]
 fn assert_one_problem(text: &str, expected: &str) {
     let found = problems(read(text));
-    // What the driver says itself may follow.
+    // The driver's own text may follow.
     assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
     assert!(!found.contains("canary"), "{found}");
 }

@@ -36,7 +36,7 @@ async fn a_hundred_megabytes_are_neither_buffered_nor_read_without_a_token() {
         let count = count.load(Ordering::Relaxed);
         assert!(count <= Csrf::FORM_BYTES + 2 * 64 * 1024, "{content_type}: {count}");
     }
-    // With the token in front, all of it flows through.
+    // With the token at the beginning, the whole body passes.
     let part = format!("--x\r\nContent-Disposition: form-data; name=\"_csrf\"\r\n\r\n{token}\r\n{header}");
     for (content_type, first) in [("multipart/form-data; boundary=x", part), (FORM, format!("_csrf={token}&f="))] {
         let expected = first.len() + 100 * 1024 * 1024;
@@ -92,7 +92,7 @@ async fn strange_boundaries_and_endless_parts_are_refused_and_harm_nothing() {
 async fn a_million_chunks_of_one_byte_are_searched_in_a_few_passes() {
     let mut browser = Browser::new(app(csrf()));
     browser.token().await;
-    // A header line without an end, of which a parser that starts anew with each chunk would never see the end either.
+    // An endless header line; a parser that starts again with each chunk would never see its end.
     let first = "--x\r\nContent-Disposition: form-data; name=\"";
     let chunks = stream::iter(std::iter::once(first).chain(std::iter::repeat_n("n", 1024 * 1024)));
     let body = Body::from_stream(chunks.map(Ok::<_, std::io::Error>));

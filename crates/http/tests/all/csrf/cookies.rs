@@ -68,7 +68,7 @@ async fn only_an_answer_with_a_token_sets_a_cookie_and_only_the_first() {
     let second = browser.send(Request::get("/form"), "").await;
     assert!(set_cookies(&second).is_empty(), "{second:?}");
     assert_eq!((second.header("vary"), second.header("cache-control")), ("Cookie", "private, no-cache"));
-    // Another mask each time, and both hold.
+    // The mask differs each time, and both tokens are valid.
     let tokens = [token_in(&first.text), token_in(&second.text)];
     assert_ne!(tokens[0], tokens[1]);
     for token in tokens {

@@ -13,7 +13,7 @@ async fn signing_in_invalidates_old_tokens_and_the_next_page_has_a_valid_one() {
         let rebound = browser.cookie("csrf") != Some(&old_cookie);
         assert_eq!(rebound, login == "/login-rebinding");
 
-        // What an attacker planted before the sign-in must not work after it.
+        // A token that an attacker planted before the sign-in must not work after it.
         let mut planted = browser.clone();
         planted.cookies.retain(|(name, _)| name != "csrf");
         planted.cookies.push(("csrf".to_owned(), old_cookie.clone()));

@@ -90,7 +90,7 @@ async fn without_a_valid_token_every_unsafe_request_is_refused() {
             );
         }
     }
-    // None of it cost the browser its cookie.
+    // None of it replaced the browser's cookie.
     assert_eq!(browser.post_token("/echo", &token).await.status, 200);
 }
 

@@ -28,7 +28,7 @@ async fn users_are_found_by_the_beginning_of_their_address_page_by_page() {
         assert_eq!(emails(&second), ["anne@example.com"]);
         operator.get("/admin/api/users?cursor=zzz").await.is(400);
         assert_eq!(emails(&operator.get("/admin/api/users?cursor=").await.is(200).json()).len(), 7);
-        // What a pattern would read into them, these are not.
+        // Characters with a meaning in patterns match only themselves.
         assert_eq!(emails(&operator.get("/admin/api/users?q=%25").await.is(200).json()), [""; 0]);
         assert_eq!(emails(&operator.get("/admin/api/users?q=100%25").await.is(200).json()), ["100%@example.com"]);
         assert_eq!(emails(&operator.get("/admin/api/users?q=a_").await.is(200).json()), ["a_b@example.com"]);
@@ -68,7 +68,7 @@ async fn an_operator_ends_sessions_and_tokens_and_resets_the_second_factor() {
         assert!(!listed.text().contains("svc_") || listed.at("/data/0/prefix").as_str().unwrap().len() == 12);
         let name = listed.at("/data/0/id");
         let own = id_of(&app, OPERATOR).await;
-        // Of another account it is not there.
+        // For another account it does not exist.
         operator.delete(&format!("/admin/api/users/{own}/tokens/{}", name.as_str().unwrap())).await.is(404);
         operator.delete(&format!("{user}/tokens/{}", name.as_str().unwrap())).await.is(204);
         token.get("/notes").await.is(401);
@@ -181,7 +181,7 @@ on_delete = "restrict"
         }
         operator.delete(&at).await.is(404);
 
-        // Who signed in long ago deletes nobody.
+        // An operator who signed in long ago cannot delete.
         let ben_id = id_of(&app, "ben@example.com").await;
         app.wait(SignedDuration::from_mins(11));
         let stale = operator.delete(&format!("/admin/api/users/{ben_id}")).await.is(403);
@@ -218,7 +218,7 @@ async fn an_operator_invites_and_withdraws() {
         assert_eq!(operator.get("/admin/api/invitations").await.is(200).at("/data"), json!([]));
         let ann = app.signed_in("ann@example.com").await;
         ann.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
-        // Who gives roles has signed in a short time ago.
+        // Changing roles needs a recent sign-in.
         app.wait(SignedDuration::from_mins(11));
         let stale = operator.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
         assert_eq!(stale.at("/code"), "fresh_sign_in_required");

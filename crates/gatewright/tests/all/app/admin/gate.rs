@@ -18,7 +18,7 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
         let user = app.signed_in("user@example.com").await;
         assert_eq!(user.get(READ).await.is(403).at("/code"), "forbidden");
 
-        // The role alone is not enough, by session and by JWT.
+        // The role without a second factor is not enough, by session and by JWT.
         let half = app.signed_in("half@example.com").await;
         app.grant("half@example.com", &["admin"]).await;
         assert_eq!(half.get(READ).await.is(403).at("/code"), "two_factor_required");
@@ -26,7 +26,7 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
         app.grant("jwt@example.com", &["admin"]).await;
         assert_eq!(jwt.get(READ).await.is(403).at("/code"), "two_factor_required");
 
-        // Nor is the second factor alone.
+        // Nor is the second factor without the role.
         let (factor, _) = enrolled(&app, "factor@example.com").await;
         assert_eq!(factor.get(READ).await.is(403).at("/code"), "forbidden");
 
@@ -37,7 +37,7 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
     }
 }
 
-/// Somebody who lost their phone has the factor taken away: what was proven by it before counts no more.
+/// The factor of a user who lost their phone is removed: earlier proofs by it no longer count.
 #[tokio::test]
 async fn a_session_loses_admin_access_when_its_second_factor_is_removed() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -62,7 +62,7 @@ async fn a_pending_session_is_refused_and_a_jwt_after_the_second_factor_passes()
         let jwt = passed.at("/token");
         let by_jwt = app.anonymous().bearing(jwt.as_str().unwrap());
         by_jwt.get(READ).await.is(200);
-        // The role counts as it is now.
+        // The present role decides.
         app.grant("two@example.com", &[]).await;
         by_jwt.get(READ).await.is(403);
     }
@@ -93,7 +93,7 @@ async fn a_token_needs_the_explicit_admin_scope() {
         token.get(READ).await.is(403);
         app.grant(OPERATOR, &["admin"]).await;
         token.get(READ).await.is(200);
-        // Without a second factor the owner is no operator, so that the token is none either.
+        // Without a second factor the owner is not an operator, so the token is refused.
         let accounts = app.app().auth().unwrap().accounts();
         accounts.disable_two_factor(&UserId::parse(&id_of(&app, OPERATOR).await).unwrap()).await.unwrap();
         assert_eq!(token.get(READ).await.is(403).at("/code"), "two_factor_required");

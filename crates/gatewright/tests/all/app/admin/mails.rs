@@ -25,7 +25,7 @@ async fn apps(port: u16) -> Vec<TestApp> {
     TestApp::on_every_engine(&format!("{SETTINGS}{email}{}", super::ENTITIES)).await
 }
 
-/// A port at which nobody answers.
+/// A port without a server.
 async fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }
@@ -128,7 +128,7 @@ async fn deleting_an_account_deletes_its_mails() {
         }
         mails(&operator, "?recipient=ann@example.com", 1).await;
         let ann = id_of(&app, ANN).await;
-        // Mails to an address that was never proven are not the account's.
+        // Mails to an address that was never proven do not belong to the account.
         app.prove_mailbox(ANN).await;
         operator.delete(&format!("/admin/api/users/{ann}")).await.is(204);
         mails(&operator, "?recipient=ann@example.com", 0).await;

@@ -121,7 +121,7 @@ async fn a_dead_delivery_is_found_with_its_error_and_replayed() {
     }
 }
 
-/// A program that takes webhooks: it answers 500 until it is fixed.
+/// A program that receives webhooks: it answers 500 until it is fixed.
 async fn receiver(fixed: Arc<AtomicBool>) -> String {
     let take = async move || {
         if fixed.load(Ordering::Relaxed) { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }

@@ -29,7 +29,7 @@ async fn an_operator_reads_records_of_every_owner_except_hidden_fields() {
         stale.patch(&record, json!({ "title": "lost" })).await.is(412);
         operator.patch(&record, json!({ "title": null })).await.is(422);
         operator.patch(&record, json!({ "userId": "someone" })).await.is(422);
-        // A change that takes the record out of its own rule is still shown to the operator.
+        // A change after which the record no longer matches its rule is still shown to the operator.
         operator.patch(&record, json!({ "title": "private" })).await.is(200);
         operator.patch(&record, json!({ "title": "open" })).await.is(200);
 
@@ -75,7 +75,7 @@ async fn a_tenant_parameter_limits_the_operator_and_without_it_all_are_shown() {
         let other = operator.clone().sending("x-tenant-id", "nobody");
         assert_eq!(other.get("/admin/api/records/invoices").await.is(200).at("/total"), json!(0));
         operator.clone().sending("x-tenant-id", "a b").get("/admin/api/records/invoices").await.is(400);
-        // By the usual door they are no member.
+        // On the normal API they are not a member.
         named.get("/invoices").await.is(403);
     }
 }

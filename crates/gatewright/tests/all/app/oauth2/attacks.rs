@@ -36,7 +36,7 @@ async fn a_code_is_bound_to_client_redirect_verifier_and_resource() {
         let code = code(&user, &client, &[]).await;
         app.wait(jiff::SignedDuration::from_secs(61));
         exchange(&app, &client, &code, &[]).await.is(400);
-        // A client that no database could have is as unknown as any other.
+        // A client id that no database can store is unknown like any other.
         let unknown = exchange(&app, "nobody", &code, &[]).await;
         let impossible = exchange(&app, "no\0body", &code, &[]).await;
         assert_eq!((impossible.status(), impossible.json()), (unknown.status(), unknown.json()), "{}", app.engine());
@@ -83,7 +83,7 @@ async fn no_answer_goes_to_an_unregistered_redirect_uri() {
     }
 }
 
-/// A replayed code ends what it gave.
+/// A replayed code ends the tokens that it gave.
 #[tokio::test]
 async fn a_reused_code_revokes_its_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -184,12 +184,12 @@ async fn scopes_never_grow() {
             let refused = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400).json();
             assert_eq!(refused["error"], "invalid_scope", "{scope}");
         }
-        // A mistake does not spend the token.
+        // An invalid request does not spend the token.
         refresh(&app, &client, &token).await.is(200);
     }
 }
 
-/// Access tokens cannot mint anything, and end with what their user loses.
+/// Access tokens cannot create credentials, and lose what their user loses.
 #[tokio::test]
 async fn a_token_never_does_more_than_its_user() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -223,14 +223,14 @@ async fn a_document_at_a_private_address_is_never_fetched() {
         // Dev mode reads documents on this computer; there is none.
         let refused = user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
         assert!(refused.text().contains("no connection"), "{}", refused.text());
-        // One user's fetches are limited, and nobody else's.
+        // The fetches of one user are limited without affecting others.
         for _ in 0..12 {
             user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await;
         }
         user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(503);
         let other = app.signed_in("bob@example.com").await;
         other.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
-        // Nobody who is not signed in has anything fetched.
+        // An anonymous request causes no fetch.
         app.anonymous().get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(303);
     }
 }

@@ -72,7 +72,7 @@ async fn a_registered_client_never_gets_client_credentials() {
         let refused = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400).json();
         assert_eq!(refused["error"], "unauthorized_client");
 
-        // What it limited itself to holds, and its secret is needed.
+        // Its own limit of scopes applies, and its secret is required.
         let user = app.signed_in("ada@example.com").await;
         let code = code(&user, &id, &[]).await;
         exchange(&app, &id, &code, &[]).await.is(401);

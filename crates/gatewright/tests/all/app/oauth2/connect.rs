@@ -86,7 +86,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
         let refused = program.get("/drafts").await.is(403);
         assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&api, "drafts:read")));
 
-        // Tools: by the status, since a client does not read what a model is told.
+        // Tools: by the status, since a client does not read the text for the model.
         let client = public_client(&app).await;
         let code = code(&user, &client, &[("resource", MCP)]).await;
         let tokens = exchange(&app, &client, &code, &[("resource", MCP)]).await.is(200).json();
@@ -98,7 +98,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
         assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&tools, "notes:write")));
         assert_eq!(user.get("/notes").await.is(200).at("/total"), json!(0));
 
-        // A token that a person pasted has nobody to ask: the tool says what is missing.
+        // For a token that a person pasted there is no consent: the tool names the missing scope.
         let pasted = user.post("/auth/tokens", json!({ "name": "ci", "scopes": ["notes:read"] })).await.is(200);
         let pasted = app.anonymous().bearing(pasted.at("/token").as_str().unwrap());
         let answer = pasted.rpc("tools/call", call("notes_create")).await.is(200);
@@ -175,7 +175,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
         refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
         user.get(&authorize(&client, &[])).await.is(200);
         assert!(!user.get("/account").await.text().contains("Connected applications"));
-        // Somebody else's program is none of theirs.
+        // A program of another user is not listed.
         let other = app.signed_in("bob@example.com").await;
         let pairs: [(&str, &str); 0] = [];
         form(&other, &format!("/account/programs/{end}"), &pairs).await.is(303);
@@ -191,7 +191,7 @@ async fn disabling_an_account_disconnects_its_programs_for_good() {
         let program = app.anonymous().bearing(&text(&tokens, "access_token"));
         program.get("/notes").await.is(200);
         let (accounts, id) = (app.app().auth().unwrap().accounts(), app.user_id("ada@example.com").await);
-        // The first try ends the grant and not its tokens.
+        // The first try ends the grant but not its tokens.
         let db = app.app().db();
         db.execute("ALTER TABLE api_tokens RENAME TO hidden_tokens", vec![]).await.unwrap();
         accounts.disable(&id).await.unwrap_err();
@@ -243,7 +243,7 @@ async fn a_disconnection_that_fails_half_way_can_be_repeated() {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
         let connections = connections(&app, &user, &client).await;
-        // Its grants are still found, and its access tokens are not.
+        // Its grants are still found, but not its access tokens.
         let db = app.app().db();
         db.execute("ALTER TABLE api_tokens RENAME TO hidden_tokens", vec![]).await.unwrap();
         form(&user, &connections.end, &[]).await.is(503);
@@ -259,7 +259,7 @@ async fn a_disconnection_that_fails_half_way_can_be_repeated() {
     }
 }
 
-/// Whoever hangs up at whichever moment asks once more.
+/// A caller who disconnects at any moment can repeat the request.
 #[tokio::test]
 async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -282,7 +282,7 @@ async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
     }
 }
 
-/// An operator ends one user's connection; nobody else does, and no other connection ends.
+/// Only an operator ends a user's connection, and no other connection ends.
 #[tokio::test]
 async fn an_operator_disconnects_a_program_of_one_user() {
     let config = format!("[audit]\nentities = true\n{ENTITIES}");
@@ -305,7 +305,7 @@ async fn an_operator_disconnects_a_program_of_one_user() {
 
         let program = app.anonymous().bearing(&text(&tokens, "access_token"));
         program.get("/notes").await.is(200);
-        // Neither their users nor the program itself, and not by way of another user.
+        // Neither their users nor the program itself can, nor through another user.
         for (actor, status) in [(&ada, 403), (&bob, 403), (&program, 403), (&app.anonymous(), 401)] {
             actor.get(&at(&ada_id)).await.is(status);
             actor.delete(&format!("{}/{id}", at(&ada_id))).await.is(status);
