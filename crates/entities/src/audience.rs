@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use gatewright_db::{Engine, RowRef, Tx, Value, ValueRef};
-use gatewright_events::sse::Sight;
+use gatewright_events::sse::Visibility;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -383,12 +383,12 @@ fn callers(engine: Engine) -> &'static str {
 
 impl Place {
     /// What the caller sees of an event with this audience; unknown if the write did not evaluate their filter.
-    pub(crate) fn sight(&self, audience: &Audience) -> Sight {
+    pub(crate) fn visibility(&self, audience: &Audience) -> Visibility {
         match audience.0.get(&self.follower) {
-            None | Some(Answer::Unasked) => Sight::Unknown,
-            Some(Answer::Shown) => Sight::Shown,
-            Some(Answer::Left) => Sight::Left,
-            Some(Answer::Hidden | Answer::Unwanted) => Sight::Hidden,
+            None | Some(Answer::Unasked) => Visibility::Unknown,
+            Some(Answer::Shown) => Visibility::Shown,
+            Some(Answer::Left) => Visibility::Left,
+            Some(Answer::Hidden | Answer::Unwanted) => Visibility::Hidden,
         }
     }
 

@@ -74,7 +74,7 @@ async fn admitted(
     };
     core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
     let device = match &minted {
-        Minted::Session(..) => Devices::welcome(core, proof.user(), browser, client).await,
+        Minted::Session(..) => Devices::remember(core, proof.user(), browser, client).await,
         Minted::Pending(..) => None,
     };
     Ok(SignedIn { proof, minted, device })

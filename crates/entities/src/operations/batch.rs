@@ -96,7 +96,7 @@ impl Table<'_> {
                 doing.store(index, Ordering::Relaxed);
                 let done = item.perform(transaction).await;
                 let record = match item.id() {
-                    Some(id) => transaction.told(table, &caller, id, done).await?,
+                    Some(id) => transaction.reveal_if_readable(table, &caller, id, done).await?,
                     None => done?,
                 };
                 bytes += record.len();

@@ -50,7 +50,7 @@ impl Table<'_> {
             Ok(delete) => run(self, delete).await,
             Err(error) => Err(error),
         };
-        self.told(call, id, deleted).await
+        self.reveal_if_readable(call, id, deleted).await
     }
 }
 

@@ -187,7 +187,7 @@ impl Outbox {
         });
         let reset = reset.await?;
         if reset > 0
-            && let Err(error) = self.tell().await
+            && let Err(error) = self.notify_relays().await
         {
             tracing::debug!(%error, "other replicas were not notified of a replay");
         }

@@ -58,7 +58,7 @@ impl Outbox {
     }
 
     /// Notifies the other replicas' relays at once, for a process that may end before [`Outbox::wake`] has done so.
-    pub(super) async fn tell(&self) -> Result<(), gatewright_db::Error> {
+    pub(super) async fn notify_relays(&self) -> Result<(), gatewright_db::Error> {
         self.wake();
         dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
     }
@@ -112,7 +112,7 @@ struct Ids {
 
 /// The reason why the relay wakes.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct Wakeup {
     /// Rows that were committed here.
     pub(super) ids: Vec<String>,
     /// There may be more in the table.
@@ -137,11 +137,11 @@ impl Staged {
     }
 
     /// Waits until there is work for the relay. Cancel safe.
-    pub(super) async fn news(&self) -> News {
+    pub(super) async fn wakeup(&self) -> Wakeup {
         loop {
-            let news = self.shared.take();
-            if news.look || !news.ids.is_empty() {
-                return news;
+            let wakeup = self.shared.take();
+            if wakeup.look || !wakeup.ids.is_empty() {
+                return wakeup;
             }
             self.shared.relay.notified().await;
         }
@@ -193,9 +193,9 @@ impl Shared {
         self.relay.notify_one();
     }
 
-    fn take(&self) -> News {
+    fn take(&self) -> Wakeup {
         let mut ids = self.ids.lock();
-        News { ids: std::mem::take(&mut ids.waiting), look: std::mem::take(&mut ids.look) }
+        Wakeup { ids: std::mem::take(&mut ids.waiting), look: std::mem::take(&mut ids.look) }
     }
 }
 

@@ -122,7 +122,7 @@ impl Replica {
     }
 
     /// The next event of another replica.
-    async fn told(&mut self) -> Arc<EntityEvent> {
+    async fn next_event(&mut self) -> Arc<EntityEvent> {
         tokio::time::timeout(Duration::from_secs(20), self.remote.recv()).await.expect("an event comes").unwrap()
     }
 
@@ -130,7 +130,7 @@ impl Replica {
     async fn numbers(&mut self, count: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         while numbers.len() < count {
-            numbers.push(number(&*self.told().await));
+            numbers.push(number(&*self.next_event().await));
         }
         numbers
     }
@@ -179,10 +179,13 @@ async fn an_event_of_any_size_arrives_complete_with_owner_and_tenant() {
             let record = format!(r#"{{"n":{length},"text":"{}\u0000\\ \"ö\""}}"#, "x".repeat(length));
             let event = EntityEvent::new(EventKind::Deleted, "posts", "blog", record.clone());
             assert!(a.bus.publish(event.with_owner("ada").with_tenant("acme")).is_none());
-            let told = b.told().await;
-            assert_eq!(told.record(), &record.into_bytes(), "{length}");
-            assert_eq!((told.owner(), told.tenant_id()), (Some("ada"), Some("acme")));
-            assert_eq!((told.kind(), told.entity(), told.table()), (EventKind::Deleted, "posts", "blog"));
+            let next_event = b.next_event().await;
+            assert_eq!(next_event.record(), &record.into_bytes(), "{length}");
+            assert_eq!((next_event.owner(), next_event.tenant_id()), (Some("ada"), Some("acme")));
+            assert_eq!(
+                (next_event.kind(), next_event.entity(), next_event.table()),
+                (EventKind::Deleted, "posts", "blog")
+            );
         }
         assert_eq!(b.counts().malformed, 0);
     }
@@ -333,7 +336,7 @@ async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_repl
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1);
-        let first = b.told().await;
+        let first = b.next_event().await;
         assert_eq!(number(&first), 0);
         let outsider = server.backend().await;
         let message = |text: &str| Bytes::from(text.to_owned());

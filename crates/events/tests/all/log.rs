@@ -11,7 +11,7 @@ use gatewright_base::{Ambient, Identity};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Error, Options, Tx};
 use gatewright_events::log::Following;
-use gatewright_events::sse::{EventBody, Params, Sight, Subscribe};
+use gatewright_events::sse::{EventBody, Params, Subscribe, Visibility};
 use gatewright_events::{Bus, EntityEvent, EventKind, EventLog, LogOptions, StreamOptions, Streams};
 use http_body_util::BodyExt;
 
@@ -470,12 +470,12 @@ async fn permissions_are_checked_when_a_logged_event_is_delivered() {
         let params = Params { since: Some(cursor.clone()), ..Params::default() };
         let odd =
             Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true).admitted(|events| async move {
-                Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect::<Vec<_>>()))
+                Ok(Some(events.iter().enumerate().map(|(at, _)| Visibility::from(at % 2 == 1)).collect::<Vec<_>>()))
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.numbers(5).await, [1, 3, 5, 7, 9]);
         let anonymous = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
-            .admitted(|_| async { Ok(None::<Vec<Sight>>) });
+            .admitted(|_| async { Ok(None::<Vec<Visibility>>) });
         let mut refused = Listener::new(server.streams.subscribe(anonymous).unwrap());
         assert_eq!(refused.next().await.unwrap().kind, "ready");
         assert!(refused.next().await.is_none(), "who would be refused now gets nothing");

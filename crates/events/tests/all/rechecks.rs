@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gatewright_base::{Credential, Unavailable};
-use gatewright_events::sse::{Params, Sight, Subscribe, Verdict};
+use gatewright_events::sse::{Params, Subscribe, Verdict, Visibility};
 use gatewright_events::{EntityEvent, StreamOptions};
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::support::{Reader, event, everything, frame, publish, settle, streams,
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 fn all() -> Verdict {
-    Verdict::Continue(Arc::new(|_| Sight::Shown))
+    Verdict::Continue(Arc::new(|_| Visibility::Shown))
 }
 
 /// A caller whose right can be taken away.
@@ -62,7 +62,7 @@ async fn a_caller_who_lost_the_right_does_not_get_what_is_still_queued() {
 async fn a_recheck_can_narrow_what_the_stream_carries() {
     let (bus, streams) = streams(StreamOptions::default());
     let request = everything(user("ada")).rechecked(|| async {
-        Ok(Verdict::Continue(Arc::new(|event: &EntityEvent| Sight::from(event.owner() == Some("ada")))))
+        Ok(Verdict::Continue(Arc::new(|event: &EntityEvent| Visibility::from(event.owner() == Some("ada")))))
     });
     let mut reader = Reader::open(&streams, request).await.unwrap();
     assert!(bus.publish(event(1).with_owner("bob")).is_none());

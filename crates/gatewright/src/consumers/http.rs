@@ -97,7 +97,7 @@ impl Surface {
             return Err(Problem::bad_request(detail));
         }
         let events = self.pulls.pull(name, token, limit, wait.min(self.longest_wait)).await.map_err(problem)?;
-        let told: Vec<PulledEventBody<'_>> = events
+        let bodies: Vec<PulledEventBody<'_>> = events
             .iter()
             .map(|event| PulledEventBody {
                 id: event.id(),
@@ -107,9 +107,9 @@ impl Surface {
                 attempt: event.attempt(),
             })
             .collect();
-        let told = serde_json::to_string(&told).map_err(|error| Problem::internal(&error))?;
+        let bodies = serde_json::to_string(&bodies).map_err(|error| Problem::internal(&error))?;
         let lease = self.pulls.lease().as_secs().max(1);
-        let body = format!("{{\"events\":{told},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
+        let body = format!("{{\"events\":{bodies},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
         let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
         Ok((headers, body).into_response())
     }

@@ -38,7 +38,7 @@ impl Problem {
         if !self.0.errors.is_empty() {
             main.push_str("<ul>\n");
             for error in &self.0.errors {
-                let message = error.told(&locale);
+                let message = error.localized(&locale);
                 let (field, message) = (html::escape(&error.field), html::escape(&message));
                 // Writing to a String cannot fail.
                 let _ = writeln!(main, "<li><strong>{field}</strong>: {message}</li>");

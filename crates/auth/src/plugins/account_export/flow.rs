@@ -118,8 +118,8 @@ impl Flow {
             head.insert("devices".to_owned(), devices.iter().map(device).collect());
         }
         for kind in &core.credentials {
-            let told = kind.describe(id).await.map_err(ExportError::Store)?;
-            head.insert(kind.name().to_owned(), told.into());
+            let description = kind.describe(id).await.map_err(ExportError::Store)?;
+            head.insert(kind.name().to_owned(), description.into());
         }
         if let Some(tenants) = &core.tenants {
             let tenants = tenants.tenants_of(id).await?;

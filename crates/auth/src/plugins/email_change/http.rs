@@ -190,9 +190,9 @@ async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submi
 fn asking(visitor: &Visitor, problem: Option<&Problem>, ask: &Ask<'_>) -> Response {
     let csrf = visitor.csrf_field();
     let Ask { title, text, action, token, button, note, code, .. } = ask;
-    let (text, action, code, told) = (text.clone(), action.clone(), *code, problem.map(Problem::told));
+    let (text, action, code, message) = (text.clone(), action.clone(), *code, problem.map(Problem::localized));
     let [heading, button, note] = [title, button, note].map(|key| locale::text(key, &[]));
-    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), told.as_deref());
+    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), message.as_deref());
     let ask = Ask { title: &heading, text, action, token, button, note, code, problem: problem_text, csrf };
     let page = page(title, "ask.html", &ask);
     match problem {

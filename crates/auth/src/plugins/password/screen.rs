@@ -183,7 +183,7 @@ fn render(
     let sign_in_options = links.iter().map(|link| link.for_reader(next)).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
-    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let context = Context {
         action,
         email: typed.email,
@@ -198,7 +198,7 @@ fn render(
         passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
         conditional: true,
         password_rule: PasswordRule::of(&core.config.password),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     page(core, title, template, &context)

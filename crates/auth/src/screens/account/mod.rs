@@ -218,7 +218,7 @@ impl Account {
                 None => continue,
             };
             let (anchor, heading) = (section.anchor(), section.heading());
-            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.told());
+            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.localized());
             parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
         }
         let context = Context {
