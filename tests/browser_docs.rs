@@ -56,7 +56,7 @@ async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
     let picture = async |name: &str| browser.picture(&format!("docs-{shown}-{name}")).await;
     browser.open(&format!("{origin}/api/docs")).await;
     browser.sees("Make one of notes").await;
-    browser.sees("Make an account").await;
+    browser.sees("Create an account").await;
     picture("stranger").await;
 
     // Without a sign-in, the call itself is refused.

@@ -30,7 +30,7 @@ export async function mails({ query, signal, remember, me }) {
   await search();
   return [
     el("h1", {}, "Mail queue"),
-    section("", el("p", { class: "hint" }, "A mail is here until a mail server has taken it. It is not sent any more once its link has expired."),
+    section("", el("p", { class: "hint" }, "A mail is here until a mail server has taken it. It is no longer sent once its link has expired."),
       el("div", { class: "line" }, field("Which", status), field("Recipient", recipient, "The whole address.")), list),
   ];
 }
