@@ -55,7 +55,7 @@ async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
     let origin = format!("http://{}", server.address());
     let picture = async |name: &str| browser.picture(&format!("docs-{shown}-{name}")).await;
     browser.open(&format!("{origin}/api/docs")).await;
-    browser.sees("Make one of notes").await;
+    browser.sees("Create one of notes").await;
     browser.sees("Create an account").await;
     picture("stranger").await;
 
@@ -137,7 +137,7 @@ async fn the_docs_page_is_accessible_in_both_color_schemes_and_on_a_phone() {
             let shown = format!("{width}, {scheme}");
             browser.emulates(width, height, scheme).await;
             browser.open(&format!("http://{}/api/docs", server.address())).await;
-            browser.sees("Make one of notes").await;
+            browser.sees("Create one of notes").await;
             // The opened operations are the same at any width, and slow to check.
             for opened in [false, width == 390] {
                 if opened {
