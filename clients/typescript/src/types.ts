@@ -3,7 +3,7 @@ export interface EntityTypes {
   record: object;
   create: object;
   update: object;
-  /** The relations whose records can come along, and the paths of their entities. */
+  /** The relations whose records can be included, and the paths of their entities. */
   relations: object;
   trash: boolean;
 }
