@@ -407,7 +407,7 @@ pub(crate) enum UserCommand {
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Takes an account's second factor and backup codes away
+    /// Removes an account's second factor and backup codes
     ///
     /// Its sessions stay.
     #[command(name = "disable-2fa")]

@@ -114,8 +114,7 @@ impl Answer {
 
     pub(super) fn json_of_any_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         // The parser's own message quotes the invalid text.
-        serde_json::from_slice(&self.body)
-            .map_err(|_| ProviderError::Malformed("it is not the JSON that was asked for"))
+        serde_json::from_slice(&self.body).map_err(|_| ProviderError::Malformed("it is not the expected JSON"))
     }
 
     /// The error for a status other than success.

@@ -68,7 +68,7 @@ async fn open(config: &Config) -> anyhow::Result<ServiceAccounts> {
 
 /// The error if the plugin is off.
 pub(super) fn switched_off() -> anyhow::Error {
-    anyhow!("`auth.plugins` is without \"tokens\", so that there are no API tokens and no service accounts; add it")
+    anyhow!("`auth.plugins` is without \"tokens\", so there are no API tokens and no service accounts; add it")
 }
 
 fn object(account: &ServiceAccount) -> Value {

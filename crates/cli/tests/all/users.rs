@@ -139,7 +139,7 @@ fn a_role_that_permits_nothing_is_assigned_with_a_warning() {
     std::fs::write(folder.path().join("gatewright.toml"), "[roles]\neditor = [\"posts:write\"]\n").unwrap();
     let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded();
     call(&["migrate"]);
-    let warning = "warning: no role \"edtor\" is in [roles], so that it permits nothing; did you mean \"editor\"?\n";
+    let warning = "warning: no role \"edtor\" is in [roles], so it permits nothing; did you mean \"editor\"?\n";
     for words in [
         &["user", "create", "ada@example.com", "--roles", "user,edtor", "--password-stdin"][..],
         &["user", "set-roles", "ada@example.com", "edtor"],

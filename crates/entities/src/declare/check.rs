@@ -211,7 +211,7 @@ impl Check<'_> {
             );
         }
         if entity.public && entity.access != super::entity::Access::default() {
-            self.wrong("public", "public opens every operation, access closes some; write access alone, with the word public where nothing is asked");
+            self.wrong("public", "public opens every operation, access closes some; write access alone, with the word public where everybody may do it");
         }
         let cross_owner_read = match entity.cross_owner_read.as_deref().filter(|text| !text.is_empty()) {
             Some(_) if !owned => {

@@ -49,9 +49,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         (
             "public",
             Entity::public as fn(Entity) -> Entity,
-            "Open every operation to everybody. Not beside `owner_field` or `multi_tenant`.",
+            "Open every operation to everybody. Not with `owner_field` or `multi_tenant`.",
         ),
-        ("multi_tenant", Entity::multi_tenant, "Records belong to [tenants](tenants.md). Not beside `public`."),
+        ("multi_tenant", Entity::multi_tenant, "Records belong to [tenants](tenants.md). Not with `public`."),
         ("soft_delete", Entity::soft_delete, "Deleted records are kept aside; see [the trash](queries.md#the-trash)."),
     ] {
         if section.value(key, false, about) {

@@ -15,7 +15,7 @@ impl Config {
         let unknown = roles.iter().filter(|role| known().all(|name| name != *role));
         let sentence = |role: &str| {
             let hint = nearest(role, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            format!("no role \"{role}\" is in [roles], so that it permits nothing{hint}")
+            format!("no role \"{role}\" is in [roles], so it permits nothing{hint}")
         };
         unknown.map(sentence).collect()
     }
@@ -29,7 +29,7 @@ impl Config {
         let unknown = resources.filter(|(_, resource)| *resource != "*" && known().all(|name| name != *resource));
         let sentence = |(scope, resource): (&str, &str)| {
             let hint = nearest(resource, known()).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            format!("no entity has the table \"{resource}\", so that the scope \"{scope}\" permits nothing here{hint}")
+            format!("no entity has the table \"{resource}\", so the scope \"{scope}\" permits nothing here{hint}")
         };
         unknown.map(sentence).collect()
     }
@@ -47,8 +47,8 @@ mod tests {
         assert_eq!(
             warnings,
             [
-                "no role \"edtor\" is in [roles], so that it permits nothing; did you mean \"editor\"?",
-                "no role \"Königin\" is in [roles], so that it permits nothing",
+                "no role \"edtor\" is in [roles], so it permits nothing; did you mean \"editor\"?",
+                "no role \"Königin\" is in [roles], so it permits nothing",
             ]
         );
         assert!(config.role_warnings(&Roles::default()).is_empty());
@@ -60,8 +60,8 @@ mod tests {
         assert_eq!(
             config.scope_warnings(["posts:read", "*:*", "admin:read", "consumers:crm", "post:read", "zebra:read"]),
             [
-                "no entity has the table \"post\", so that the scope \"post:read\" permits nothing here; did you mean \"posts\"?",
-                "no entity has the table \"zebra\", so that the scope \"zebra:read\" permits nothing here",
+                "no entity has the table \"post\", so the scope \"post:read\" permits nothing here; did you mean \"posts\"?",
+                "no entity has the table \"zebra\", so the scope \"zebra:read\" permits nothing here",
             ]
         );
     }

@@ -93,7 +93,7 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
         Verb::List => (
             format!(
                 "Lists records of {name}, a page at a time, narrowed by `filter`. Returns {{\"data\":[…]}} with paging \
-                 beside it. {}",
+                 data. {}",
                 fields(plan, plans, case)
             ),
             list_input(plan, plans),
@@ -202,13 +202,13 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
         input = input.property("trashed", words(["with", "only"], about));
     }
     if plan.takes_total() {
-        let about = "How the records on all pages are counted: estimate stops at 1,000, none leaves total out. Not beside cursor.";
+        let about = "How the records on all pages are counted: estimate stops at 1,000, none leaves total out. Not with cursor.";
         input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
     view(plan, plans, input)
         .property("filter", filter)
         .property("sort", sort)
-        .property("page", number().description(Some("Number of the page, from 1. Not beside cursor.")))
+        .property("page", number().description(Some("Number of the page, from 1. Not with cursor.")))
         .property(
             "cursor",
             text("Pages by cursor, which costs the same at any depth: empty to start, then the cursor of the answer before, with the same sort."),

@@ -104,7 +104,7 @@ fn schemes(config: &Config) -> [(&'static str, SecurityScheme); 3] {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format(format).description(Some(about));
         SecurityScheme::Http(scheme.build())
     };
-    let about = "The session of whoever signed in.";
+    let about = "The session of the user who signed in.";
     [
         (SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(cookie, about)))),
         (JWT, bearer("JWT", "The `token` that signing in answers.")),

@@ -73,7 +73,7 @@ impl Subject<'_> {
         let members = members(plan, case);
         let view = typed(Type::Object);
         let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
-        let included = typed(Type::Object).description(Some("The related records that were asked for, by field."));
+        let included = typed(Type::Object).description(Some("The requested related records, by field."));
         let view = view.property("_included", included).property(entity_tag::KEY, carried_tag());
         add("View", view.examples([self.example(case)]));
         add("", object(members).examples([self.example(case)]));

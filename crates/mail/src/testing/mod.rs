@@ -136,8 +136,8 @@ impl SmtpServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("the interpreter of aiosmtpd starts");
-        let instructions = child.stdin.take().expect("a pipe was asked for");
-        let output = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
+        let instructions = child.stdin.take().expect("a pipe was requested");
+        let output = BufReader::new(child.stdout.take().expect("a pipe was requested"));
         let (port_is, port) = mpsc::channel();
         let (follow, followed) = mpsc::channel();
         let (sender, record) = watch::channel(Record::default());

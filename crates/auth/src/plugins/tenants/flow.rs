@@ -72,7 +72,7 @@ pub(super) enum TenantError {
     NoInvitation,
     #[error("your roles in this tenant do not permit this")]
     Forbidden,
-    #[error("a tenant keeps at least one owner: make somebody else an owner first")]
+    #[error("a tenant keeps at least one owner: make another member an owner first")]
     LastOwner,
     #[error("the limit of tenants is reached")]
     TooManyTenants,

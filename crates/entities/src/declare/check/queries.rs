@@ -42,10 +42,7 @@ impl Check<'_> {
                 self.wrong("cursor_fields", format!("cursor_fields names \"{}\" twice", cut(name)));
             }
             if name == "id" {
-                self.wrong(
-                    "cursor_fields",
-                    "the id comes last: no two records share it, so that nothing orders them after it",
-                );
+                self.wrong("cursor_fields", "the id comes last: it is unique, so fields after it have no effect");
             } else if !names::OWN_COLUMNS.contains(&name.as_str())
                 && let Some(field) = self.visible("cursor_fields", name)
                 && field.kind == Kind::Json

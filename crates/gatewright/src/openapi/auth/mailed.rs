@@ -57,7 +57,7 @@ pub(super) fn email_verification(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Post, base, "/verify-email", "confirmEmail", "Verify an address with a link's token")
         .about(
             "Without a session of the account, the first proof of its mailbox drops every credential that the account has. \
-             `code` may stand in place of `token`, in the browser that asked for the mail.",
+             `code` may stand in place of `token`, in the browser that requested the mail.",
         )
         .submitted(token_or_code(), true, &value!({ "token": "5f0c…" }))
         .answers(200, done_or_page("The address is verified.", "verified"))
@@ -110,7 +110,7 @@ fn code() -> ObjectBuilder {
     ))
 }
 
-const CODE: &str = "`code` may stand in place of `token`. It is good only together with the cookie of the browser that asked for the \
+const CODE: &str = "`code` may stand in place of `token`. It is valid only with the cookie of the browser that requested the \
                     mail, for five attempts. Link and code are spent together.";
 
 fn address() -> ObjectBuilder {

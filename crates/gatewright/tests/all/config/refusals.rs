@@ -191,7 +191,7 @@ fn a_value_out_of_its_range_is_refused() {
         ("[auth]\nsession_ttl_seconds = 0", "f.toml:2:23: auth.session_ttl_seconds: must be at least 1"),
         (
             "[auth]\nbase_path = \"/posts\"\n[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"",
-            "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies (entity \"posts\")",
+            "f.toml:4:8: entity[0].name: its path /posts contains `auth.base_path` (/posts) (entity \"posts\")",
         ),
         ("[tenancy]\nheader = \"a b\"", "f.toml:2:10: tenancy.header: must be the name of an HTTP header"),
     ] {
