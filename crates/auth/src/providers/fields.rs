@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_is_kept_as_it_is_or_refused() {
+    fn an_identifier_is_stored_unchanged_or_refused() {
         for (value, expected) in [
             (json!("110169484474386276334"), Some("110169484474386276334")),
             (json!(" a "), Some(" a ")),

@@ -35,7 +35,7 @@ async fn production_without_a_jwt_secret_is_refused() {
 }
 
 #[tokio::test]
-async fn previous_secrets_alone_are_refused_in_dev_mode_too() {
+async fn previous_secrets_without_a_current_one_are_refused_in_dev_mode_too() {
     for dev_mode in [false, true] {
         let mut config = AuthConfig { dev_mode, ..allowed(config()) };
         config.jwt.secret = Secret::new("");

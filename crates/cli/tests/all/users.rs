@@ -155,7 +155,7 @@ fn a_role_that_permits_nothing_is_assigned_with_a_warning() {
 }
 
 #[test]
-fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise() {
+fn an_invitation_prints_its_link_only_in_dev_mode_and_needs_a_mailer_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let user = |words: &[&str]| run(folder.path(), &[&["user"], words].concat(), "correct horse battery\n");
     user(&["create", "ada@example.com", "--password-stdin"]).succeeded();

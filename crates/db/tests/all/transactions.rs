@@ -55,7 +55,7 @@ async fn a_failed_transaction_is_rolled_back_and_its_neighbours_are_kept() {
 }
 
 #[tokio::test]
-async fn a_panicking_transaction_rolls_back_alone() {
+async fn only_a_panicking_transaction_rolls_back() {
     for engine in fresh().await {
         let panicked: Result<(), Error> = engine
             .db
@@ -210,7 +210,7 @@ async fn a_panicking_action_does_not_stop_the_writer() {
 }
 
 #[tokio::test]
-async fn a_deferred_constraint_that_fails_at_commit_fails_its_own_transaction_alone() {
+async fn a_deferred_constraint_that_fails_at_commit_fails_only_its_own_transaction() {
     for engine in fresh().await {
         engine
             .db

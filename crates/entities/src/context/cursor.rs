@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_can_be_read_back() {
+    fn a_position_can_be_read_back() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
             for after in [true, false] {

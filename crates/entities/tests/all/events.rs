@@ -71,7 +71,7 @@ async fn a_failed_write_emits_no_event() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_the_events_of_records_that_its_caller_could_read() {
+async fn a_stream_has_events_of_records_that_its_caller_could_read() {
     for world in worlds([notes()]).await {
         let mut of_ann = stream(&world, &user("ann"), "/notes/_events").await;
         let mut of_ben = stream(&world, &user("ben"), "/notes/_events").await;

@@ -170,7 +170,7 @@ async fn a_filter_never_reaches_beyond_the_caller() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_only_what_passes_its_filter() {
+async fn a_stream_has_only_events_that_pass_its_filter() {
     use futures_util::StreamExt;
 
     for world in worlds([books()]).await {

@@ -162,7 +162,7 @@ async fn an_entity_is_found_by_its_name_before_any_table() {
 }
 
 #[tokio::test]
-async fn a_query_by_methods_lists_what_its_query_string_lists() {
+async fn a_query_by_methods_lists_the_same_as_its_query_string() {
     let items = Entity::new("items")
         .public()
         .soft_delete()

@@ -25,7 +25,7 @@ async fn names(world: &World, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_follow_the_order_of_creation_and_know_their_place() {
+async fn pages_follow_the_order_of_creation_and_have_their_number() {
     for world in worlds([items()]).await {
         let empty = world.get(&anonymous(), "/items").await;
         assert_eq!(empty.json(), json!({"data": [], "total": 0, "page": 1, "limit": 25, "hasMore": false}));

@@ -58,7 +58,7 @@ async fn one_of_twenty_creates_gets_a_unique_value() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_twenty_updates_of_the_same_version_wins() {
+async fn one_of_twenty_updates_of_the_same_version_succeeds() {
     for world in worlds([posts()]).await {
         let post = world.post(&anonymous(), "/posts", json!({"title": "one"})).await;
         let update = |number: usize| {

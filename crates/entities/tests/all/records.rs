@@ -19,7 +19,7 @@ fn posts() -> Entity {
 }
 
 #[tokio::test]
-async fn a_record_lives_from_create_to_delete() {
+async fn a_record_is_created_read_changed_and_deleted() {
     for world in worlds([posts()]).await {
         let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One", "meta": {"a": [1, 2.5]}})).await;
         assert_eq!(created.status, 201, "{}", created.text);

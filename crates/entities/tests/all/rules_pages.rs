@@ -127,7 +127,7 @@ async fn pages(world: &World, caller: &str, query: &str, direction: &str) -> Vec
 }
 
 #[tokio::test]
-async fn every_page_shows_what_the_rule_does() {
+async fn every_page_agrees_with_the_rule() {
     for cursor in [&[][..], &["n"]] {
         for world in worlds(entities(cursor)).await {
             let tasks = tasks();

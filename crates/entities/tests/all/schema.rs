@@ -326,7 +326,7 @@ async fn a_field_becomes_unique_once_it_has_no_duplicates() {
 }
 
 #[tokio::test]
-async fn a_table_that_something_else_made_is_not_taken_over() {
+async fn a_table_of_another_program_is_not_taken_over() {
     for TestDb { db, name, .. } in &engines().await {
         for table in [
             "CREATE TABLE posts (id {text}, title {text}, created_at {time} NOT NULL, updated_at {time} NOT NULL)",

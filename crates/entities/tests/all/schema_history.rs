@@ -49,7 +49,7 @@ async fn texts(db: &Db, table: &str, column: &str) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_configuration_from_before_a_rename_is_refused_and_told_how_to_go_back() {
+async fn a_configuration_from_before_a_rename_is_refused_with_the_steps_to_go_back() {
     for (new, back, table, column) in [
         (
             renamed_field(),

@@ -40,7 +40,7 @@ fn posts() -> Entity {
 }
 
 #[tokio::test]
-async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
+async fn switching_soft_delete_on_frees_unique_values_of_later_deletions() {
     for (before, kind, columns) in
         [(posts(), "unique", "\"title\""), (posts().multi_tenant(), "tenant_unique", "\"tenant_id\", \"title\"")]
     {
@@ -78,7 +78,7 @@ async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
 }
 
 #[tokio::test]
-async fn switched_off_it_is_refused_until_the_operator_has_emptied_the_trash() {
+async fn switching_soft_delete_off_is_refused_until_the_trash_is_empty() {
     let before = posts().soft_delete();
     for TestDb { db, name, .. } in &engines().await {
         let entities = start(db, &before).await.unwrap();

@@ -22,7 +22,7 @@ async fn put(world: &World, tenant: &str, caller: &Identity, roles: &[&str]) {
 
 /// A role in one tenant permits nothing in another, nor on entities without tenants.
 #[tokio::test]
-async fn a_role_within_a_tenant_permits_there_alone_and_ends_with_it() {
+async fn a_role_within_a_tenant_permits_only_there_and_ends_with_the_membership() {
     let guarded = |entity: Entity| entity.access(Action::Read, "posts:read").access(Action::Update, "posts:write");
     let posts = guarded(Entity::new("posts").multi_tenant()).field(Field::string("title"));
     let notes = guarded(Entity::new("notes")).field(Field::string("title"));
@@ -60,7 +60,7 @@ async fn a_role_within_a_tenant_permits_there_alone_and_ends_with_it() {
 
 /// A user outside the tenant looks like one who does not exist.
 #[tokio::test]
-async fn a_relation_to_users_names_members_alone() {
+async fn a_relation_to_users_names_only_members() {
     let tasks = Entity::new("tasks").multi_tenant().field(Field::relation("assignee", "users"));
     let free = Entity::new("memos").field(Field::relation("assignee", "users"));
     for world in worlds([tasks, free]).await {

@@ -47,7 +47,7 @@ async fn get(world: &World, caller: &Identity, tenant: &str, path: &str) -> Answ
 }
 
 #[tokio::test]
-async fn a_request_without_a_tenant_is_told_the_header() {
+async fn a_request_without_a_tenant_is_refused_with_the_name_of_the_header() {
     let header: http::HeaderName = "x-workspace".parse().unwrap();
     for world in worlds_with([posts()], |builder| builder.tenant_header(header.clone())).await {
         for answer in [world.get(&user("ann"), "/posts").await, world.post(&user("ann"), "/posts", "{}").await] {
@@ -249,7 +249,7 @@ async fn relations_do_not_cross_tenants() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_its_tenant_alone_and_ends_with_the_membership() {
+async fn a_stream_has_events_of_its_tenant_only_and_ends_with_the_membership() {
     for world in shared([posts()]).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let open = async |caller: &Identity, tenant: &str| {

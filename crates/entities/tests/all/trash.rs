@@ -188,7 +188,7 @@ async fn a_stale_record_is_not_deleted_and_parallel_deletes_have_one_winner() {
 }
 
 #[tokio::test]
-async fn relations_neither_restrict_nor_follow_a_soft_delete_and_cannot_be_made_to_the_trash() {
+async fn a_soft_delete_ignores_relations_and_no_relation_refers_to_the_trash() {
     let comments = Entity::new("comments")
         .public()
         .field(Field::string("text"))

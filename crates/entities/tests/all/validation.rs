@@ -24,7 +24,7 @@ fn everything() -> Entity {
 }
 
 #[tokio::test]
-async fn all_errors_of_a_body_come_together() {
+async fn all_errors_of_a_body_are_reported_together() {
     for world in worlds([everything()]).await {
         let answer = world.post(&anonymous(), "/things", json!({
             "body": "ABC", "count": 11, "ratio": -1, "price": "0.001", "live": "yes", "state": "gone", "day": "2024-13-01",

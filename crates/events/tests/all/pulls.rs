@@ -83,7 +83,7 @@ fn token(name: &str) -> TokenId {
 }
 
 #[tokio::test]
-async fn an_event_is_pulled_acknowledged_and_never_comes_again() {
+async fn an_acknowledged_event_is_never_pulled_again() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let me = token("me");
@@ -277,7 +277,7 @@ async fn events_pulled_for_a_caller_who_left_are_released() {
 }
 
 #[tokio::test]
-async fn only_events_of_the_consumer_s_entities_come_and_large_ones_come_in_several_answers() {
+async fn only_events_of_the_consumers_entities_are_pulled_and_large_ones_in_several_answers() {
     for engine in engines().await {
         let consumer = PullConsumer::new("worker", "a").unwrap().entities(vec!["posts".to_owned()]);
         let world = World::with(engine.db.clone(), consumer).await;

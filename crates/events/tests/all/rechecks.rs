@@ -59,7 +59,7 @@ async fn a_caller_who_lost_the_right_does_not_get_what_is_still_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recheck_can_narrow_what_the_stream_carries() {
+async fn a_recheck_can_narrow_the_stream() {
     let (bus, streams) = streams(StreamOptions::default());
     let request = everything(user("ada")).rechecked(|| async {
         Ok(Verdict::Continue(Arc::new(|event: &EntityEvent| Visibility::from(event.owner() == Some("ada")))))
@@ -175,7 +175,7 @@ async fn a_cut_ends_the_matching_streams_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_without_a_recheck_lives_on() {
+async fn a_stream_without_a_recheck_stays_open() {
     let (bus, streams) = streams(StreamOptions::default());
     let open = Subscribe::new("posts", user("ada"), Params::default(), |_| true);
     let mut reader = Reader::open(&streams, open).await.unwrap();

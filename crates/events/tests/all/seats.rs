@@ -195,7 +195,7 @@ async fn exactly_the_share_of_one_caller_of_20_parallel_requests_is_seated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_on_this_computer_are_bounded_by_all_seats_alone() {
+async fn clients_on_this_computer_are_limited_only_by_the_total_of_seats() {
     let options = StreamOptions {
         max_subscribers: 6,
         max_subscribers_per_caller: 2,

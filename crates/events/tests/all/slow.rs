@@ -124,7 +124,7 @@ async fn a_write_of_another_replica_waits_for_no_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_filter_leaves_out_delays_nobody() {
+async fn an_event_that_the_filter_excludes_delays_no_writer() {
     let options = StreamOptions { allow_client_slow_mode: true, ..StreamOptions::default() };
     let (bus, streams) = streams(options);
     let params = gatewright_events::sse::Params { block: true, subscriber_id: None, since: None };

@@ -227,7 +227,7 @@ async fn an_application_may_allow_further_headers() {
 }
 
 #[tokio::test]
-async fn cors_headers_of_an_inner_layer_do_not_get_out_of_the_surface() {
+async fn cors_headers_of_an_inner_layer_are_removed() {
     let permissive = routes().layer(CorsLayer::very_permissive());
     let app = backend().install(permissive, from_fn(sessions), csrf());
     for (origin, expected) in [(APP, (200, APP, "true")), (OWN, (200, "", "")), ("https://evil.com", (403, "", ""))] {

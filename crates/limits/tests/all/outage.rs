@@ -80,7 +80,7 @@ async fn a_redis_that_dies_refuses_and_recovers() {
 }
 
 #[tokio::test]
-async fn a_redis_that_was_restarted_while_nobody_asked_costs_no_refusal() {
+async fn a_redis_restart_while_idle_causes_no_refusal() {
     let Some(mut server) = installed(PrivateRedis::start()) else { return };
     let limiter = limiter(RedisStore::new(open(&server.url(), "test:"), Ambient::system()));
     assert_eq!(limiter.attempt("k").await, Ok(()));

@@ -48,7 +48,7 @@ async fn an_attempt_is_one_round_trip() {
 }
 
 #[tokio::test]
-async fn programs_with_prefixes_of_their_own_share_no_limits() {
+async fn programs_with_their_own_prefixes_share_no_limits() {
     let Some((url, prefix)) = redis() else { return };
     let [one, two] = ["one:", "two:"].map(|program| store(&url, &format!("{prefix}{program}")));
     for store in [&one, &two] {

@@ -120,7 +120,7 @@ async fn erase(bed: &Bed, name: &str) {
 }
 
 #[tokio::test]
-async fn sweeping_gets_through_any_number_of_rows() {
+async fn sweeping_removes_any_number_of_rows() {
     for bed in shared().await {
         if let Backend::Sql(db, _) = &bed.backend {
             let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)

@@ -106,7 +106,7 @@ async fn an_attempt_that_is_never_awaited_does_not_count() {
 }
 
 #[tokio::test]
-async fn keys_are_data_whatever_is_in_them() {
+async fn keys_are_data_whatever_they_contain() {
     for bed in all().await {
         let limiter = Limiter::new("scope'; --", policy(1), bed.replicas[0].clone());
         let long = "x".repeat(1_000_000);

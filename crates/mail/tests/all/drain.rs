@@ -29,7 +29,7 @@ async fn a_paused_letter_gets_exactly_one_more_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_holds_when_the_sender_hangs() {
+async fn the_deadline_applies_when_the_sender_hangs() {
     let log = Log::default();
     let _guard = log.record();
     let sender = Scripted::held();
@@ -47,7 +47,7 @@ async fn the_deadline_holds_when_the_sender_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_takes_nothing() {
+async fn a_closed_queue_accepts_nothing() {
     let sender = Scripted::new([], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     assert_eq!(outgoing.drain(Duration::from_secs(5)).await, 0);

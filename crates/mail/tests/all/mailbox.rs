@@ -161,7 +161,7 @@ async fn only_the_newest_hundred_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_queue_keeps_the_page_for_a_second_at_most() {
+async fn a_stuck_queue_delays_the_page_by_a_second_at_most() {
     let outgoing = queue(Scripted::held(), QueuePolicy::default());
     let router = dev::routes(DevMailbox::new(), outgoing.clone(), PUBLIC.parse().unwrap(), dev::Readers::ThisComputer);
     outgoing.post(letter("ann@example.com"));

@@ -221,7 +221,7 @@ async fn a_recipient_has_few_letters_of_a_kind_and_the_newest_ones() {
 }
 
 #[tokio::test]
-async fn a_full_table_takes_no_further_letter_and_forgets_the_oldest_failures() {
+async fn a_full_table_accepts_no_letter_and_drops_the_oldest_failures() {
     for site in Site::each().await {
         let queue = site.queue().await;
         let fill = async |status: &str, count: i64| {

@@ -5,7 +5,7 @@ use serde_json::json;
 const BLOG: &str = include_str!("../../../../examples/blog.toml");
 
 #[tokio::test]
-async fn a_write_reaches_its_owners_other_window_and_nobody_else() {
+async fn a_write_reaches_only_its_owners_other_window() {
     for app in TestApp::on_every_engine(BLOG).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.with_jwt("bob@example.com").await;

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_stays_within_what_is_supported_and_what_the_client_may() {
+    fn a_request_is_limited_to_supported_scopes_and_those_of_the_client() {
         let supported = scopes("posts:read posts:write *:read")
             .iter()
             .fold(SupportedScopes::new(), |all, scope| all.with(scope.clone(), "words"));

@@ -10,7 +10,7 @@ fn draft() -> TokenDraft {
 }
 
 #[tokio::test]
-async fn a_service_account_authenticates_by_token_alone() {
+async fn a_service_account_authenticates_only_by_token() {
     for db in databases().await {
         let site = site(&db).await;
         let (tokens, services) = (site.auth.api_tokens().unwrap(), site.auth.service_accounts().unwrap());

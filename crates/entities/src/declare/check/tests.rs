@@ -119,7 +119,7 @@ fn errors_have_their_positions() {
 }
 
 #[test]
-fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
+fn contradictory_tenant_declarations_are_refused() {
     let cases = [
         (Entity::new("posts").public().multi_tenant(), "keep one of them"),
         (Entity::new("posts").multi_tenant().access(Action::Read, "public"), "multi_tenant keeps every record"),
@@ -163,7 +163,7 @@ fn two_entities_share_neither_name_nor_table() {
 }
 
 #[test]
-fn all_errors_come_at_once_with_their_positions() {
+fn all_errors_are_reported_at_once_with_their_positions() {
     let entities = [
         Entity::new("posts").field(Field::string("title")).field(Field::int("views").min(2).max(1)),
         Entity::new("notes").field(Field::new("state", Kind::Enum)).public().owner("user_id"),

@@ -165,7 +165,7 @@ async fn an_export_contains_former_addresses_and_invitations_of_a_proven_address
 
 /// Clients that do not read hold a place each, at most four per address.
 #[tokio::test]
-async fn slow_readers_of_one_address_leave_places_for_others() {
+async fn slow_readers_of_one_address_do_not_use_up_the_places_of_others() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let mut readers = Vec::new();
         for number in 0..5 {
@@ -219,7 +219,7 @@ async fn a_server_writes_32_exports_at_once_and_refuses_the_next() {
 
 /// No piece is larger than 256 KiB, so a slow connection has a minute for each.
 #[tokio::test]
-async fn an_export_comes_in_small_pieces() {
+async fn an_export_is_sent_in_small_pieces() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ann = app.signed_in(ANN).await;
         for _ in 0..3 {

@@ -181,7 +181,7 @@ async fn malformed_requests_are_refused_and_settle_nothing() {
 
 /// The outbox may forget an event before the streams do.
 #[tokio::test]
-async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
+async fn a_stream_resumes_after_events_that_the_outbox_has_purged() {
     let config = format!(
         "[outbox]\nenabled = true\npoll_interval_ms = 50\nretention_seconds = 1\nhandler_grace_seconds = 1\n{}",
         entity!(public "posts" "title")

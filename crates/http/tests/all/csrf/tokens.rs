@@ -224,7 +224,7 @@ async fn a_form_is_refused_with_a_page() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_logged_with_its_reason_and_without_what_was_sent() {
+async fn a_refusal_is_logged_with_its_reason_and_without_the_sent_value() {
     let log = Log::default();
     let _guard = log.record();
     let mut browser = Browser::new(app(csrf()));

@@ -118,7 +118,7 @@ async fn roles_are_replaced_except_the_callers_own_admin_role() {
 }
 
 #[tokio::test]
-async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
+async fn an_account_is_disabled_and_enabled_except_by_its_owner() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let mut ann = app.signed_in("ann@example.com").await;
@@ -137,7 +137,7 @@ async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
 }
 
 #[tokio::test]
-async fn an_operator_deletes_an_account_and_what_refers_to_it_refuses() {
+async fn an_operator_deletes_an_account_unless_records_require_it() {
     let tasks = r#"
 [[entity]]
 name = "tasks"

@@ -11,7 +11,7 @@ use super::{ENTITIES, OPERATOR, enrolled, id_of, operator, totp};
 const READ: &str = "/admin/api/users";
 
 #[tokio::test]
-async fn without_the_role_or_the_second_factor_nobody_passes() {
+async fn the_role_and_the_second_factor_are_required() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         app.anonymous().get(READ).await.is(401);
 
@@ -101,7 +101,7 @@ async fn a_token_needs_the_explicit_admin_scope() {
 }
 
 #[tokio::test]
-async fn a_service_account_needs_the_scope_alone() {
+async fn a_service_account_needs_only_the_scope() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let services = app.app().auth().unwrap().service_accounts().unwrap();
         let account = services.create("ops", Roles::default()).await.unwrap();
@@ -147,7 +147,7 @@ async fn no_other_site_reads_or_writes_with_the_operators_cookie() {
 }
 
 #[tokio::test]
-async fn acts_that_are_hard_to_undo_need_a_sign_in_of_a_short_time_ago() {
+async fn actions_that_are_hard_to_undo_need_a_recent_sign_in() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         app.registered("ann@example.com").await;

@@ -119,7 +119,7 @@ async fn removing_or_demoting_a_member_drops_their_invitations() {
 }
 
 #[tokio::test]
-async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
+async fn a_backup_is_downloaded_by_an_operator_with_a_recent_sign_in() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let items: Vec<_> = (0..100).map(|number| json!({ "title": format!("note {number}") })).collect();

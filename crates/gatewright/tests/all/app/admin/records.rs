@@ -81,7 +81,7 @@ async fn a_tenant_parameter_limits_the_operator_and_without_it_all_are_shown() {
 }
 
 #[tokio::test]
-async fn entities_are_described_with_what_a_form_needs() {
+async fn entities_are_described_with_everything_that_a_form_needs() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let described = operator(&app).await.get("/admin/api/records").await.is(200);
         assert_eq!(described.at("/data/0/name"), json!("notes"));
@@ -114,7 +114,7 @@ async fn the_live_events_are_those_of_every_owner_and_end_with_the_role() {
 }
 
 #[tokio::test]
-async fn a_user_who_cannot_see_a_record_is_explained() {
+async fn explain_shows_why_a_user_cannot_see_a_record() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let ann = app.signed_in("ann@example.com").await;

@@ -132,7 +132,7 @@ async fn an_invalid_refresh_spends_nothing_and_one_of_twenty_succeeds() {
 }
 
 #[tokio::test]
-async fn a_refusal_goes_to_the_client() {
+async fn a_refused_consent_is_sent_to_the_client() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -145,7 +145,7 @@ async fn a_refusal_goes_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_browser_without_a_session_signs_in_first_and_comes_back() {
+async fn a_browser_without_a_session_signs_in_first_and_returns() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let client = public_client(&app).await;
         let address = authorize(&client, &[]);

@@ -283,7 +283,7 @@ async fn a_program_that_was_allowed_before_its_user_joined_reaches_no_tenant() {
 }
 
 #[tokio::test]
-async fn a_user_disconnects_a_program_in_one_tenant_alone() {
+async fn a_user_disconnects_a_program_in_only_one_tenant() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let [acme, globex] = [scene.connect(ACME, &[]).await, scene.connect(GLOBEX, &[]).await];
         let account = scene.ada.get("/account").await.is(200);
