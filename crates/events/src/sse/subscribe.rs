@@ -45,7 +45,7 @@ pub type Admit = Arc<dyn Fn(Vec<Arc<EntityEvent>>) -> Answering<Admitted> + Send
 /// A result; an error is retried, and `None` ends the stream.
 pub type Answering<T> = BoxFuture<'static, Result<Option<T>, Unavailable>>;
 
-/// The sights of a stream's caller for some logged events, one for each. [`Visibility::Unknown`] counts as hidden.
+/// The visibility of some logged events for a stream's caller, one for each. [`Visibility::Unknown`] counts as hidden.
 pub enum Admitted {
     /// It is known.
     Now(Vec<Visibility>),

@@ -79,7 +79,7 @@ impl Outgoing {
         frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
     }
 
-    /// The frame for a stream with this sight of the event, if it gets one.
+    /// The frame for a stream with this visibility of the event, if it gets one.
     fn frame_for(&self, visibility: Visibility, tags: bool) -> Option<Bytes> {
         match visibility {
             Visibility::Shown => Some(self.frame(tags)),
@@ -244,7 +244,7 @@ impl Subscriber {
         Ok(if fell_behind { Offered::FellBehind } else { Offered::Queued { dropped } })
     }
 
-    /// The caller's sight of the event by their current rights. Also hidden if they did not request it.
+    /// The visibility of the event for the caller, by their current rights. Also hidden if they did not request it.
     pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Visibility, BadFilter> {
         let filter = self.filter.lock().clone();
         self.visibility(&filter, outgoing)
@@ -255,7 +255,7 @@ impl Subscriber {
         std::panic::catch_unwind(AssertUnwindSafe(visibility)).map_err(|_panic| BadFilter)
     }
 
-    /// The frame for an event that was admitted with this sight. If the stream has no admission, its filter decides.
+    /// The frame for an event that was admitted with this visibility. If the stream has no admission, its filter decides.
     pub(super) fn admitted(&self, visibility: Visibility, outgoing: &Outgoing) -> Result<Option<Bytes>, BadFilter> {
         let visibility = if self.admit.is_none() {
             self.wants(outgoing)?
@@ -266,7 +266,7 @@ impl Subscriber {
         Ok(outgoing.frame_for(visibility, self.tags))
     }
 
-    /// Applies the client's condition to a sight. An event that says a record has left is sent without testing the condition: the
+    /// Applies the client's condition to a visibility. An event that says a record has left is sent without testing the condition: the
     /// result would reveal the record's contents.
     fn asked(&self, visibility: Visibility, outgoing: &Outgoing) -> Visibility {
         match visibility {
