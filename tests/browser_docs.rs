@@ -28,7 +28,7 @@ const until = (find, then, tries = 200) => {
 };
 until(block, () => {
   if (!block().classList.contains("is-open")) block().querySelector(".opblock-summary-control").click();
-  // The page draws an operation anew for a moment after it was opened; what is pressed before that is lost.
+  // The page redraws an operation shortly after it was opened; clicks before that are lost.
   until(() => block().querySelector(".btn.execute"), () => setTimeout(() => {
     block().querySelector(".btn.execute").click();
     done({});

@@ -34,7 +34,7 @@ const ROUNDS: usize = 8;
 /// Writes that are acknowledged between two faults.
 const WRITES: usize = 60;
 /// A run fails if nothing has arrived for this long.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Runs wait for each other: each keeps the machine busy.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -96,7 +96,7 @@ async fn run(database: &Database, count: usize, mut carrier: Carrier) {
     for number in 0..LISTENERS {
         tasks.spawn(listener::listen(world.clone(), number, random.child()));
     }
-    world.patiently("every listener has a position", || world.ledger.listening() == LISTENERS).await;
+    world.wait_until("every listener has a position", || world.ledger.listening() == LISTENERS).await;
     for _ in 0..WRITERS {
         tasks.spawn(writer::write(world.clone(), random.child()));
     }
@@ -115,12 +115,12 @@ async fn run(database: &Database, count: usize, mut carrier: Carrier) {
 
     let begun = Instant::now();
     world.stopping.store(true, Ordering::SeqCst);
-    world.patiently("every writer has ended", || world.writing.load(Ordering::SeqCst) == 0).await;
+    world.wait_until("every writer has ended", || world.writing.load(Ordering::SeqCst) == 0).await;
     world.learn_what_was_committed().await;
-    world.patiently("every listener has what it may read", || world.ledger.owed().is_empty()).await;
+    world.wait_until("every listener has what it may read", || world.ledger.missing().is_empty()).await;
     // Everything that was still being delivered comes before these.
     writer::write_one_of_each(&world).await;
-    world.patiently("every listener has the last writes", || world.ledger.owed().is_empty()).await;
+    world.wait_until("every listener has the last writes", || world.ledger.missing().is_empty()).await;
     world.check();
     while let Some(ended) = tasks.try_join_next() {
         ended.expect("no writer and no listener panics");

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server, Site, run};
 
 /// The maximum compressed size of the client, in bytes.
-const MOST_BYTES: usize = 8_000;
+const MAX_BYTES: usize = 8_000;
 
 /// The ways to read a stream.
 const STREAMS: [&str; 2] = ["fetch", "eventsource"];
@@ -123,7 +123,7 @@ async fn the_client_is_small_and_imports_nothing() {
     let script =
         "process.stdout.write(String(require('zlib').gzipSync(require('fs').readFileSync(process.argv[1])).length))";
     let bytes = run(node(), &["-e", script, file.to_str().unwrap()]).await;
-    assert!(bytes.parse::<usize>().unwrap() <= MOST_BYTES, "{bytes} bytes compressed");
+    assert!(bytes.parse::<usize>().unwrap() <= MAX_BYTES, "{bytes} bytes compressed");
 }
 
 /// A strict compiler accepts the types of declared entities, and reports mistakes.

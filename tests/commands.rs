@@ -52,7 +52,7 @@ fn a_secret_is_long_and_new_and_the_only_output() {
 
 /// Migrates with the command, or with the SQL of the plan, run by a role that may change tables.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_is_planned_then_applied_then_nothing() {
+async fn a_migration_is_planned_then_applied_then_up_to_date() {
     for by_hand in [false, true] {
         for database in Database::all().await {
             let folder = Folder::create("commands").unwrap();

@@ -135,7 +135,7 @@ async fn expire_tokens(server: &Server, database: &Database) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_typescript_sdk_connects_from_the_url_alone() {
+async fn the_official_typescript_sdk_connects_with_only_the_url() {
     let Some(_) = node_tools() else { return };
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let database = Database::Sqlite;
@@ -298,7 +298,7 @@ async fn a_document_without_a_trusted_certificate_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_official_python_sdk_connects_from_the_url_alone() {
+async fn the_official_python_sdk_connects_with_only_the_url() {
     let Some(python) = python_tools() else { return };
     let database = Database::postgres().await.unwrap_or(Database::Sqlite);
     let server = served(&database).await;

@@ -103,7 +103,7 @@ async fn a_write_on_one_server_reaches_the_streams_of_the_other_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_sees_their_writes_on_the_other_server_and_nobody_else_does() {
+async fn only_the_owner_sees_their_writes_on_the_other_server() {
     let Some(database) = Database::postgres().await else { return };
     let [a, b] = pair(&Carrier::Postgres, &database).await;
     let (author, reader, stranger) = (a.client(), b.client(), b.client());

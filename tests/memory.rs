@@ -12,14 +12,14 @@ use crate::outbox::until;
 const BUDGET: u64 = 64 << 20;
 /// The limit for the server's growth: twice the budget for the allocator's overhead, and the answers that are being
 /// built.
-const MOST_GROWTH: u64 = 4 * BUDGET;
+const MAX_GROWTH: u64 = 4 * BUDGET;
 /// Clients that do not read. Together they request 280 MiB.
 const READERS: usize = 40;
 /// Clients that do not finish a body.
 const SENDERS: usize = 100;
 /// Streams that wait for events, and the maximum memory of one of them.
 const STREAMS: usize = 800;
-const MOST_OF_STREAM: u64 = 12_000;
+const MAX_OF_STREAM: u64 = 12_000;
 
 async fn server(database: &Database) -> Server {
     let configuration = format!(
@@ -93,7 +93,7 @@ async fn clients_that_do_not_read_are_cut_and_hold_no_more_than_the_budget() {
         assert!(used(&server).await <= BUDGET);
         other.is_served().await;
         let growth = server.resident_bytes().saturating_sub(before);
-        assert!(growth < MOST_GROWTH, "grew by {} MiB", growth >> 20);
+        assert!(growth < MAX_GROWTH, "grew by {} MiB", growth >> 20);
         // They never read and never disconnect.
         until("they are cut", async || used(&server).await == 0).await;
         other.0.get("/notes").await.is(200);
@@ -129,7 +129,7 @@ async fn bodies_that_are_not_finished_hold_no_more_than_the_budget() {
         other.is_served().await;
         other.0.post("/notes", &json!({ "text": "short" })).await.is(201);
         let growth = server.resident_bytes().saturating_sub(before);
-        assert!(growth < MOST_GROWTH, "grew by {} MiB", growth >> 20);
+        assert!(growth < MAX_GROWTH, "grew by {} MiB", growth >> 20);
         drop((logins, records));
         until("their bytes are given back", async || used(&server).await == 0).await;
     }
@@ -168,7 +168,7 @@ async fn a_stream_that_waits_for_events_takes_little_memory() {
         let streams = open_streams(&server, &request, STREAMS).await;
         let each = server.resident_bytes().saturating_sub(before) / STREAMS as u64;
         println!("{each} bytes");
-        assert!(each < MOST_OF_STREAM, "{each} bytes each");
+        assert!(each < MAX_OF_STREAM, "{each} bytes each");
         drop(streams);
         until("they are gone", async || metric(&server, "gatewright_event_subscribers").await == 0).await;
     }

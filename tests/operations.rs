@@ -274,8 +274,11 @@ async fn the_doctor_reports_dev_mode_and_a_missing_server() {
     let examined = gatewright(production.folder(), &["doctor", &url], "");
     assert_eq!(examined.status, 0, "{examined:?}");
 
-    let nobody = gatewright(server.folder(), &["doctor", "http://127.0.0.1:1"], "");
-    assert!(nobody.status == 1 && nobody.out.contains("problem  no answer from http://127.0.0.1:1"), "{nobody:?}");
+    let unreachable = gatewright(server.folder(), &["doctor", "http://127.0.0.1:1"], "");
+    assert!(
+        unreachable.status == 1 && unreachable.out.contains("problem  no answer from http://127.0.0.1:1"),
+        "{unreachable:?}"
+    );
     for wrong in ["example.com", "ftp://example.com", "https://ada:canary@example.com"] {
         let refused = gatewright(server.folder(), &["doctor", wrong], "");
         assert!(refused.status == 1 && !refused.err.contains("canary"), "{refused:?}");

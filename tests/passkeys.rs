@@ -115,7 +115,7 @@ async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passkey_as_the_only_way_in_cannot_be_removed() {
+async fn a_passkey_as_the_only_sign_in_method_cannot_be_removed() {
     let Some(browser) = Browser::start(Scripts::On).await else { return };
     let place = Place::start().await;
     let authenticator = browser.authenticator().await;

@@ -21,7 +21,7 @@ struct Race<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_clients_with_one_single_use_token_one_succeeds() {
+async fn one_of_two_clients_with_one_single_use_token_succeeds() {
     for database in Database::all().await {
         let limits = ["register", "magic_link", "password_reset", "two_factor"];
         let limits = limits.map(|limit| format!("[auth.limits.{limit}]\nmax_attempts = 1000\n")).concat();
@@ -147,7 +147,7 @@ impl Race<'_> {
         format!("{who}-{}@example.com", self.round)
     }
 
-    /// Somebody who is signed in.
+    /// A signed-in user.
     async fn person(&self, who: &str) -> (Client, String) {
         let (client, email) = (self.server.client(), self.email(who));
         client.register(&email).await.is(200);

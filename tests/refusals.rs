@@ -15,7 +15,7 @@ use crate::harness::{Finished, binary, gatewright};
 const NOWHERE: &str = "postgres://gatewright:hunter2hunter2@127.0.0.1:1/none";
 
 #[test]
-fn a_mistake_in_the_configuration_is_named_with_its_place() {
+fn a_mistake_in_the_configuration_is_reported_with_its_position() {
     for (text, place, words) in [
         ("[server]\nlistn = \"127.0.0.1:0\"\n", ":2:", &["listn", "listen"][..]),
         ("[sever]\nlisten = \"127.0.0.1:0\"\n", ":1:", &["sever", "server"]),
@@ -90,7 +90,7 @@ fn a_missing_configuration_file_is_named() {
 }
 
 #[test]
-fn an_unreachable_database_is_named_soon_and_its_password_never() {
+fn an_unreachable_database_is_reported_soon_without_its_password() {
     let folder = Folder::create("refusal").unwrap();
     let started = Instant::now();
     for words in [&["serve", "--dev", "--listen", "127.0.0.1:0"][..], &["user", "list"], &["migrate"]] {

@@ -1,4 +1,4 @@
-//! Two servers on one database: whoever loses a right on one server loses the streams that they opened on the other.
+//! Two servers on one database: a caller who loses a right on one server loses their streams on the other.
 
 use std::time::{Duration, Instant};
 

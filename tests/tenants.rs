@@ -15,7 +15,7 @@ type = "string"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_account_works_in_the_tenants_that_a_command_made_it_a_member_of() {
+async fn a_service_account_works_in_the_tenants_to_which_a_command_added_it() {
     for database in Database::all().await {
         let server = Launch::configured(NOTES).start(&database).await;
         let url = database.url();

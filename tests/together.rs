@@ -21,7 +21,7 @@ async fn servers_that_start_at_once_on_an_empty_postgres_all_become_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_parallel_registrations_on_two_servers_one_succeeds() {
+async fn one_of_parallel_registrations_on_two_servers_succeeds() {
     let Some(database) = Database::postgres().await else { return };
     let (one, two) = tokio::join!(Launch::dev().start(&database), Launch::dev().start(&database));
     let tries = (0..16).map(|number| {

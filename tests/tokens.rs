@@ -75,7 +75,7 @@ async fn a_service_account_works_by_its_token_within_scopes_and_roles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_s_token_is_its_owner_and_lives_through_a_logout() {
+async fn a_users_token_acts_as_its_owner_and_survives_a_logout() {
     for database in Database::all().await {
         let server = Launch::dev().start(&database).await;
         let ada = server.client();

@@ -18,7 +18,7 @@ use crate::handbook::{pages::root, settings::merge};
 use crate::harness::{Browser, Database, Scripts, binary, clean, installed};
 
 /// The time limit of a command, and of the start of a server.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The ports in the page. The test replaces them.
 const PORTS: [&str; 4] = ["8080", "8081", "8082", "5173"];
 const DATABASE: &str = "postgres://postgres@127.0.0.1:5432/tracker";
@@ -112,7 +112,7 @@ impl Terminal {
         writeln!(self.input, "{command}\nprintf '\\n<<<%s\\n' $?").unwrap();
         let mut text = String::new();
         loop {
-            let line = self.output.recv_timeout(PATIENCE);
+            let line = self.output.recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|_| panic!("`{command}` does not end:\n{text}"));
             if let Some(status) = line.strip_prefix("<<<") {
                 return (status.parse().unwrap(), text);
@@ -127,7 +127,7 @@ impl Terminal {
         let (_, printed) = self.run(&format!("{command} > serves-{port}.log 2>&1 & echo $!"));
         let process = printed.trim().parse().unwrap();
         self.servers.push((port.to_owned(), process, Watchdog::start(process, "TERM", None).unwrap()));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
             let (alive, log) = self.run(&format!("cat serves-{port}.log; kill -0 {process}"));
             assert!(alive == 0 && Instant::now() < deadline, "`{command}` does not serve:\n{log}");

@@ -135,7 +135,7 @@ impl Counted {
         let server = Server::start(command.env("RUST_LOG", "warn"))?;
         let me = Credentials::of_new_account(server.address).await?;
         let counted = Self { server, files, _data: data, me };
-        counted.tell(&["instrumentation", "on"])?;
+        counted.control(&["instrumentation", "on"])?;
         Ok(counted)
     }
 
@@ -158,7 +158,7 @@ impl Counted {
 
     /// The count since the last call, as callgrind writes it.
     fn dump(&self, name: &str) -> anyhow::Result<String> {
-        self.tell(&["dump", name])?;
+        self.control(&["dump", name])?;
         let mut written = Vec::new();
         for file in std::fs::read_dir(&self.files)? {
             let file = file?.path();
@@ -173,7 +173,7 @@ impl Counted {
         Ok(std::fs::read_to_string(&kept)?)
     }
 
-    fn tell(&self, words: &[&str]) -> anyhow::Result<()> {
+    fn control(&self, words: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new("vgdb");
         let output = command.arg(format!("--pid={}", self.server.id())).args(words).output()?;
         let told = String::from_utf8_lossy(&output.stderr);

@@ -14,7 +14,7 @@ const ROWS: u64 = 20_000;
 const SINGLES: usize = 500;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The time limit of a run, so that a blocked relay fails it.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Measures deliveries per second of a backlog, with one and four consumers, and the time from commit to handler.
 pub(crate) async fn run() -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 }
 
 async fn measure(url: &str, engine: &str, consumers: u64, report: &mut Vec<String>) -> anyhow::Result<()> {
-    let measured = tokio::time::timeout(PATIENCE, deliver(url, engine, consumers)).await;
+    let measured = tokio::time::timeout(TIMEOUT, deliver(url, engine, consumers)).await;
     report.push(measured.with_context(|| format!("{engine} with {consumers} consumers took too long"))??);
     Ok(())
 }

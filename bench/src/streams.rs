@@ -25,7 +25,7 @@ const OPENING: usize = 64;
 const WRITERS: usize = 4;
 const SINGLES: usize = 50;
 /// The time limit of a run in addition to its load, so that a blocked server fails it.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 /// A text that is in every record once and nowhere else in an event.
 const MARK: u8 = b'~';
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let files = rlimit::increase_nofile_limit(u64::MAX)?;
     let mut report = Vec::new();
     for (streams, missed) in [(RESUMING, MISSED), (1, MISSED_BY_ONE)] {
-        let resumed = tokio::time::timeout(PATIENCE, resume(streams, missed)).await;
+        let resumed = tokio::time::timeout(TIMEOUT, resume(streams, missed)).await;
         report.push(resumed.context("the resume took too long")??);
     }
     for subscribers in SUBSCRIBERS {

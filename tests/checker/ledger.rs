@@ -237,8 +237,8 @@ impl Ledger {
     }
 
     /// The events that listeners must still receive.
-    pub(crate) fn owed(&self) -> Vec<String> {
-        self.state().owed()
+    pub(crate) fn missing(&self) -> Vec<String> {
+        self.state().missing()
     }
 
     /// Listeners that have a position.
@@ -351,8 +351,8 @@ impl State {
         }
     }
 
-    fn owed(&self) -> Vec<String> {
-        let mut owed = Vec::new();
+    fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
         for (key, record) in &self.records {
             let committed: Vec<(i64, &Version)> = record
                 .versions
@@ -366,7 +366,7 @@ impl State {
                 for (number, listener) in self.listeners.iter().enumerate() {
                     let got = listener.got.get(key).is_some_and(|got| got.contains(version));
                     if !got && self.is_owed(listener, record.topic, written.begun) {
-                        owed.push(format!(
+                        missing.push(format!(
                             "listener {number} {:?}: record {key} version {version} {:?}",
                             listener.listening, record.topic
                         ));
@@ -374,7 +374,7 @@ impl State {
                 }
             }
         }
-        owed
+        missing
     }
 
     fn is_owed(&self, listener: &Listener, topic: Topic, begun: u64) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::ledger::{Account, Ledger, Outcome, Topic};
-use super::{LISTENERS, PATIENCE};
+use super::{LISTENERS, TIMEOUT};
 use crate::harness::Server;
 
 /// Users that listen. Another user writes tasks, as a member of every project.
@@ -77,7 +77,7 @@ impl World {
         body: &Value,
     ) -> (Outcome, Option<Value>) {
         let url = format!("http://{}{path}", self.addresses[server]);
-        let mut request = self.http.request(method.clone(), url).timeout(PATIENCE);
+        let mut request = self.http.request(method.clone(), url).timeout(TIMEOUT);
         if let Some(account) = account {
             request = request.header("authorization", &self.accounts[account].bearer);
         }
@@ -109,7 +109,7 @@ impl World {
     pub(crate) async fn read(&self, path: &str, account: Option<Account>) -> Value {
         let begun = Instant::now();
         for address in self.addresses.iter().cycle() {
-            let mut request = self.http.get(format!("http://{address}{path}")).timeout(PATIENCE);
+            let mut request = self.http.get(format!("http://{address}{path}")).timeout(TIMEOUT);
             if let Some(account) = account {
                 request = request.header("authorization", &self.accounts[account].bearer);
             }
@@ -119,7 +119,7 @@ impl World {
             {
                 return document;
             }
-            assert!(begun.elapsed() < PATIENCE, "nobody answers {path}");
+            assert!(begun.elapsed() < TIMEOUT, "nobody answers {path}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         unreachable!("the addresses go round")
@@ -151,11 +151,11 @@ impl World {
     /// Waits until this many more writes are acknowledged.
     pub(crate) async fn more_writes(&self, count: usize) {
         let enough = self.ledger.committed() + count;
-        self.patiently("enough is written", || self.ledger.committed() >= enough).await;
+        self.wait_until("enough is written", || self.ledger.committed() >= enough).await;
     }
 
     /// Waits until a condition holds. There is no deadline while events arrive.
-    pub(crate) async fn patiently(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
         let mut moved = (self.ledger.progress(), Instant::now());
         while !holds() {
             self.check();
@@ -163,10 +163,10 @@ impl World {
             if progress != moved.0 {
                 moved = (progress, Instant::now());
             }
-            if moved.1.elapsed() > PATIENCE {
-                let owed = self.ledger.owed();
-                let some = owed.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
-                panic!("never: {what}. {} {} are owed:\n{some}", self.ledger.summary(), owed.len());
+            if moved.1.elapsed() > TIMEOUT {
+                let missing = self.ledger.missing();
+                let some = missing.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
+                panic!("never: {what}. {} {} are missing:\n{some}", self.ledger.summary(), missing.len());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

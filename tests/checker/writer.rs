@@ -95,7 +95,7 @@ fn writer(topic: Topic) -> Option<Account> {
     }
 }
 
-/// Makes users join and leave projects until the run stops. If a result is unknown, it asks again until it is known.
+/// Makes users join and leave projects until the run stops. If a result is unknown, it reads the state until it is known.
 pub(crate) async fn change_members(world: Arc<World>, mut random: Random) {
     let _busy = Busy::new(&world);
     let mut members: Vec<(Account, Project, Option<String>)> =

@@ -20,7 +20,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// How long a test waits for a page to change.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A browser with an empty profile. Dropping it ends it.
 pub(crate) struct Browser {
@@ -142,7 +142,7 @@ impl Browser {
 
     /// Waits until the browser is at this address.
     pub(crate) async fn arrives(&self, url: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.url().await != url {
             assert!(Instant::now() < deadline, "{} is shown, and not {url}", self.url().await);
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -190,7 +190,7 @@ impl Browser {
 
     /// Clicks the element that an `XPath` expression finds. If the page is redrawn in between, it searches again.
     async fn click(&self, path: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let element = self.find(path).await;
             let clicked = self.attempt(Method::POST, &format!("element/{element}/click"), Some(json!({}))).await;
@@ -304,7 +304,7 @@ impl Browser {
 
     /// Waits for the first element that an `XPath` expression finds.
     async fn find(&self, path: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let found = self.post("elements", json!({ "using": "xpath", "value": path })).await;
             if let Some(element) = found[0][ELEMENT].as_str() {
@@ -329,7 +329,7 @@ impl Browser {
 
     async fn attempt(&self, method: Method, command: &str, body: Option<Value>) -> Result<Value, Value> {
         let address = format!("http://127.0.0.1:{}/session/{}/{command}", self.driver.port, self.driver.session);
-        let request = self.http.request(method, address).timeout(5 * PATIENCE);
+        let request = self.http.request(method, address).timeout(5 * TIMEOUT);
         let request = body.iter().fold(request, reqwest::RequestBuilder::json);
         let response = request.send().await.unwrap();
         let worked = response.status().is_success();

@@ -12,7 +12,7 @@ use gatewright_servers::Watchdog;
 use serde_json::Value;
 
 /// The time limit of a step.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A running program. Dropping it ends it.
 pub(crate) struct Conversation {
@@ -43,8 +43,7 @@ impl Conversation {
             let mut line = String::new();
             output.read_line(&mut line).map(|_| (line, output)).unwrap()
         });
-        let (line, output) =
-            tokio::time::timeout(PATIENCE, reading).await.expect("the program takes its step").unwrap();
+        let (line, output) = tokio::time::timeout(TIMEOUT, reading).await.expect("the program takes its step").unwrap();
         self.output = Some(output);
         serde_json::from_str(&line).unwrap_or_else(|_| {
             let _ = self.child.kill();

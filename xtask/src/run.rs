@@ -38,7 +38,7 @@ pub(crate) fn to_end(mut command: Command, mut line: impl FnMut(&str)) -> Result
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot start `{program}`"))?;
     let _watchdog = Watchdog::start(-i64::from(child.id()), "TERM", None)?;
-    let output = child.stdout.take().context("the output was just asked for")?;
+    let output = child.stdout.take().context("the output was just requested")?;
     let mut lines = BufReader::new(output);
     let mut bytes = Vec::new();
     while lines.read_until(b'\n', &mut bytes)? > 0 {

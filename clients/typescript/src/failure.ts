@@ -60,7 +60,7 @@ const KINDS: { [status: number]: string } = {
   503: "unavailable",
 };
 
-/** Reads the failure that a response tells of. The limiter answers in plain text, and proxies in HTML. */
+/** Reads the failure in a response. The limiter answers in plain text, and proxies in HTML. */
 export async function failureOf(response: Response): Promise<Failure> {
   const { status, headers } = response;
   const text = await response.text().catch(() => "");

@@ -168,7 +168,7 @@ export class Records<S, E extends EntityTypes> {
     return this.#transport.answer("GET", path, sent);
   }
 
-  /** The record of an answer, with the tag that its header tells. */
+  /** The record of an answer, with the tag in its header. */
   async #write(method: string, path: string, sent: Sent): Promise<Stored<E["record"]>> {
     const { body, headers } = await this.#transport.answer<{ data: E["record"] }>(method, path, sent);
     const etag = headers.get("etag");

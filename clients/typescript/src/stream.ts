@@ -1,7 +1,7 @@
 import { GatewrightError, type Failure } from "./failure.js";
 import { backoff, either, isPassing, sleep, type CallOptions, type Spelled, type Transport } from "./transport.js";
 
-/** What a stream tells. */
+/** What a stream reports. */
 export type StreamEvent<Record> =
   /** The stream is open: what follows is live, after what was missed. */
   | { readonly type: "open" }
@@ -68,7 +68,7 @@ export async function* follow<Record>(
         if (frame === "open") {
           attempt = 0;
           yield { type: "open" };
-          // Without positions, nobody can tell what was missed.
+          // Without positions, it is unknown what was missed.
           if (wasOpen && !cursor) yield { type: "gap", reason: "reconnected", cursor };
           wasOpen = true;
           continue;
@@ -229,7 +229,7 @@ async function* sourced(
   }
 }
 
-/** A ticket; or why there is none, for a caller who is nobody and may read what is public. */
+/** A ticket; or why there is none, for an anonymous caller who may read public records. */
 async function ticketOf(transport: Transport, options: StreamOptions): Promise<string | GatewrightError> {
   try {
     const signal = options.signal ? { signal: options.signal } : {};

@@ -3,7 +3,7 @@ export interface EntityTypes {
   record: object;
   create: object;
   update: object;
-  /** The relations whose records can come along, and the paths of their entities. */
+  /** The relations whose records can be included, and the paths of their entities. */
   relations: object;
   trash: boolean;
 }
@@ -53,7 +53,7 @@ export type Where<Record> = { readonly [Key in Name<Record> as Key | `${Key}_ne`
 export interface View<Record, Fields extends keyof Record, Keys extends PropertyKey> {
   /** These fields alone. */
   fields?: readonly Fields[];
-  /** Relations whose records come along under `_included`. */
+  /** Relations whose records are included under `_included`. */
   include?: readonly Keys[];
 }
 
@@ -68,7 +68,7 @@ export interface Query<Record, Fields extends keyof Record, Keys extends Propert
   sort?: SortKey<Record> | readonly SortKey<Record>[];
   /** Records of a page, at most. */
   limit?: number;
-  /** Deleted records too, or those alone. */
+  /** Deleted records too, or only those. */
   trashed?: "with" | "only";
 }
 

@@ -70,13 +70,13 @@ test("a mailed link signs in once, and a mailed token sets a password", async ()
   assert.equal((await other.auth.signIn({ email, password: PASSWORD })).status, "signed_in");
 });
 
-test("a provider's sign-in begins at the server, with `next` as one value", () => {
+test("a provider's sign-in starts at the server, with `next` as one value", () => {
   const client = createClient({ url: "https://api.example.com" });
   assert.equal(client.auth.oauthUrl("google", "/a?b=c&d"), "https://api.example.com/auth/oauth/google?next=%2Fa%3Fb%3Dc%26d");
   assert.equal(client.auth.oauthUrl("a/../b"), "https://api.example.com/auth/oauth/a%2F..%2Fb");
 });
 
-test("records are made, read, changed and deleted", async () => {
+test("records are created, read, changed and deleted", async () => {
   const { client } = await somebody();
   const notes = client.records("notes");
   const made = await notes.create({ title: "One", rank: 1 });
@@ -100,7 +100,7 @@ test("records are made, read, changed and deleted", async () => {
   assert.equal((await failureOf(notes.get("../../auth/me"))).kind, "missing", "an id is one segment");
 });
 
-test("of twenty changes to one version, one wins", async () => {
+test("one of twenty changes to one version succeeds", async () => {
   const { client } = await somebody();
   const notes = client.records("notes");
   const made = await notes.create({ title: "One", rank: 0 });
@@ -112,7 +112,7 @@ test("of twenty changes to one version, one wins", async () => {
   assert.equal((await notes.update(made.id, { rank: 8 })).rank, 8, "an id alone has none");
 });
 
-test("changes that depend on what is there are not lost", async () => {
+test("changes that depend on the present value are not lost", async () => {
   const { client } = await somebody();
   const notes = client.records("notes");
   const { id } = await notes.create({ title: "Count", rank: 0 });
@@ -155,7 +155,7 @@ test("a list is walked page by page to its end", async () => {
   assert.equal(first, 3);
 });
 
-test("a filter's values are values, whatever is in them", async () => {
+test("values in a filter are escaped", async () => {
   const { client } = await somebody();
   const notes = client.records("notes");
   const hostile = ['"', "\\", '\\"', "' || true || '", '" || rank > 0 || "', "a\nb\t\u0001\u2028", "é😀", "null", "`${1}`"];
@@ -169,7 +169,7 @@ test("a filter's values are values, whatever is in them", async () => {
   assert.equal((await notes.page({ filter: filter`createdAt > ${new Date(0)}` })).total, hostile.length);
 });
 
-test("related records come along", async () => {
+test("related records are included", async () => {
   const { client } = await somebody();
   const notes = client.records("notes");
   const parent = await notes.create({ title: "parent" });
@@ -180,14 +180,14 @@ test("related records come along", async () => {
   assert.equal(list.records[0]._included.parent._etag, parent._etag);
 });
 
-test("a tenant's records are its members'", async () => {
+test("only members of a tenant read its records", async () => {
   const { client } = await somebody();
   const failure = await failureOf(client.tenant("acme").records("rooms").list().all());
   assert.equal(failure.kind, "forbidden");
   assert.equal((await failureOf(client.records("rooms").list().all())).code, "tenant_required");
 });
 
-test("another's record is missing", async () => {
+test("a record of another owner is not found", async () => {
   const [ada, eve] = [await somebody(), await somebody()];
   const made = await ada.client.records("notes").create({ title: "mine" });
   const theirs = eve.client.records("notes");
@@ -210,7 +210,7 @@ async function scripted(...answers) {
   return { client, asked, close: () => server.close() };
 }
 
-test("what is refused for now is asked again, and a change only if nothing was done", async () => {
+test("a temporary refusal is retried, a change only if nothing was done", async () => {
   const soon = { "Retry-After": "0" };
   const page = { headers: { "Content-Type": "application/json" }, body: '{"data":[],"total":0,"hasMore":false}' };
   const one = { headers: { "Content-Type": "application/json" }, body: '{"data":{"id":"1"}}' };
@@ -234,7 +234,7 @@ test("what is refused for now is asked again, and a change only if nothing was d
   }
 });
 
-test("a failure tells when to come back, and a limiter's plain text", async () => {
+test("a failure has the time to retry, and the plain text of a limiter", async () => {
   const { client, close } = await scripted(
     { status: 429, headers: { "Retry-After": "1800", "Content-Type": "text/plain" }, body: "too many attempts" },
     { status: 503, headers: { "Retry-After": new Date(Date.now() + 60_000).toUTCString() } },
@@ -248,7 +248,7 @@ test("a failure tells when to come back, and a limiter's plain text", async () =
   close();
 });
 
-test("credentials go to the server alone", async () => {
+test("credentials are sent only to the server", async () => {
   const elsewhere = await scripted({ status: 200 });
   const target = elsewhere.client;
   const { port } = new URL(target.auth.oauthUrl("x"));
@@ -260,7 +260,7 @@ test("credentials go to the server alone", async () => {
   elsewhere.close();
 });
 
-test("no answer is a failure of the network, and an abort is an abort", async () => {
+test("no answer is a network failure, and an abort is reported as an abort", async () => {
   const client = createClient({ url: "http://127.0.0.1:9", retries: 0 });
   const failure = await failureOf(client.records("notes").page());
   assert.equal(failure.kind, "network");

@@ -50,7 +50,7 @@ test("a position that the log does not have is a gap, and live events follow", a
   stop.abort();
 });
 
-test("a stream carries what passes its filter, and of the caller's own records", async () => {
+test("a stream has only events that match its filter, of the caller's own records", async () => {
   const [ada, eve] = [await somebody(), await somebody()];
   const stop = new AbortController();
   const events = ada.client.records("notes").events({ filter: "rank > 5", signal: stop.signal });
@@ -116,7 +116,7 @@ async function opened(number) {
   return Source.opened[number];
 }
 
-test("where a runtime streams by EventSource alone, each connection has a ticket of its own", async () => {
+test("if a runtime has only EventSource, each connection uses its own ticket", async () => {
   let tickets = 0;
   let status = 200;
   const fetched = [];

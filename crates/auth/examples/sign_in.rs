@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// [`Caller`] is whoever the request's session or JWT belongs to.
+/// [`Caller`] is the owner of the request's session or JWT.
 async fn hello(Caller(identity): Caller) -> Result<String, Problem> {
     let principal = identity.principal().ok_or_else(|| Problem::unauthorized("sign in first"))?;
     Ok(format!("Hello, {}\n", principal.email.as_deref().unwrap_or("stranger")))

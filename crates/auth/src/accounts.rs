@@ -77,7 +77,7 @@ pub enum AccountError {
     #[error("list-users unsupported: this user store has no user lister")]
     ListUsersUnsupported,
     /// Registration is closed, and there is no account with the address that could accept an invitation.
-    #[error("registration is closed: an invitation is for an address that has an account")]
+    #[error("registration is closed: only an address that has an account can be invited")]
     RegistrationClosed,
     /// The invitation is being accepted. It cannot be replaced or withdrawn until the claim ends, which takes at most
     /// this long.

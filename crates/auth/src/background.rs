@@ -58,7 +58,7 @@ impl Background {
             return;
         };
         let Some(share) = self.shares.try_take(key) else {
-            self.drop_job(what, "the requester has too many");
+            self.drop_job(what, "limit of this requester reached");
             return;
         };
         self.run(what, async move {
@@ -86,7 +86,7 @@ impl Background {
             admitted
         });
         if !admitted {
-            self.drop_job(what, "there are too many");
+            self.drop_job(what, "global limit reached");
             return;
         }
         let running = Running(self.running.clone());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_ended_leaves_room_for_more_of_its_requester() {
+    async fn finished_work_frees_its_requesters_share() {
         let (background, started) = (Background::new(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..2 {
             for _ in 0..SHARE {

@@ -14,7 +14,7 @@ use crate::password::PasswordAlgorithm;
 ///
 /// Plugins and stores are added to the builder: [`Auth::builder`](crate::Auth::builder).
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent switch")]
 pub struct AuthConfig {
     /// Only for development: a cookie named `session_id` that works over plain HTTP, a random JWT secret if none is
     /// set, in-memory stores allowed, and no per-address limit on sign-ins. The per-account limit stays.

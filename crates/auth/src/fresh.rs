@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::password::{Check, Overloaded, Requester};
-use crate::problem::{invalid_credentials, second_factor_owed, store_failed};
+use crate::problem::{invalid_credentials, second_factor_required, store_failed};
 use crate::session::{Client, Session};
 use crate::users::{BoxError, UserStoreError};
 
@@ -142,7 +142,7 @@ impl From<FreshError> for Problem {
             }
             FreshError::NoPassword => Self::invalid_field("password", "required", error.to_string()),
             FreshError::WrongPassword => invalid_credentials(),
-            FreshError::NoCode => second_factor_owed(),
+            FreshError::NoCode => second_factor_required(),
             FreshError::WrongCode => Self::unauthorized("invalid code").with_code("invalid_code"),
             FreshError::SessionTooOld => Self::forbidden(error.to_string()).with_code("session_too_old"),
             FreshError::Overloaded(error) => error.into(),

@@ -7,7 +7,7 @@ use gatewright_base::nearest;
 pub enum AuthInitError {
     /// Production without a JWT secret.
     #[error(
-        "the JWT secret is empty: outside dev mode one of at least 32 bytes is required, or anybody could sign in as anybody"
+        "the JWT secret is empty: outside dev mode one of at least 32 bytes is required; without it anybody could sign in as anybody"
     )]
     MissingJwtSecret,
     /// Only verify-only secrets.
@@ -25,13 +25,13 @@ pub enum AuthInitError {
     },
     /// A store of provider tokens, and nothing to seal them with.
     #[error(
-        "the OAuth token encryption key is empty: provider tokens are stored sealed or not at all; set one of at least 32 bytes"
+        "the OAuth token encryption key is empty: provider tokens are stored only encrypted; set one of at least 32 bytes"
     )]
     MissingTokenEncryptionKey,
     /// An in-memory store: it loses its data at every restart and is not shared with other replicas.
     #[error(
         "the {store} store keeps its data in memory, which outside dev mode needs `allow_in_memory_stores` \
-         (one node, and everything forgotten at a restart)"
+         (one node only; a restart loses everything)"
     )]
     InMemoryStore {
         /// Which one: `session` or `2FA`.
@@ -72,13 +72,13 @@ pub enum AuthInitError {
         problem: String,
     },
     /// Tables are missing, and automatic migration is off.
-    #[error("the tables of {} are missing or of an older shape, and `create_tables` is off: run `gatewright migrate` first", .0.join(", "))]
+    #[error("the tables of {} are missing or outdated, and `create_tables` is off: run `gatewright migrate` first", .0.join(", "))]
     TablesMissing(Vec<&'static str>),
     /// The user store could not return how stored passwords are hashed.
     #[error("cannot read the settings of stored password hashes: {0}")]
     UserStore(#[from] crate::users::UserStoreError),
     /// The tables could not be created or migrated.
-    #[error("the authentication tables could not be made ready: {0}")]
+    #[error("the authentication tables could not be prepared: {0}")]
     Database(#[from] gatewright_db::MigrateError),
 }
 

@@ -84,7 +84,7 @@ async fn identify(
     if let Some(tickets) = tickets {
         tickets.redeem(parts).await?;
         if host.is_some() {
-            return Err(Problem::bad_request("this surface takes no ticket"));
+            return Err(Problem::bad_request("this surface accepts no ticket"));
         }
     }
     let client = ClientAddr::of(parts, proxies_are_named(parts));

@@ -20,7 +20,7 @@ pub(crate) fn no_session() -> Problem {
 }
 
 /// 403: the first factor is proven, the second is not.
-pub(crate) fn second_factor_owed() -> Problem {
+pub(crate) fn second_factor_required() -> Problem {
     Problem::forbidden("two-factor verification required").with_code("two_factor_required")
 }
 

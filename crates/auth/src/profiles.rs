@@ -84,7 +84,7 @@ pub(crate) enum ChangeError {
 }
 
 /// Changes of one account that may come between the read and the write of another.
-const MOST_TRIES: usize = 50;
+const MAX_TRIES: usize = 50;
 
 impl Profiles {
     pub(crate) fn new(fields: Arc<dyn ProfileFields>, store: Arc<dyn UserProfiles>) -> Self {
@@ -115,7 +115,7 @@ impl Profiles {
         body: &[u8],
         client: &Client,
     ) -> Result<(), ChangeError> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let stored = self.store.profile(id).await?;
             let merged = self.fields.merge(stored.as_deref(), body).map_err(ChangeError::Refused)?;
             if stored.as_ref() == Some(&merged) {

@@ -13,7 +13,7 @@ use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, 
 use tower::Layer;
 
 use crate::core::Core;
-use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::problem::{no_session, second_factor_required, store_failed};
 use crate::session::Session;
 use crate::users::BoxError;
 
@@ -73,7 +73,7 @@ impl Middleware for StepUpLayer {
 async fn pass(core: &Core, identity: &Identity) -> Result<(), Problem> {
     let principal = match identity {
         Identity::Anonymous => return Err(no_session()),
-        Identity::Pending(_) => return Err(second_factor_owed()),
+        Identity::Pending(_) => return Err(second_factor_required()),
         Identity::Known(principal) => principal,
     };
     let Subject::User(user) = &principal.subject else { return Ok(()) };
@@ -82,7 +82,7 @@ async fn pass(core: &Core, identity: &Identity) -> Result<(), Problem> {
     }
     match core.mint.has_second_factor(user).await {
         Ok(false) => Ok(()),
-        Ok(true) => Err(second_factor_owed()),
+        Ok(true) => Err(second_factor_required()),
         Err(error) => Err(store_failed(&*error)),
     }
 }
@@ -90,7 +90,7 @@ async fn pass(core: &Core, identity: &Identity) -> Result<(), Problem> {
 impl From<StepUpError> for Problem {
     fn from(error: StepUpError) -> Self {
         match error {
-            StepUpError::Required => second_factor_owed(),
+            StepUpError::Required => second_factor_required(),
             StepUpError::Lookup(error) => store_failed(&*error),
         }
     }

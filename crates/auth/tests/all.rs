@@ -1,4 +1,4 @@
-//! Authentication from outside: a router, requests, and what comes back, on both engines.
+//! Authentication from outside: a router, requests and answers, on both engines.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -176,15 +176,15 @@ mod tests {
         }
         let mut second_of_a = budget.lease(Some("a"));
         assert_eq!(second_of_a.grow(1), Err(OverBudget::Share));
-        let mut nobody = budget.lease(None);
-        nobody.grow(25).unwrap();
+        let mut anonymous = budget.lease(None);
+        anonymous.grow(25).unwrap();
         assert_eq!(budget.lease(Some("d")).grow(1), Err(OverBudget::Process));
         assert_eq!((budget.used(), budget.refused()), (100, 5));
 
         leases.remove(0);
         assert_eq!(budget.used(), 75);
         second_of_a.grow(25).unwrap();
-        drop((leases, second_of_a, nobody));
+        drop((leases, second_of_a, anonymous));
         assert_eq!(budget.used(), 0);
         assert!(budget.state().holders.is_empty(), "holders of nothing are forgotten");
     }

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_cases_lead_to_each_other() {
+    fn keys_convert_between_both_cases() {
         for (snake, camel) in [
             ("created_at", "createdAt"),
             ("title", "title"),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn purposes_and_secrets_have_keys_of_their_own() {
+    fn each_purpose_and_secret_has_its_own_key() {
         let (one, two) = (Secret::new("a".repeat(32)), Secret::new("b".repeat(32)));
         assert_eq!(*one.derive_key("jwt"), *one.derive_key("jwt"));
         assert_ne!(*one.derive_key("jwt"), *one.derive_key("state"));

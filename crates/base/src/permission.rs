@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_permit_what_their_grants_cover() {
+    fn roles_permit_what_their_grants_include() {
         let table = RolePermissions::new(BTreeMap::from([
             ("editor".to_owned(), Grants::parse(["posts:read", "posts:write"]).unwrap()),
             ("admin".to_owned(), Grants::parse(["*"]).unwrap()),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn every_changed_bit_is_detected() {
         let sealed = key("a").seal(b"t", b"");
         for bit in 0..sealed.len() * 8 {
             let mut changed = sealed.clone();

@@ -54,7 +54,7 @@ impl<K: Eq + Hash> Shares<K> {
     /// # Panics
     /// Never: a share exists as long as a caller waits for it.
     pub async fn take(&self, whose: K) -> Turn {
-        let own = self.of(whose).acquire_owned().await.expect("nobody closes a share");
+        let own = self.of(whose).acquire_owned().await.expect("a share is never closed");
         let together = match self.together.clone() {
             Some(together) => Some(together.acquire_owned().await.expect("nobody closes it")),
             None => None,

@@ -91,7 +91,7 @@ fn subscribe() {
 }
 
 /// Drops a future after it was pending this many times; `None` if it was not ready before.
-pub async fn hang_up_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
+pub async fn cancel_after<T>(waits: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut waited) = (pin!(future), 0);
     poll_fn(move |context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

@@ -9,7 +9,7 @@ const OWN_FILES: usize = 192;
 
 /// Raises this process's limit of open files to its maximum, lowers the number of connections to fit, and warns if the
 /// configuration allows more streams.
-pub(crate) fn heed_limit(config: &mut Config) {
+pub(crate) fn fit_to_limit(config: &mut Config) {
     let limit = match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
         Err(error) => {

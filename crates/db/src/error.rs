@@ -170,7 +170,7 @@ pub enum BackupError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// There is a file at the path of the copy.
-    #[error("{} exists, and is left as it is", .0.display())]
+    #[error("{} exists already and is not overwritten", .0.display())]
     Exists(PathBuf),
     /// The copy cannot be written.
     #[error("cannot write {}: {reason}", file.display())]

@@ -25,7 +25,7 @@ pub enum MigrateError {
     #[error(transparent)]
     Database(#[from] Error),
     /// A step was changed after it was applied.
-    #[error("step {version} ({name}) of {component} differs from the one that this database was made with")]
+    #[error("step {version} ({name}) of {component} differs from the one that this database was created with")]
     Changed {
         /// The component.
         component: String,
@@ -35,7 +35,7 @@ pub enum MigrateError {
         name: String,
     },
     /// A table of this name exists, and does not belong to the component.
-    #[error("there is a table {table} already, and it has no column {column}: it is not one that this program made")]
+    #[error("there is a table {table} already, and it has no column {column}: this program did not create it")]
     Foreign {
         /// The table.
         table: String,

@@ -114,7 +114,7 @@ impl Tx {
             Ok(()) => Ok(true),
             Err(Error::Deadline) => Ok(false),
             Err(error) => {
-                tracing::debug!(%error, "a query that its transaction can do without has failed");
+                tracing::debug!(%error, "an optional query of a transaction failed");
                 Ok(false)
             }
         }

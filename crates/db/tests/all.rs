@@ -1,4 +1,4 @@
-//! The data layer as its callers see it, on every engine there is.
+//! The data layer through its public interface, on every engine.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "all/backup.rs"]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use gatewright_db::{Engine, RowRef, Tx, Value, ValueRef};
-use gatewright_events::sse::Sight;
+use gatewright_events::sse::Visibility;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -48,7 +48,7 @@ pub(crate) struct Follower {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Hidden,
-    /// They could read the record before, and may not any more.
+    /// They could read the record before, but may no longer.
     Left,
     Shown,
     /// They may see it, but it does not match their filter.
@@ -91,13 +91,13 @@ struct Latest {
 }
 
 /// Audiences that are remembered.
-const MOST_AUDIENCES: usize = 1_024;
+const MAX_AUDIENCES: usize = 1_024;
 /// Callers in all of them together.
-const MOST_CALLERS: usize = 65_536;
+const MAX_CALLERS: usize = 65_536;
 /// Different filters of one caller, or one anonymous caller's address, on one entity.
-const MOST_OF_CALLER: usize = 8;
+const MAX_PER_CALLER: usize = 8;
 /// Different filters on one entity.
-const MOST_FILTERS: usize = 64;
+const MAX_FILTERS: usize = 64;
 
 /// A stream's place among the followers. Dropping it removes the stream.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ impl Followers {
         let mut latest = self.0.latest.lock();
         latest.callers += audience.0.len();
         latest.audiences.push_back((event.to_owned(), audience.clone()));
-        while latest.audiences.len() > MOST_AUDIENCES || latest.callers > MOST_CALLERS {
+        while latest.audiences.len() > MAX_AUDIENCES || latest.callers > MAX_CALLERS {
             let Some((_, oldest)) = latest.audiences.pop_front() else { return };
             latest.callers -= oldest.0.len();
         }
@@ -282,7 +282,7 @@ impl Follower {
                 own.insert(others);
             }
         }
-        own.len() <= MOST_OF_CALLER && all.len() <= MOST_FILTERS
+        own.len() <= MAX_PER_CALLER && all.len() <= MAX_FILTERS
     }
 }
 
@@ -348,8 +348,8 @@ impl Audience {
         let mut of_all = vec![Answer::Hidden; asked.len()];
         for (number, answer) in answers {
             if let (Some(place), Some(Asked { follower, asks })) = (of_all.get_mut(*number), asked.get(*number)) {
-                let is_unasked = *answer == Answer::Shown && follower.wanted.is_some() && !asks;
-                *place = if is_unasked { Answer::Unasked } else { *answer };
+                let is_unfiltered = *answer == Answer::Shown && follower.wanted.is_some() && !asks;
+                *place = if is_unfiltered { Answer::Unasked } else { *answer };
             }
         }
         Self(Arc::new(asked.into_iter().map(|asked| asked.follower).zip(of_all).collect()))
@@ -383,12 +383,12 @@ fn callers(engine: Engine) -> &'static str {
 
 impl Place {
     /// What the caller sees of an event with this audience; unknown if the write did not evaluate their filter.
-    pub(crate) fn sight(&self, audience: &Audience) -> Sight {
+    pub(crate) fn visibility(&self, audience: &Audience) -> Visibility {
         match audience.0.get(&self.follower) {
-            None | Some(Answer::Unasked) => Sight::Unknown,
-            Some(Answer::Shown) => Sight::Shown,
-            Some(Answer::Left) => Sight::Left,
-            Some(Answer::Hidden | Answer::Unwanted) => Sight::Hidden,
+            None | Some(Answer::Unasked) => Visibility::Unknown,
+            Some(Answer::Shown) => Visibility::Shown,
+            Some(Answer::Left) => Visibility::Left,
+            Some(Answer::Hidden | Answer::Unwanted) => Visibility::Hidden,
         }
     }
 

@@ -42,9 +42,7 @@ pub enum BuildError {
     #[error(transparent)]
     Declarations(#[from] DeclarationErrors),
     /// An entity is multi-tenant, and no store of memberships is configured.
-    #[error(
-        "entity \"{0}\" is multi-tenant: give the builder memberships, so that callers can be held to their tenants"
-    )]
+    #[error("entity \"{0}\" is multi-tenant: give the builder memberships, which limit callers to their tenants")]
     NoMemberships(String),
     /// Hooks were added for an entity that is not declared, or twice for one entity.
     #[error("hooks for \"{0}\": there is no such entity, or it has hooks already")]

@@ -71,7 +71,7 @@ pub enum Error {
     #[error("more than {0} records, or 64 MB of them, depend on this one; delete them first")]
     TooManyDependents(usize),
     /// A record that this one refers to was deleted in between.
-    #[error("a record that this one refers to does not exist any more")]
+    #[error("a record that this one refers to no longer exists")]
     LostRelation,
     /// The record does not match `If-Match`.
     #[error("the record has changed since it was read")]

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_rise_while_the_clock_stands_runs_and_goes_back() {
+    fn ids_rise_if_the_clock_stops_runs_or_goes_back() {
         let start: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
         let (ambient, clock) = Ambient::manual(start, 1);
         let ids = Ids::default();

@@ -50,9 +50,9 @@ pub use declare::{
 };
 pub use encode::Record;
 pub use error::UnknownTable;
-pub use operations::MOST_ITEMS;
+pub use operations::MAX_ITEMS;
 pub use plan::{Bound, Constraints, Field as PlanField, Plan};
-pub use profile::{MOST_PROFILE_BYTES, Profile, ProfileField};
+pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};
 pub use query::{Count, ListQuery, RecordQuery};
 pub use schema::Users;
 pub use tenancy::TENANT_HEADER;

@@ -10,14 +10,14 @@ use serde_json::{Map, Value as Json};
 use crate::declare::{DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Location};
 use crate::fragment::quoted;
 use crate::plan::{Field as PlanField, Fields, wire_value};
-use crate::value::body::{MOST_ERRORS, Mode, malformed};
+use crate::value::body::{MAX_ERRORS, Mode, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, Draft, Fault, FieldError, code};
 
 /// The most bytes of JSON that the profile of one account has.
-pub const MOST_PROFILE_BYTES: usize = 16 * 1024;
+pub const MAX_PROFILE_BYTES: usize = 16 * 1024;
 /// The most fields of profiles.
-const MOST_FIELDS: usize = 50;
+const MAX_FIELDS: usize = 50;
 /// The member of a request's body.
 const PROFILE: &str = "profile";
 
@@ -62,8 +62,8 @@ impl Profile {
     /// Checks the declared fields. Returns all errors together, like those of the fields of one entity.
     pub fn declare(declared: &[ProfileField], case: JsonCase) -> Result<Self, DeclarationErrors> {
         let mut errors = meaningless(declared);
-        if declared.len() > MOST_FIELDS {
-            errors.push(wrong(None, None, format!("a profile has at most {MOST_FIELDS} fields")));
+        if declared.len() > MAX_FIELDS {
+            errors.push(wrong(None, None, format!("a profile has at most {MAX_FIELDS} fields")));
         }
         let entity = declared.iter().fold(Entity::new(PROFILE), |entity, field| entity.field(field.field.clone()));
         let declarations = match Declarations::check(&[entity]) {
@@ -102,8 +102,8 @@ impl Profile {
             }
         }
         let merged = Json::Object(kept).to_string();
-        if merged.len() > MOST_PROFILE_BYTES {
-            let message = format!("must have at most {MOST_PROFILE_BYTES} bytes in all");
+        if merged.len() > MAX_PROFILE_BYTES {
+            let message = format!("must have at most {MAX_PROFILE_BYTES} bytes in all");
             return Err(BodyError::Invalid(vec![Fault::new(code::MAX, message).at(PROFILE)]));
         }
         Ok(merged)
@@ -118,7 +118,7 @@ impl Profile {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let (mut profile, mut errors) = (None, Vec::<FieldError>::new());
         for (key, json) in members {
-            if errors.len() == MOST_ERRORS {
+            if errors.len() == MAX_ERRORS {
                 break;
             }
             if key != PROFILE {
@@ -311,7 +311,7 @@ mod tests {
         for body in ["", "[]", "{", "null"] {
             assert!(matches!(profile.merge(None, body.as_bytes()), Err(BodyError::Malformed(_))), "{body}");
         }
-        let half = "x".repeat(MOST_PROFILE_BYTES / 2);
+        let half = "x".repeat(MAX_PROFILE_BYTES / 2);
         let stored = json!({ "left_over": half }).to_string();
         let body = json!({ "profile": { "extra": half } }).to_string();
         assert_eq!(faults(profile.merge(Some(&stored), body.as_bytes())), [("profile".to_owned(), code::MAX)]);

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_and_a_query_string_ask_the_same() {
+    fn methods_and_a_query_string_build_the_same_query() {
         let built = ListQuery::new()
             .condition("status", "open")
             .condition("rank_gte", 3)
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_parameter_asks_for_nothing_where_a_form_would_send_it() {
+    fn an_empty_parameter_is_ignored_where_a_form_would_send_it() {
         let empty = "filter=&sort=&fields=&include=&q=&group=&sum=&min=&max=&avg=";
         assert_eq!(ListQuery::parse(empty), ListQuery::new());
         assert_eq!(RecordQuery::parse(empty), RecordQuery::new());

@@ -1,4 +1,4 @@
-//! Entities through their public face, on both engines.
+//! Entities through their public interface, on both engines.
 #![expect(clippy::needless_pass_by_value, reason = "a body is made where it is sent")]
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test that took it, in helpers as in tests")]
 

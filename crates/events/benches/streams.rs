@@ -39,7 +39,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What a write pays on the writer's thread, whoever listens: the rest happens on the broker's task.
+/// The cost of a write on the writer's thread, for any number of listeners: the rest happens on the broker's task.
 #[divan::bench(args = [0, 1, 5_000])]
 fn publish(bencher: Bencher<'_, '_>, subscribers: usize) {
     let runtime = runtime();

@@ -27,7 +27,7 @@ pub enum Malformed {
     #[error("not an event: {0}")]
     Shape(#[from] serde_json::Error),
     /// Its version is unknown to this program.
-    #[error("version {0} of the event envelope is not known here")]
+    #[error("version {0} of the event envelope is unknown here")]
     Version(u32),
     /// The name of the bus that sent it is too long.
     #[error("the sender's name is too long")]

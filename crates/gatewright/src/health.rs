@@ -12,7 +12,7 @@ use crate::app::tasks::Tasks;
 use crate::serve::Draining;
 
 /// How long the database may take to give a sign of life.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// When to ask again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub(crate) async fn readyz(Readiness { db, fanout, draining, .. }: Readiness) ->
     if draining.has_begun() {
         return Problem::unavailable("the server is stopping", RETRY).into_response();
     }
-    match tokio::time::timeout(PATIENCE, db.ping()).await {
+    match tokio::time::timeout(TIMEOUT, db.ping()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return not_ready("the database does not answer", &error.to_string()),
         Err(_) => return not_ready("the database does not answer", "it did not answer in time"),

@@ -9,7 +9,7 @@ use crate::app::{BuildError, parts};
 use crate::{AccountsError, Config};
 
 /// How long a mail server may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why an address was not invited.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.build().await.map_err(AccountsError::from)?;
     let issued = auth.accounts().invite(invitation).await?;
-    auth.settle(PATIENCE).await;
-    post.close(PATIENCE).await;
+    auth.settle(TIMEOUT).await;
+    post.close(TIMEOUT).await;
     Ok(issued)
 }

@@ -107,7 +107,7 @@ impl Metrics {
         let inner = Arc::new(Inner {
             handle: recorder.handle(),
             routes: RwLock::default(),
-            in_flight: gauge(&recorder, "gatewright_http_requests_in_flight", "Requests that wait for their answer"),
+            in_flight: gauge(&recorder, "gatewright_http_requests_in_flight", "Requests in progress"),
             streams: StreamMetrics {
                 subscribers: gauge(&recorder, "gatewright_event_subscribers", "Event streams that are open"),
                 delivered: counter(&recorder, "gatewright_events_delivered_total", "Events handed to streams"),
@@ -115,7 +115,7 @@ impl Metrics {
                 refused: counter(
                     &recorder,
                     "gatewright_event_streams_refused_total",
-                    "Streams refused for want of a seat",
+                    "Streams refused because all seats were taken",
                 ),
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },
@@ -130,7 +130,7 @@ impl Metrics {
         inner.recorder.describe_counter(REQUESTS.into(), None, "Requests answered".into());
         let until = "Time until the answer began, in seconds";
         inner.recorder.describe_histogram(SECONDS.into(), Some(Unit::Seconds), until.into());
-        tokio::spawn(upkeep(Arc::downgrade(&inner)));
+        tokio::spawn(maintain(Arc::downgrade(&inner)));
         Self(inner)
     }
 
@@ -261,7 +261,7 @@ fn standard(method: &Method) -> Method {
     known.unwrap_or_else(|| Method::from_bytes(b"OTHER").expect("OTHER is a token"))
 }
 
-async fn upkeep(metrics: Weak<Inner>) {
+async fn maintain(metrics: Weak<Inner>) {
     let mut tick = tokio::time::interval(UPKEEP);
     loop {
         tick.tick().await;
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_scrape_an_answer_is_made_once_a_second() {
+    async fn metrics_are_rendered_at_most_once_a_second() {
         let metrics = Metrics::start(None);
         let (bus, streams, made) = (Bus::new(&Ambient::system()), Streams::disabled(), AtomicU32::new(0));
         let scrape = || {

@@ -26,7 +26,7 @@ pub enum PromoteError {
     #[error("the SQLite database is not up to date with the configuration; run `gatewright migrate` first")]
     Pending,
     /// A copy cannot be written beside the database.
-    #[error("cannot make a folder beside the database for a copy: {0}")]
+    #[error("cannot create a folder beside the database for a copy: {0}")]
     Scratch(#[source] std::io::Error),
     /// A database cannot be opened, or a server runs on the source.
     #[error(transparent)]

@@ -31,7 +31,7 @@ pub enum MigrationError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The temporary empty database, which replaces a missing one, cannot be created.
-    #[error("no temporary folder can be made: {0}")]
+    #[error("no temporary folder can be created: {0}")]
     Scratch(#[source] io::Error),
     /// The service's own tables cannot be migrated.
     #[error("the service's own tables cannot be brought up to date: {0}")]

@@ -48,7 +48,7 @@ pub enum TenantsError {
     #[error(transparent)]
     ServiceAccount(#[from] ServiceAccountError),
     /// The plugin that has service accounts is off.
-    #[error("`auth.plugins` is without \"tokens\", so that there are no service accounts")]
+    #[error("`auth.plugins` is without \"tokens\", so there are no service accounts")]
     NoServiceAccounts,
     /// The memberships cannot be opened.
     #[error(transparent)]

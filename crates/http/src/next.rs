@@ -24,7 +24,7 @@ impl Next {
             return None;
         }
         let encoded: String = utf8_percent_encode(text, CONTROLS).collect();
-        if !readings(&encoded)?.iter().all(|reading| stays_here(reading)) {
+        if !readings(&encoded)?.iter().all(|reading| stays_on_origin(reading)) {
             return None;
         }
         Some(Self(encoded))
@@ -77,7 +77,7 @@ pub(crate) fn readings(text: &str) -> Option<Vec<String>> {
 }
 
 /// Whether one reading of a path stays on its origin.
-fn stays_here(path: &str) -> bool {
+fn stays_on_origin(path: &str) -> bool {
     let single_slash = |path: &str| path.starts_with('/') && !path.starts_with("//");
     let clean = !path.chars().any(|c| c.is_control() || c == '\\');
     clean && single_slash(path) && resolve(path).is_some_and(|url| single_slash(url.path()))

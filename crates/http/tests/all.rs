@@ -1,4 +1,4 @@
-//! The crate as a program mounts it: routers, extractors and layers, spoken to over HTTP.
+//! The crate as a program mounts it: routers, extractors and layers, over HTTP.
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 #[path = "all/addresses.rs"]

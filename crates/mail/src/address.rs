@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_could_end_their_place_are_refused() {
+    fn characters_that_could_end_their_context_are_refused() {
         let long_domain = format!("a@{}", vec!["b".repeat(60); 4].join(".") + ".example.com");
         let long_local = format!("{}@example.com", "a".repeat(65));
         let giant = format!("a@{}", "b".repeat(1_000_000));

@@ -21,10 +21,10 @@ pub struct SqlMemberships {
 #[non_exhaustive]
 pub enum MembershipsInitError {
     /// A table is missing, and the operator must create it.
-    #[error("the tables of memberships are missing or of an older shape; run `gatewright migrate`")]
+    #[error("the tables of memberships are missing or outdated; run `gatewright migrate`")]
     Missing,
     /// The tables could not be prepared.
-    #[error("the tables of memberships could not be made ready: {0}")]
+    #[error("the tables of memberships could not be prepared: {0}")]
     Database(#[from] MigrateError),
 }
 

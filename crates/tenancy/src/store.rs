@@ -139,7 +139,7 @@ pub enum Joined {
 pub enum Changed {
     /// It is made.
     Done,
-    /// The actor is no member of the tenant.
+    /// The actor is not a member of the tenant.
     Stranger,
     /// The actor's roles do not permit it.
     Forbidden,

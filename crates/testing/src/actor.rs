@@ -42,7 +42,7 @@ impl Actor {
     }
 
     /// The same user, with this identity from a program's own middleware.
-    pub fn found_to_be(mut self, identity: Identity) -> Self {
+    pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
         self
     }

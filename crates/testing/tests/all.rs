@@ -1,4 +1,4 @@
-//! The whole application, told as stories of the people who use it.
+//! The whole application, from the point of view of its users.
 
 #[path = "all/audit.rs"]
 mod audit;

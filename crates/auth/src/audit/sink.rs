@@ -57,7 +57,7 @@ pub struct Audit {
 }
 
 /// How long a request waits for the sink. After that it is answered, and the event is still stored.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Audit {
     pub(crate) fn new(sink: Option<Arc<dyn AuditSink>>, ambient: Ambient) -> Self {
@@ -80,10 +80,10 @@ impl Audit {
         let Some(sink) = self.sink.clone() else { return };
         let kind = event.kind;
         let task = tokio::spawn(async move { sink.record(event).await });
-        match tokio::time::timeout(PATIENCE, task).await {
+        match tokio::time::timeout(TIMEOUT, task).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::error!(%kind, %error, "an audit event was not kept"),
-            Ok(Err(error)) => tracing::error!(%kind, %error, "an audit event was not kept: its sink panicked"),
+            Ok(Ok(Err(error))) => tracing::error!(%kind, %error, "an audit event was not stored"),
+            Ok(Err(error)) => tracing::error!(%kind, %error, "an audit event was not stored: its sink panicked"),
             Err(_) => tracing::warn!(%kind, "the audit sink is slow"),
         }
     }

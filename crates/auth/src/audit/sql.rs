@@ -76,10 +76,11 @@ impl SqlAuditSink {
         let engine = db.engine();
         let anonymous = PERSONAL.iter().fold("meta".to_owned(), |meta, key| dialect::json_without(engine, &meta, key));
         let forget = format!("UPDATE audit_log SET remote = NULL, meta = {anonymous} WHERE");
-        let told = PERSONAL.map(|key| format!("{} IS NOT NULL", dialect::json_text(engine, "meta", key))).join(" OR ");
+        let is_personal =
+            PERSONAL.map(|key| format!("{} IS NOT NULL", dialect::json_text(engine, "meta", key))).join(" OR ");
         Self {
             forget_user: format!(
-                "{forget} id IN (SELECT id FROM audit_log WHERE user_id = ?1 AND (remote IS NOT NULL OR {told}) LIMIT {BATCH})"
+                "{forget} id IN (SELECT id FROM audit_log WHERE user_id = ?1 AND (remote IS NOT NULL OR {is_personal}) LIMIT {BATCH})"
             )
             .into(),
             // Requests for links are recorded for an address, whether or not it has an account. The events of another
@@ -133,7 +134,7 @@ impl AuditSink for SqlAuditSink {
         let found = self.log.list(&AuditQuery { user, after, limit, ..AuditQuery::default() }).await?;
         let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
         let next = found.last().filter(|_| is_full).map(|last| (last.at, last.id.clone()));
-        Ok(AuditPage { events: found.iter().map(told).collect(), next })
+        Ok(AuditPage { events: found.iter().map(for_owner).collect(), next })
     }
 
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, BoxError> {
@@ -142,7 +143,7 @@ impl AuditSink for SqlAuditSink {
 }
 
 /// An event for the owner of its account. An act of an operator does not identify the operator.
-fn told(record: &AuditRecord) -> serde_json::Value {
+fn for_owner(record: &AuditRecord) -> serde_json::Value {
     let at = gatewright_base::time::format(record.at);
     if record.kind == AuditKind::AdminActed.name() {
         return json!({ "kind": record.kind, "at": at });

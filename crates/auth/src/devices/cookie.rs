@@ -46,9 +46,9 @@ const OF_ACCOUNT: &[u8] = b"account";
 const TAG: usize = 8;
 const TOKEN: usize = 16;
 /// Limit of accounts in one cookie. The one with the oldest sign-in is removed.
-const MOST_ACCOUNTS: usize = 5;
+const MAX_ACCOUNTS: usize = 5;
 /// More than the text of a full cookie.
-const LONGEST: usize = (MOST_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 + 64;
+const LONGEST: usize = (MAX_ACCOUNTS * (TAG + TOKEN)).div_ceil(3) * 4 + 64;
 /// The longest lifetime of a cookie that browsers accept.
 const LIFETIME: Duration = Duration::from_hours(400 * 24);
 
@@ -82,8 +82,8 @@ impl DeviceCookie {
     /// The `Set-Cookie` with a new token for one account and the others as they were.
     pub(super) fn set(&self, held: &Held, tags: &Tags, token: Token) -> HeaderValue {
         let others = held.0.iter().filter(|(other, _)| !tags.0.contains(other)).cloned();
-        let mut body = Zeroizing::new(Vec::with_capacity(MOST_ACCOUNTS * (TAG + TOKEN)));
-        for (tag, token) in std::iter::once((tags.0[0], token)).chain(others).take(MOST_ACCOUNTS) {
+        let mut body = Zeroizing::new(Vec::with_capacity(MAX_ACCOUNTS * (TAG + TOKEN)));
+        for (tag, token) in std::iter::once((tags.0[0], token)).chain(others).take(MAX_ACCOUNTS) {
             body.extend_from_slice(&tag.0);
             body.extend_from_slice(&*token.0);
         }

@@ -1,6 +1,6 @@
 //! Known devices: browsers in which an account has signed in before.
 //!
-//! Every sign-in ends at [`Devices::welcome`], which sets a cookie ([`DeviceCookie`]) with a new token for the account
+//! Every sign-in ends at [`Devices::remember`], which sets a cookie ([`DeviceCookie`]) with a new token for the account
 //! and stores the token's hash (`rows.rs`). A browser with the token of its last sign-in is a known device. It does not
 //! prove who uses it. But it has its own limit of failures, so that somebody else's wrong passwords do not lock the
 //! owner out, and no notice is mailed when it signs in.

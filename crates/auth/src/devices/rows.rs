@@ -83,7 +83,7 @@ pub(crate) const OWNERS_OF_BEFORE: &[Step] = &[Step {
 }];
 
 /// Devices of one account. A further one replaces the one that was not used for the longest time.
-const MOST_PER_USER: i64 = 20;
+const MAX_PER_USER: i64 = 20;
 
 const BEYOND_THE_MOST: &str = "DELETE FROM known_devices WHERE user_id = ?1 AND id IN \
      (SELECT id FROM known_devices WHERE user_id = ?1 ORDER BY last_used_at DESC, id DESC LIMIT 1000 OFFSET ?2)";
@@ -143,7 +143,7 @@ impl Rows {
                 let values =
                     params![id.to_string(), user, hash.0.to_vec(), *at, address, agent.map(str::to_owned)];
                 tx.execute(sql, values).await?;
-                tx.execute(BEYOND_THE_MOST, params![user, MOST_PER_USER]).await?;
+                tx.execute(BEYOND_THE_MOST, params![user, MAX_PER_USER]).await?;
                 Ok(if is_first { Arrived::First } else { Arrived::New })
             })
             .await

@@ -101,7 +101,7 @@ async fn known(core: &Core, user: Option<&UserId>, browser: &Browser) -> Option<
 impl Devices {
     /// Makes the browser in which `user` has just signed in a known device, and returns its new cookie. If it was not known
     /// before, the owner gets a notice by mail. If the store fails, the sign-in still succeeds, and no device is known.
-    pub(crate) async fn welcome(core: &Core, user: &User, browser: &Browser, client: &Client) -> Option<HeaderValue> {
+    pub(crate) async fn remember(core: &Core, user: &User, browser: &Browser, client: &Client) -> Option<HeaderValue> {
         let devices = core.devices.as_ref()?;
         let tags = core.device_cookie.tags(Some(&user.id));
         let (held, fresh) = (browser.held.token(&tags).map(Token::hash), Token::generate(&devices.ambient));

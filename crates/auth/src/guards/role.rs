@@ -22,7 +22,7 @@ impl RoleGuard {
 
 impl Guard for RoleGuard {
     fn check(&self, call: &Call<'_>) -> Result<(), Problem> {
-        let principal = call.somebody()?;
+        let principal = call.principal()?;
         if matches!(principal.credential, Credential::Grant(_)) {
             return Err(Problem::forbidden("an embedded surface cannot do this"));
         }

@@ -22,7 +22,7 @@ impl ScopeGuard {
 impl Guard for ScopeGuard {
     fn check(&self, call: &Call<'_>) -> Result<(), Problem> {
         let (resource, verb) = (self.demand.resource(), self.demand.verb());
-        if call.somebody()?.in_scope(resource, verb) { Ok(()) } else { Err(out_of_scope(resource, verb)) }
+        if call.principal()?.in_scope(resource, verb) { Ok(()) } else { Err(out_of_scope(resource, verb)) }
     }
 }
 

@@ -37,7 +37,7 @@ impl Guard for ScopeTree {
         if matches!(call.identity, Identity::Anonymous) {
             return Ok(());
         }
-        let principal = call.somebody()?;
+        let principal = call.principal()?;
         if principal.credential.scopes().is_none() {
             return Ok(());
         }

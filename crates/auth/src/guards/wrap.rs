@@ -4,7 +4,7 @@ use gatewright_http::Problem;
 use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, answer};
 use http::Method;
 
-use crate::problem::{no_session, second_factor_owed};
+use crate::problem::{no_session, second_factor_required};
 
 /// The decision of one of the guards about requests.
 #[derive(Debug, Clone)]
@@ -41,10 +41,10 @@ impl<G: Guard> Middleware for Guarded<G> {
 
 impl Call<'_> {
     /// A signed-in caller: anonymous ones get 401, and those with a pending second factor 403.
-    pub(super) fn somebody(&self) -> Result<&Principal, Problem> {
+    pub(super) fn principal(&self) -> Result<&Principal, Problem> {
         match self.identity {
             Identity::Known(principal) => Ok(principal),
-            Identity::Pending(_) => Err(second_factor_owed()),
+            Identity::Pending(_) => Err(second_factor_required()),
             Identity::Anonymous => Err(no_session()),
         }
     }

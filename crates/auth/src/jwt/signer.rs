@@ -75,7 +75,7 @@ impl Jwts {
         }
         let key_of = |secret: &Secret| {
             if secret.is_empty() {
-                tracing::warn!("no JWT secret is set: using a random one, so that JWTs end when this process does");
+                tracing::warn!("no JWT secret is set: using a random one; JWTs end with this process");
                 return Key::new(ambient.bytes());
             }
             secret.derive_key(LABEL)

@@ -176,7 +176,7 @@ fn learn(effort: &mut Effort, setting: PasswordAlgorithm) {
     if !effort.learn(setting) {
         tracing::warn!(
             ?setting,
-            "a stored password hash is too costly to imitate; how long a sign-in takes tells that its account exists"
+            "a stored password hash is too costly to imitate; the duration of a sign-in reveals that its account exists"
         );
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn right_wrong_and_absent() {
+    async fn right_wrong_and_absent_passwords_are_distinguished() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
         let hash =
             passwords.hash(Requester::SERVER, &passwords.accept(Secret::new("correct horse")).unwrap()).await.unwrap();

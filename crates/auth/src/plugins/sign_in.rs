@@ -74,7 +74,7 @@ async fn admitted(
     };
     core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
     let device = match &minted {
-        Minted::Session(..) => Devices::welcome(core, proof.user(), browser, client).await,
+        Minted::Session(..) => Devices::remember(core, proof.user(), browser, client).await,
         Minted::Pending(..) => None,
     };
     Ok(SignedIn { proof, minted, device })
@@ -117,16 +117,16 @@ pub(crate) fn with_device(mut answer: Response, cookie: Option<&HeaderValue>) ->
 
 /// `{user, token}`; while a second factor is pending, `{user, two_factor_required}` without a token. Callers who use
 /// only cookies get no token either.
-pub(crate) async fn body(core: &Core, visitor: &Visitor, proof: &Proof, owes_second_factor: bool) -> Value {
+pub(crate) async fn body(core: &Core, visitor: &Visitor, proof: &Proof, needs_second_factor: bool) -> Value {
     let mut body = json!({ "user": UserSummary::from(proof.user()) });
-    if !owes_second_factor && core.profiles.is_some() {
+    if !needs_second_factor && core.profiles.is_some() {
         match own_user(core.profiles.as_ref(), proof.user()).await {
             Ok(user) => body["user"] = user,
             // The sign-in is complete, and `GET /me` returns the rest.
             Err(error) => tracing::warn!(%error, "cannot read the profile of who signed in"),
         }
     }
-    if owes_second_factor {
+    if needs_second_factor {
         body["two_factor_required"] = true.into();
     } else if core.config.tokens_in_responses && !visitor.cookie_only {
         body["token"] = core.jwts.issue(proof.user(), proof.at()).expose().into();

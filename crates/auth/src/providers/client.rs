@@ -95,7 +95,7 @@ impl TokenEndpoint<'_> {
             return Err(answer.refused());
         }
         // GitHub answers 200 to errors as well.
-        if let Ok(Failure { error }) = answer.json_whatever_the_status() {
+        if let Ok(Failure { error }) = answer.json_of_any_status() {
             return Err(ProviderError::refused(&error));
         }
         granted(answer.json()?, self.ambient.now())

@@ -42,8 +42,8 @@ pub(super) fn picture(fields: &Fields, key: &str) -> Option<String> {
 }
 
 /// The error for a description without an identifier.
-pub(super) fn nobody() -> ProviderError {
-    ProviderError::Malformed("it does not say who it is about")
+pub(super) fn no_user_identifier() -> ProviderError {
+    ProviderError::Malformed("it has no identifier of the user")
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_is_kept_as_it_is_or_refused() {
+    fn an_identifier_is_stored_unchanged_or_refused() {
         for (value, expected) in [
             (json!("110169484474386276334"), Some("110169484474386276334")),
             (json!(" a "), Some(" a ")),

@@ -124,7 +124,7 @@ fn identity(user: &Fields, listed: &[ListedEmail]) -> Result<ProviderIdentity, P
             .or_else(|| listed.iter().find(|row| row.primary && !row.email.is_empty()).map(|row| row.email.clone())),
     };
     Ok(ProviderIdentity {
-        provider_id: fields::identifier(user, "id").ok_or_else(fields::nobody)?,
+        provider_id: fields::identifier(user, "id").ok_or_else(fields::no_user_identifier)?,
         email,
         email_verified: vouched.is_some(),
         name: fields::text(user, "name").or_else(|| fields::text(user, "login")),
@@ -164,6 +164,6 @@ mod tests {
     #[test]
     fn a_login_name_is_not_used_as_identifier() {
         let user = json!({ "login": "octocat" });
-        assert_eq!(identity(user.as_object().unwrap(), &[]), Err(fields::nobody()));
+        assert_eq!(identity(user.as_object().unwrap(), &[]), Err(fields::no_user_identifier()));
     }
 }

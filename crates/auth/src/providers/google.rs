@@ -88,7 +88,7 @@ fn identity(user: &Fields) -> Result<ProviderIdentity, ProviderError> {
     let email = fields::text(user, "email");
     let verified = fields::flag(user, "email_verified").or_else(|| fields::flag(user, "verified_email"));
     Ok(ProviderIdentity {
-        provider_id: provider_id.ok_or_else(fields::nobody)?,
+        provider_id: provider_id.ok_or_else(fields::no_user_identifier)?,
         email_verified: email.is_some() && verified == Some(true),
         email,
         name: fields::text(user, "name"),
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_profile_without_identifier_is_an_error() {
         for user in [json!({}), json!({ "sub": "" }), json!({ "email": "ann@example.com", "email_verified": true })] {
-            assert_eq!(read(&user), Err(fields::nobody()), "{user}");
+            assert_eq!(read(&user), Err(fields::no_user_identifier()), "{user}");
         }
     }
 }

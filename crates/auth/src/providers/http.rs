@@ -109,19 +109,18 @@ impl Answer {
         if !self.status.is_success() {
             return Err(self.refused());
         }
-        self.json_whatever_the_status()
+        self.json_of_any_status()
     }
 
-    pub(super) fn json_whatever_the_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
+    pub(super) fn json_of_any_status<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         // The parser's own message quotes the invalid text.
-        serde_json::from_slice(&self.body)
-            .map_err(|_| ProviderError::Malformed("it is not the JSON that was asked for"))
+        serde_json::from_slice(&self.body).map_err(|_| ProviderError::Malformed("it is not the expected JSON"))
     }
 
     /// The error for a status other than success.
     pub(super) fn refused(&self) -> ProviderError {
         match self.status.as_u16() {
-            _ if self.throttled => ProviderError::Unavailable("it answered that it is asked too often"),
+            _ if self.throttled => ProviderError::Unavailable("it answered that it gets too many requests"),
             300..=399 => ProviderError::Malformed("it redirects, and redirects are not followed"),
             500..=599 => ProviderError::Failed("it answered with a server error"),
             401 | 403 => ProviderError::refused("access_denied"),

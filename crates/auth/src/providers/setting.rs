@@ -27,7 +27,7 @@ pub(super) fn endpoint(provider: &str, configured: Option<Url>, own: &str) -> Re
     endpoint.map_err(|invalid @ InvalidEndpoint| wrong(provider, &format!("an endpoint is refused: {invalid}")))
 }
 
-/// Where the browser comes back to. It brings the code, so that the rule is that of endpoints.
+/// The address to which the browser returns. It gets the code, so the rule for endpoints applies.
 pub(super) fn redirect(provider: &str, configured: Option<Url>) -> Result<Option<Url>, AuthInitError> {
     let refused = |invalid: InvalidEndpoint| wrong(provider, &format!("the redirect URL is refused: {invalid}"));
     configured.map(|url| Endpoint::new(url).map(|endpoint| endpoint.url().clone()).map_err(refused)).transpose()

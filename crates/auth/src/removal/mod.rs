@@ -43,9 +43,9 @@ pub enum DeletionProgress {
 }
 
 /// How long a request waits for the end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Deletions that one sweep continues.
-const MOST_AT_ONCE: usize = 20;
+const MAX_AT_ONCE: usize = 20;
 /// Accounts that a server removes at a time for requests.
 pub(crate) const TURNS: usize = 4;
 
@@ -81,7 +81,7 @@ pub(crate) async fn request(
     requested_by: RequestedBy,
 ) -> Result<DeletionProgress, AccountError> {
     let deletion = close(core, id, requested_by).await?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     // The turn first: waiting deletions take no room from other work. If deletions are stored, the sweep continues those that
     // got no turn, or whose caller disconnected.
     let turn = core.deletion_turns.clone().acquire_owned();
@@ -118,7 +118,7 @@ pub(crate) fn sweep(core: &Arc<Core>) {
     let core = core.clone();
     core.clone().background.run("deletions of accounts", async move {
         let _turn = turn;
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_AT_ONCE {
             let deletion = match deletions.claim(core.ambient.now()).await {
                 Ok(Some(deletion)) => deletion,
                 Ok(None) => break,

@@ -45,7 +45,7 @@ pub(crate) struct Deletion {
     /// Its address, if it was proven and as long as it may still be needed to find data.
     pub(super) email: Option<EmailAddress>,
     pub(super) requested_by: RequestedBy,
-    /// Whether nothing refuses it any more.
+    /// Whether nothing prevents it now.
     pub(super) is_closed: bool,
 }
 

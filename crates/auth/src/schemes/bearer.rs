@@ -10,7 +10,7 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The tokens of all `Authorization: Bearer …` headers, of which there should be one.
-pub(super) fn bearers(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub(super) fn bearer_tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers.get_all(AUTHORIZATION).into_iter().filter_map(token_of)
 }
 

@@ -6,7 +6,7 @@ use gatewright_base::{Credential, Identity, Principal, Roles, Subject};
 use gatewright_limits::{Limiter, Policy};
 use http::HeaderMap;
 
-use super::bearer::{bearer, bearers};
+use super::bearer::{bearer, bearer_tokens};
 use super::{Authenticated, Offer, Outcome, Scheme, SchemeUnavailable};
 use crate::audit::AuditKind;
 use crate::email::EmailAddress;
@@ -167,7 +167,7 @@ impl Scheme for TokenScheme {
 
 /// The first bearer that has the form of an API token.
 fn presented(headers: &HeaderMap) -> Option<&str> {
-    bearers(headers).find(|token| token.starts_with(tokens::PREFIX))
+    bearer_tokens(headers).find(|token| token.starts_with(tokens::PREFIX))
 }
 
 impl Refusal {

@@ -3,7 +3,7 @@ use gatewright_http::{Next, Problem};
 use http::{Method, StatusCode};
 
 use super::{Demand, ScreenPolicy, Target};
-use crate::problem::{no_session, second_factor_owed};
+use crate::problem::{no_session, second_factor_required};
 use crate::screens::paths::{login_as_other, with_next};
 
 /// The outcome for a request.
@@ -59,7 +59,7 @@ impl ScreenPolicy {
         match (self.block, identity, &self.demand) {
             (Some(StatusCode::FORBIDDEN), ..) => Problem::forbidden("forbidden"),
             (Some(status), ..) => Problem::of(status),
-            (None, Identity::Pending(_), _) => second_factor_owed(),
+            (None, Identity::Pending(_), _) => second_factor_required(),
             (None, _, Demand::Session) => no_session(),
             (None, _, Demand::AnyRole(_)) => Problem::forbidden("forbidden"),
         }

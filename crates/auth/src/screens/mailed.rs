@@ -91,7 +91,7 @@ async fn forgot(
     page("forgot.title", "forgot_password.html", &form)
 }
 
-/// The form for the new password, or the refusal of a link that does not work any more. Nothing is spent.
+/// The form for the new password, or the refusal of a link that no longer works. Nothing is spent.
 async fn reset(
     State(RouteState { core, links }): State<RouteState>,
     visitor: Visitor,
@@ -105,7 +105,7 @@ async fn reset(
     }
 }
 
-/// The refusal of a link to a new password that does not work any more.
+/// The refusal of a link to a new password that no longer works.
 pub(crate) fn spent_reset_link(core: &Core) -> Problem {
     web::spent_link(core, "way_on.new_link", FORGOT_PATH)
 }
@@ -119,13 +119,13 @@ pub(crate) fn reset_failed(core: &Core, visitor: &Visitor, token: &Secret, probl
 }
 
 fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<&Problem>) -> Response {
-    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let form = Form {
         action: format!("{}/reset-password", core.config.base_path),
         token: Some(token.expose()),
         next: None,
         password_rule: PasswordRule::of(&core.config.password),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     page("reset.title", "reset_password.html", &form)
@@ -176,13 +176,13 @@ fn code_form(
         Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
         Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
     };
-    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let form = CodeForm {
         text,
         action: format!("{}/{route}", core.config.base_path),
         password: purpose == Purpose::PasswordReset,
         password_rule: PasswordRule::of(&core.config.password),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         next: next.map(Next::as_str),
         again: core.screens.get().map(|_| &*again),
         csrf: csrf.as_deref(),

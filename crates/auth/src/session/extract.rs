@@ -13,7 +13,7 @@ impl<S: Sync> FromRequestParts<S> for Session {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         match parts.extensions.get::<AnySession>() {
             Some(AnySession::Full(session)) => Ok(session.clone()),
-            Some(AnySession::Pending(_)) => Err(crate::problem::second_factor_owed()),
+            Some(AnySession::Pending(_)) => Err(crate::problem::second_factor_required()),
             None => Err(crate::problem::no_session()),
         }
     }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::store::Standing;
 use super::{
-    MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
+    MAX_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
     TwoFactorMarker,
 };
 
@@ -41,7 +41,7 @@ impl MemorySessionStore {
         };
         let mut others: Vec<_> = sessions.iter().filter(|(_, session)| theirs(session)).collect();
         others.sort_by_key(|(_, session)| Reverse((session.last_seen_at, session.id.clone())));
-        let beyond: Vec<_> = others.iter().skip(MOST_PER_USER as usize - 1).map(|(key, _)| **key).collect();
+        let beyond: Vec<_> = others.iter().skip(MAX_PER_USER as usize - 1).map(|(key, _)| **key).collect();
         sessions.retain(|key, _| !beyond.contains(key));
     }
 }

@@ -69,7 +69,7 @@ mod store;
 
 /// The most sessions of one user. Sessions whose second factor is pending are counted separately. A further one ends
 /// the one that was not used for the longest time.
-pub(crate) const MOST_PER_USER: u32 = 100;
+pub(crate) const MAX_PER_USER: u32 = 100;
 
 pub use cookie::SessionCookie;
 pub use error::MintError;

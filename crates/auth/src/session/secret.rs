@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_survives_the_way_through_a_cookie() {
+    fn a_secret_survives_a_cookie_round_trip() {
         let secret = SessionSecret::new([0xfb; 32]);
         let value = secret.to_cookie_value();
         assert_eq!(value.len(), 43);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_secret() {
+    fn garbage_is_not_a_secret() {
         let long = "A".repeat(1 << 20);
         let short = "A".repeat(42);
         let one_more = "A".repeat(44);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::store::Standing;
 use super::{
-    Client, MOST_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
+    Client, MAX_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
     TwoFactorMarker,
 };
 use crate::users::{User, read_user, user_columns};
@@ -109,7 +109,7 @@ impl SqlSessionStore {
                 let sql = "INSERT INTO sessions (id, secret_hash, user_id, started_at, last_seen_at, expires_at, address, \
                            user_agent, pending_two_factor, two_factor_verified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
                 tx.execute(sql, values.clone()).await?;
-                tx.execute(BEYOND_THE_MOST, params![&user, standing.is_pending(), &id, MOST_PER_USER]).await?;
+                tx.execute(BEYOND_THE_MOST, params![&user, standing.is_pending(), &id, MAX_PER_USER]).await?;
                 Ok(true)
             })
             .await

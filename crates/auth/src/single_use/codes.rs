@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_symbols_are_mistaken_for_one_another() {
+    fn no_two_symbols_look_alike() {
         let mut symbols = ALPHABET.to_vec();
         symbols.sort_unstable();
         symbols.dedup();

@@ -51,7 +51,7 @@ impl Links {
         let wrong = |setting, problem: &str| AuthInitError::Setting { setting, problem: problem.to_owned() };
         let config = &foundation.config;
         let Some(mut url) = config.public_url.clone() else {
-            return Err(wrong("public_url", "links in mails are built from it, so that it must be set"));
+            return Err(wrong("public_url", "links in mails are built from it; set it"));
         };
         if ttl.as_secs() == 0 {
             return Err(wrong("ttl_seconds", "a link works for at least one second"));

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_survives_the_way_through_a_link() {
+    fn a_token_survives_a_link_round_trip() {
         let (ambient, _) = Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1);
         let token = SingleUseToken::generate(&ambient);
         let text = token.to_text();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_token() {
+    fn garbage_is_not_a_token() {
         for garbage in ["", "=", "' OR 1=1 --", "🦀", &"A".repeat(42), &"A".repeat(44), &"A".repeat(1 << 20)] {
             assert!(SingleUseToken::parse(garbage).is_none());
         }

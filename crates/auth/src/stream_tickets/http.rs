@@ -46,7 +46,7 @@ async fn make(
 ) -> Result<Response, Problem> {
     let principal = match &identity {
         Identity::Anonymous => return Err(problem::no_session()),
-        Identity::Pending(_) => return Err(problem::second_factor_owed()),
+        Identity::Pending(_) => return Err(problem::second_factor_required()),
         Identity::Known(principal) => principal,
     };
     if let Err(denied) = app.limiter.attempt(&limited_by(principal)).await {

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_seen_on_streams_alone_and_leaves_the_address() {
+    fn a_ticket_is_read_only_on_streams_and_removed_from_the_url() {
         for (method, uri, seen, without) in [
             (Method::GET, "/posts/_events?ticket=a", true, "/posts/_events"),
             (Method::GET, "/api/posts/_events?since=1&ticket=a&x=%20", true, "/api/posts/_events?since=1&x=%20"),

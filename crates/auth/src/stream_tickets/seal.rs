@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_own_ticket_opens_what_is_sealed() {
+    fn only_its_own_ticket_opens_a_sealed_value() {
         let (ambient, _) = Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1);
         let [ticket, other] = [(); 2].map(|()| SingleUseToken::generate(&ambient));
         let mut headers = HeaderMap::new();

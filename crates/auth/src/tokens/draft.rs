@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_is_taken_or_all_that_is_wrong_is_told() {
+    fn a_draft_is_accepted_or_all_errors_are_reported() {
         let good = TokenDraft::parse("  CI  ", &["posts:read", "*:*"], 60).unwrap();
         assert_eq!((good.name.as_str(), good.scopes.len(), good.ttl), ("CI", 2, Some(Duration::from_mins(1))));
         assert_eq!(TokenDraft::parse("CI", &[""; 0], 0).unwrap().ttl, None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_two_scopes_are_the_most() {
+    fn at_most_thirty_two_scopes_are_accepted() {
         let scopes = vec!["posts:read"; 33];
         assert_eq!(TokenDraft::parse("CI", &scopes[1..], 0).unwrap().scopes.len(), 32);
         assert_eq!(TokenDraft::parse("CI", &scopes, 0).unwrap_err(), [InvalidTokenDraft::TooManyScopes]);

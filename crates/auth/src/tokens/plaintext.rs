@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_token() {
+    fn garbage_is_not_a_token() {
         let zeros = "0".repeat(40);
         let cases = [
             String::new(),

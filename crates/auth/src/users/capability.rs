@@ -25,7 +25,7 @@ pub trait UserLister: Send + Sync {
     /// The user with this id, with the time of their creation.
     async fn find(&self, id: &UserId) -> Result<FoundUser, UserStoreError> {
         let _ = id;
-        Err(UserStoreError::transport("this user store does not tell when accounts were created"))
+        Err(UserStoreError::transport("this user store does not report when accounts were created"))
     }
 }
 

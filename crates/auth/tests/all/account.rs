@@ -1,4 +1,4 @@
-//! The page `/account`, by forms alone.
+//! The page `/account`, with forms only.
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ fn change(current: &str, new: &str, cookie_of: &Answer) -> Call {
 }
 
 #[tokio::test]
-async fn only_a_session_sees_it() {
+async fn only_a_session_sees_the_account_page() {
     for db in databases().await {
         let site = site(&db).await;
         let jwt = site.register_ann().await.token();
         let stranger = Call::get("/account").send(&site).await.expect(303);
         assert_eq!(stranger.location(), Some("/login?next=%2Faccount"));
-        // A redirect would lead a program with a token around in circles.
+        // A redirect would send a program with a token into a loop.
         Call::get("/account").bearer(&jwt).send(&site).await.expect(401);
         let ann = site.login_ann().await.expect(200);
         let shown = Call::get("/account").cookie_of(&ann).send(&site).await.expect(200);
@@ -70,7 +70,7 @@ async fn only_a_session_sees_it() {
 }
 
 #[tokio::test]
-async fn a_changed_password_ends_everything_but_this_browser_which_gets_a_new_session() {
+async fn a_password_change_ends_everything_else_and_renews_this_browsers_session() {
     for db in databases().await {
         let site = site(&db).await;
         let jwt = site.register_ann().await.token();
@@ -93,7 +93,7 @@ async fn a_changed_password_ends_everything_but_this_browser_which_gets_a_new_se
 }
 
 #[tokio::test]
-async fn a_change_needs_the_present_password_and_a_good_new_one() {
+async fn a_password_change_needs_the_current_password_and_a_valid_new_one() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -126,9 +126,9 @@ async fn a_change_needs_the_present_password_and_a_good_new_one() {
     }
 }
 
-/// The attack: whoever holds an open browser tries passwords until one is right.
+/// The attack: a person at an open browser tries passwords until one is right.
 #[tokio::test]
-async fn guesses_at_the_present_password_are_counted_by_account() {
+async fn guesses_of_the_current_password_are_limited_per_account() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -136,13 +136,13 @@ async fn guesses_at_the_present_password_are_counted_by_account() {
             change(WRONG, NEW, &ann).send(&site).await.expect(401);
         }
         change(PASSWORD, NEW, &ann).send(&site).await.expect(429);
-        // Sign-ins have a budget of their own: the owner is not locked out.
+        // Sign-ins have their own limit: the owner is not locked out.
         site.login_ann().await.expect(200);
     }
 }
 
 #[tokio::test]
-async fn of_twenty_changes_at_once_one_wins() {
+async fn one_of_twenty_parallel_password_changes_succeeds() {
     for db in databases().await {
         let mut settings = config();
         let loose = Policy::new(100, Duration::from_mins(15), Duration::from_mins(30));
@@ -216,14 +216,14 @@ async fn the_second_factor_is_turned_on_and_off() {
             on.contains("action=\"/auth/2fa/backup-codes\"")
                 && on.contains("action=\"/account/two-factor/disable#two-factor\"")
         );
-        // A session from before the enrollment sees the page and can change nothing dangerous by it.
+        // A session from before the enrollment sees the page, but cannot change anything dangerous there.
         let stale = page(&site, &old).await;
         assert!(stale.contains("role=\"note\"") && !stale.contains("/disable") && !stale.contains("current_password"));
         change(PASSWORD, NEW, &old).send(&site).await.expect(403);
         form("/account/two-factor/disable", &[("code", &app.code(&site))], &old).send(&site).await.expect(403);
         let wrong = form("/account/two-factor/disable", &[("code", "000000x")], &here).send(&site).await.expect(401);
         assert!(wrong.body.contains("role=\"alert\">invalid code"));
-        // A changed password keeps what was proven: the session that goes on may still turn the factor off.
+        // After a password change, the second factor stays proven: the renewed session may still turn it off.
         let here = change(PASSWORD, NEW, &here).send(&site).await.expect(303);
         let done = form("/account/two-factor/disable", &[("code", &app.code(&site))], &here).send(&site).await;
         assert_eq!(done.expect(303).location(), Some("/account?done=two-factor-off#two-factor"));
@@ -232,7 +232,7 @@ async fn the_second_factor_is_turned_on_and_off() {
 }
 
 #[tokio::test]
-async fn what_the_address_says_is_shown_only_if_a_section_says_it() {
+async fn the_done_parameter_is_shown_only_if_a_section_defines_it() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -296,7 +296,7 @@ async fn api_tokens_are_made_shown_once_and_revoked() {
         let revoked = form(&revoke, &[], &ann).send(&site).await.expect(303);
         assert_eq!(revoked.location(), Some("/account?done=token-revoked#tokens"));
         assert!(!page(&site, &ann).await.contains(&plaintext[..12]));
-        // A session from before the second factor makes no token.
+        // A session from before the second factor creates no token.
         enroll(&site, ann.clone()).await;
         assert!(!page(&site, &old).await.contains("name=\"scopes\""));
         form("/account/tokens", &fields, &old).send(&site).await.expect(403);

@@ -37,7 +37,7 @@ async fn an_account_is_created_found_and_listed() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_what_was_begun_with_the_old_one() {
+async fn a_new_password_ends_sessions_and_jwts_of_the_old_one() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let token = site.register_ann().await.token();
@@ -59,7 +59,7 @@ async fn a_new_password_ends_what_was_begun_with_the_old_one() {
 }
 
 #[tokio::test]
-async fn signing_out_everywhere_takes_effect_at_once_for_one_user_alone() {
+async fn signing_out_everywhere_takes_effect_at_once_for_that_user_only() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let token = site.register_ann().await.token();
@@ -85,22 +85,22 @@ async fn signing_out_everywhere_takes_effect_at_once_for_one_user_alone() {
 }
 
 #[tokio::test]
-async fn nobody_is_not_found() {
+async fn an_unknown_account_is_not_found() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let accounts = site.auth.accounts();
-        let nobody = UserId::parse("nobody").unwrap();
+        let unknown = UserId::parse("nobody").unwrap();
         let not_found =
             |result: Result<(), AccountError>| matches!(result, Err(AccountError::Users(UserStoreError::NotFound)));
         assert!(not_found(accounts.find(ANN).await.map(|_| ())));
-        assert!(not_found(accounts.set_roles(&nobody, &["a"].into_iter().collect()).await));
-        assert!(not_found(accounts.set_password(&nobody, Secret::new(WRONG)).await));
-        assert!(not_found(accounts.sign_out_everywhere(&nobody).await.map(|_| ())));
+        assert!(not_found(accounts.set_roles(&unknown, &["a"].into_iter().collect()).await));
+        assert!(not_found(accounts.set_password(&unknown, Secret::new(WRONG)).await));
+        assert!(not_found(accounts.sign_out_everywhere(&unknown).await.map(|_| ())));
     }
 }
 
 #[tokio::test]
-async fn what_a_hosts_store_cannot_do_is_said_and_not_pretended() {
+async fn an_operation_that_a_custom_store_lacks_is_unsupported() {
     let config = AuthConfig { allow_in_memory_stores: true, ..config() };
     let site = Site::with_ambient(config, |builder, ambient| builder.users(Users::new(ambient, false))).await;
     site.register_ann().await;
@@ -110,7 +110,7 @@ async fn what_a_hosts_store_cannot_do_is_said_and_not_pretended() {
     let set = accounts.set_password(&ann.id, Secret::new(WRONG)).await;
     assert!(matches!(set, Err(AccountError::Unsupported(_))));
     assert!(matches!(accounts.create("bob@example.com", None, None).await, Err(AccountError::Unsupported(_))));
-    // Sessions end all the same.
+    // Sessions end nevertheless.
     let session = site.login_ann().await;
     assert_eq!(accounts.sign_out_everywhere(&ann.id).await.unwrap(), 1);
     site.me(&session).await.expect(401);
@@ -136,7 +136,7 @@ async fn everything(db: &gatewright_db::Db) -> String {
 }
 
 #[tokio::test]
-async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_id_alone() {
+async fn a_deleted_account_loses_its_credentials_and_the_audit_log_keeps_only_its_id() {
     for db in databases().await {
         let config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
         let site = Site::with(config, |builder| {
@@ -166,7 +166,7 @@ async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_
         site.advance(1);
         let left = everything(&db.db).await;
         assert!(!left.contains(ANN), "{} {left}", db.name);
-        // This attempt is nobody's, and forgotten a minute later.
+        // This attempt belongs to no account, and is removed a minute later.
         site.login(ANN, PASSWORD).await.expect(401);
         assert!(everything(&db.db).await.contains(ANN));
         site.advance(60);
@@ -187,7 +187,7 @@ async fn a_deleted_account_is_gone_with_its_credentials_and_the_audit_keeps_the_
 }
 
 #[tokio::test]
-async fn an_account_that_records_must_not_lose_is_not_deleted_in_part() {
+async fn an_account_that_records_require_is_not_partly_deleted() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;

@@ -30,7 +30,7 @@ async fn site(db: &TestDb) -> Site {
 }
 
 #[tokio::test]
-async fn a_query_that_says_a_thing_twice_is_told_so_in_the_readers_language() {
+async fn a_duplicate_query_parameter_is_reported_in_the_visitors_language() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
@@ -61,7 +61,7 @@ async fn a_query_that_says_a_thing_twice_is_told_so_in_the_readers_language() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_text_is_a_name_that_is_not_there() {
+async fn a_name_that_is_not_text_is_not_found() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;

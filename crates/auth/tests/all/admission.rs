@@ -1,4 +1,4 @@
-//! Who may not is told so, whatever the body: the right to ask is looked at before what is asked.
+//! A caller without the right is refused whatever the body contains: the right is checked before the body is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +27,10 @@ const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 #[tokio::test]
-async fn nobody_and_who_owes_a_second_factor_are_refused_before_the_body_is_looked_at() {
+async fn anonymous_and_pending_callers_are_refused_before_the_body_is_read() {
     for db in databases().await {
         let mut settings = AuthConfig { public_url: Some("https://example.com".parse().unwrap()), ..config() };
-        // Limits come first of all, and are not what this is about.
+        // Limits are checked first; this test does not concern them.
         let loose = Policy::new(1000, Duration::from_mins(15), Duration::from_mins(30));
         (settings.limits.two_factor.policy, settings.limits.email_verification.policy) = (loose, loose);
         let site = Site::with(settings, |builder| {
@@ -47,12 +47,15 @@ async fn nobody_and_who_owes_a_second_factor_are_refused_before_the_body_is_look
             let call = |path: &str| Call::post(path).body(content_type, body);
             for path in ROUTES {
                 let call = || call(path);
-                let nobody = call().send(&site).await.expect(401);
+                let anonymous = call().send(&site).await.expect(401);
                 call().bearer(&jwt).send(&site).await.expect(401);
-                let owing = call().cookie_of(&pending).send(&site).await.expect(403);
-                assert!(owing.body.contains("two-factor verification required"), "{path} {body}: {owing:?}");
+                let refused_pending = call().cookie_of(&pending).send(&site).await.expect(403);
+                assert!(
+                    refused_pending.body.contains("two-factor verification required"),
+                    "{path} {body}: {refused_pending:?}"
+                );
                 let page = content_type == FORM && path != "/auth/tokens";
-                for answer in [nobody, owing] {
+                for answer in [anonymous, refused_pending] {
                     let kind = answer.headers["content-type"].to_str().unwrap();
                     assert_eq!(kind.starts_with("text/html"), page, "{path} {body}: {answer:?}");
                 }

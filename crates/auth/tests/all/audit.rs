@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{ANN, Call, Site, WRONG, config, databases};
 
 #[tokio::test]
-async fn the_table_tells_what_happened_to_whom_from_where() {
+async fn the_table_records_what_happened_to_whom_from_where() {
     for db in databases().await {
         let site = Site::with(config(), |builder| builder.database(db.db.clone()).audit_to_database()).await;
         let id = site.register_ann().await.json()["user"]["id"].clone();
@@ -47,7 +47,7 @@ async fn the_table_tells_what_happened_to_whom_from_where() {
 }
 
 #[tokio::test]
-async fn refused_tokens_keep_their_prefixes_and_a_flood_of_them_is_bounded() {
+async fn refused_tokens_are_recorded_by_prefix_and_limited_in_number() {
     for db in databases().await {
         let site = Site::with(config(), |builder| {
             builder.database(db.db.clone()).plugin(TokensPlugin::new()).audit_to_database()
@@ -77,7 +77,7 @@ async fn refused_tokens_keep_their_prefixes_and_a_flood_of_them_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_sink_that_fails_or_panics_breaks_no_login() {
+async fn a_failing_or_panicking_sink_does_not_break_logins() {
     struct Bad(bool);
     #[async_trait]
     impl AuditSink for Bad {
@@ -101,7 +101,7 @@ async fn a_sink_that_fails_or_panics_breaks_no_login() {
 }
 
 #[tokio::test]
-async fn what_is_typed_into_the_wrong_field_is_not_told() {
+async fn text_typed_into_the_wrong_field_is_not_recorded() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.login("my secret password", WRONG).await.expect(401);

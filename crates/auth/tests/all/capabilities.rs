@@ -1,5 +1,5 @@
-//! What a host's store lacks, and what follows: a row of the table of store capabilities for each test, beside those that
-//! stand with the feature they are about.
+//! What happens if a custom store lacks a capability: a row of the table of store capabilities for each test, except those
+//! that are tested with their feature.
 //!
 //! | Capability | Test |
 //! |---|---|
@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 use crate::mailed::Post;
 use crate::support::{ANN, Call, PASSWORD, Sessions, Site, Users, config, databases, invitation};
 
-/// A site over a host's stores that can do what is required and no more.
+/// A site over custom stores with only the required operations.
 async fn bare() -> (Site, Arc<Users>) {
     let mut users = None;
     let config = AuthConfig { allow_in_memory_stores: true, ..config() };
@@ -68,7 +68,7 @@ async fn without_a_user_disabler_disabling_is_unsupported() {
     site.login_ann().await.expect(200);
 }
 
-/// Sign-in, tokens and service accounts ask for no more than the four operations.
+/// Sign-in, tokens and service accounts need only the four operations.
 #[tokio::test]
 async fn four_operations_are_enough_for_sign_in_and_tokens() {
     let (site, users) = bare().await;
@@ -93,7 +93,7 @@ async fn four_operations_are_enough_for_sign_in_and_tokens() {
     site.me(&session).await.expect(401);
 }
 
-/// A host that cannot be reached is not a host without the owner.
+/// A store that cannot be reached is not a store without the owner.
 #[tokio::test]
 async fn a_token_whose_owner_cannot_be_looked_up_is_503() {
     let (site, users) = bare().await;
@@ -118,7 +118,7 @@ async fn without_a_user_deleter_there_is_no_way_to_delete_an_account() {
     let bare = Auth::builder(config()).users(Users::new(&site.ambient, false)).plugin(AccountDeletionPlugin);
     let error = bare.build().await.err().unwrap().to_string();
     assert!(error.starts_with("the account_deletion plugin needs a user store with a user deleter"), "{error}");
-    // A store in memory, without a database: the account goes, and nothing is left to be swept.
+    // A store in memory, without a database: the account is removed, and nothing is left to sweep.
     let able = Site::with_ambient(config(), |builder, ambient| {
         builder.users(Arc::new(MemoryUserStore::new(ambient.clone()))).plugin(AccountDeletionPlugin)
     })
@@ -163,7 +163,7 @@ async fn without_profiles_in_the_user_store_no_fields_are_declared() {
     let error = Auth::builder(config()).users(Users::new(&ambient, true)).plugin(plugin()).build().await;
     let error = error.err().unwrap().to_string();
     assert!(error.starts_with("the profile plugin needs a user store with profiles"), "{error}");
-    // A store in memory has them, and no table that records could be joined with.
+    // A store in memory has them, but no table that records could be joined with.
     let able = Site::with_ambient(config(), |builder, ambient| {
         builder.users(Arc::new(MemoryUserStore::new(ambient.clone()))).plugin(plugin())
     })
@@ -180,7 +180,7 @@ async fn without_profiles_in_the_user_store_no_fields_are_declared() {
     assert_eq!(me["user"]["profile"], json!({ "word": "hello" }));
 }
 
-/// What a store does not describe is left out, and the rest of the export is there.
+/// Data that a store cannot list is left out of the export; the rest is there.
 #[tokio::test]
 async fn four_operations_are_enough_for_an_export() {
     let config = AuthConfig { allow_in_memory_stores: true, ..config() };
@@ -194,7 +194,7 @@ async fn four_operations_are_enough_for_an_export() {
     assert_eq!((&all["audit"], &all["apiTokens"]), (&json!([]), &json!([])));
 }
 
-/// Invitations are kept in the service's database, whoever has the users. Without an email verifier no mailbox is marked as proven.
+/// Invitations are in the service's database, also with a custom user store. Without an email verifier no mailbox is marked as proven.
 #[tokio::test]
 async fn four_operations_are_enough_for_invitations() {
     for db in databases().await {

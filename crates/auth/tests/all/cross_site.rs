@@ -20,7 +20,7 @@ fn shaped(path: &str, shape: &str) -> Call {
 }
 
 #[tokio::test]
-async fn shapes_that_need_no_preflight_are_refused_from_elsewhere() {
+async fn cross_site_requests_without_a_preflight_are_refused() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -61,7 +61,7 @@ async fn json_and_requests_without_an_origin_pass() {
 }
 
 #[tokio::test]
-async fn the_public_address_is_an_origin_of_ours() {
+async fn the_public_url_is_an_own_origin() {
     for db in databases().await {
         let config = AuthConfig { public_url: Some("https://www.example.com/app".parse().unwrap()), ..config() };
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
@@ -75,7 +75,7 @@ async fn the_public_address_is_an_origin_of_ours() {
 
 /// A foreign page's form must not sign anybody out, and its script cannot send the JSON that would.
 #[tokio::test]
-async fn a_refused_logout_ends_nothing() {
+async fn a_refused_logout_keeps_the_session() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;

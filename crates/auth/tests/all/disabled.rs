@@ -39,14 +39,14 @@ async fn mailed(site: &Site, post: &Post, kind: MailKind) -> String {
     mail.link.expose().split_once("token=").unwrap().1.to_owned()
 }
 
-/// What an answer tells, without what differs between any two.
+/// The content of an answer, without parts that differ between any two answers.
 fn told(answer: &Answer) -> (u16, String) {
     let body = answer.body.split("\"requestId\"").next().unwrap_or_default();
     (answer.status.as_u16(), body.to_owned())
 }
 
 #[tokio::test]
-async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
+async fn disabling_ends_all_credentials_and_enabling_restores_only_api_tokens() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         let jwt = site.register_ann().await.token();
@@ -62,7 +62,7 @@ async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
         Call::get("/auth/me").bearer(&jwt).send(&site).await.expect(401);
         Call::get("/auth/me").bearer(&session.token()).send(&site).await.expect(401);
         assert_eq!(Call::get("/whoami").bearer(&token).send(&site).await.json(), "anonymous");
-        // What a stream asks on every heartbeat.
+        // A stream's recheck on every heartbeat.
         assert!(matches!(stream.0.again().await.unwrap(), Identity::Anonymous), "{}", db.name);
 
         site.advance(1);
@@ -77,7 +77,7 @@ async fn everything_that_was_issued_ends_and_api_tokens_alone_come_back() {
 }
 
 #[tokio::test]
-async fn a_sign_in_is_answered_as_with_a_wrong_password_and_the_audit_says_why() {
+async fn a_disabled_account_answers_like_a_wrong_password_and_the_audit_log_has_the_reason() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         site.register_ann().await;
@@ -100,7 +100,7 @@ async fn a_sign_in_is_answered_as_with_a_wrong_password_and_the_audit_says_why()
 }
 
 #[tokio::test]
-async fn no_mailed_link_gets_in_and_none_changes_the_account() {
+async fn mailed_links_neither_sign_in_to_nor_change_a_disabled_account() {
     for db in databases().await {
         let (site, post) = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -124,7 +124,7 @@ async fn no_mailed_link_gets_in_and_none_changes_the_account() {
         let magic = mailed(&site, &post, MailKind::MagicLink).await;
         let answer = post_json("/auth/magic-link/verify", json!({ "token": magic })).await.expect(401);
         assert_eq!((answer.json()["code"].as_str(), answer.set_cookie()), (Some("invalid_credentials"), None));
-        // The account is as it was: nobody claimed it.
+        // The account is unchanged: it was not claimed.
         site.auth.accounts().enable(&id).await.unwrap();
         let user = site.auth.accounts().find(ANN).await.unwrap();
         assert!(user.password_set && !user.email_verified, "{}", db.name);
@@ -134,7 +134,7 @@ async fn no_mailed_link_gets_in_and_none_changes_the_account() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_is_under_way_ends_as_well() {
+async fn a_sign_in_in_progress_ends_too() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         site.register_ann().await;

@@ -1,4 +1,4 @@
-//! What the types forbid, beside the examples at `session` that do not compile.
+//! What the types forbid, in addition to the examples at `session` that do not compile.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ assert_not_impl_any!(Secret: Display, Serialize);
 assert_not_impl_any!(PasswordHash: Display, Serialize);
 assert_not_impl_any!(SessionSecret: Display, Serialize);
 
-// A session that owes its second factor is not a session, and nothing turns into one.
+// A pending session is not a session, and nothing converts into one.
 assert_not_impl_any!(PendingSession: Into<Session>, AsRef<Session>, std::ops::Deref<Target = Session>);
 assert_not_impl_any!(AnySession: Into<Session>);
 assert_not_impl_any!(NewSession: Default);

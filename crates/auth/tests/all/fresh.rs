@@ -38,7 +38,7 @@ const FORMS: [(&str, &str, Fields); 3] = [
 ];
 
 #[tokio::test]
-async fn every_form_asks_alike_and_takes_a_backup_code_once() {
+async fn every_form_requires_the_same_proof_and_accepts_a_backup_code_once() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await.expect(200);

@@ -1,4 +1,4 @@
-//! No table grows for ever, whatever strangers do.
+//! No table grows without limit, whatever strangers do.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn generous() -> AuthConfig {
 }
 
 #[tokio::test]
-async fn failed_logins_of_one_address_on_one_account_are_counted_and_not_stored_one_by_one() {
+async fn repeated_failed_logins_are_counted_in_one_row() {
     for db in databases().await {
         let site = Site::with(generous(), |builder| builder.database(db.db.clone()).audit_to_database()).await;
         for _ in 0..2 {
@@ -48,7 +48,7 @@ async fn failed_logins_of_one_address_on_one_account_are_counted_and_not_stored_
 }
 
 #[tokio::test]
-async fn what_has_ended_is_swept() {
+async fn expired_rows_are_removed() {
     for db in databases().await {
         let config = AuthConfig { audit_retention: Some(Duration::from_hours(24 * 30)), ..config() };
         let site = Site::with(config, |builder| builder.database(db.db.clone()).audit_to_database()).await;
@@ -65,7 +65,7 @@ async fn what_has_ended_is_swept() {
     }
 }
 
-/// Many rows, and replicas that sweep at the same time: each row is removed once, and nobody fails.
+/// Many rows, and replicas that sweep at the same time: each row is removed once, and no replica fails.
 #[tokio::test]
 async fn replicas_sweep_at_the_same_time() {
     for db in databases().await {
@@ -76,8 +76,8 @@ async fn replicas_sweep_at_the_same_time() {
         db.db
             .write(async move |tx: &gatewright_db::Tx| {
                 for row in 0..2500 {
-                    let nobody = None::<String>;
-                    tx.execute(insert, params![row.to_string(), "login.failed", nobody.clone(), nobody, "{}", old])
+                    let absent = None::<String>;
+                    tx.execute(insert, params![row.to_string(), "login.failed", absent.clone(), absent, "{}", old])
                         .await?;
                 }
                 Ok::<_, gatewright_db::Error>(())
@@ -114,7 +114,7 @@ async fn an_account_has_at_most_a_hundred_sessions_and_the_latest_stay() {
 }
 
 #[tokio::test]
-async fn one_who_issues_and_revokes_tokens_again_and_again_does_not_fill_the_table() {
+async fn repeated_issuing_and_revoking_does_not_fill_the_table() {
     for db in databases().await {
         let site = Site::with(config(), |builder| builder.database(db.db.clone()).plugin(TokensPlugin::new())).await;
         let session = site.signed_in_ann().await;

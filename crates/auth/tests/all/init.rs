@@ -35,7 +35,7 @@ async fn production_without_a_jwt_secret_is_refused() {
 }
 
 #[tokio::test]
-async fn previous_secrets_alone_are_refused_in_dev_mode_too() {
+async fn previous_secrets_without_a_current_one_are_refused_in_dev_mode_too() {
     for dev_mode in [false, true] {
         let mut config = AuthConfig { dev_mode, ..allowed(config()) };
         config.jwt.secret = Secret::new("");
@@ -67,7 +67,7 @@ async fn sessions_in_memory_need_dev_mode_or_permission() {
 }
 
 #[tokio::test]
-async fn without_anything_to_find_users_in_it_is_refused() {
+async fn a_start_without_a_user_store_is_refused() {
     let refused = refusal(Auth::builder(allowed(config())).plugin(PasswordPlugin)).await;
     assert!(refused.contains("user store"), "{refused}");
 }
@@ -108,7 +108,7 @@ async fn a_plugin_is_registered_once() {
 }
 
 #[tokio::test]
-async fn a_plugin_whose_demands_are_not_met_stops_the_start() {
+async fn a_plugin_with_unmet_requirements_stops_the_start() {
     struct Demanding;
     impl Plugin for Demanding {
         fn name(&self) -> &'static str {
@@ -134,7 +134,7 @@ async fn a_plugin_whose_demands_are_not_met_stops_the_start() {
 }
 
 #[tokio::test]
-async fn an_unknown_plugin_is_told_with_the_nearest() {
+async fn an_unknown_plugin_is_reported_with_a_suggestion() {
     let error = AuthInitError::unknown_plugin("magic_lnk", ["core", "magic_link", "oauth"]).to_string();
     assert_eq!(error, "there is no plugin \"magic_lnk\"; did you mean \"magic_link\"?");
     let error = AuthInitError::unknown_plugin("zzz", ["core"]).to_string();
@@ -142,7 +142,7 @@ async fn an_unknown_plugin_is_told_with_the_nearest() {
 }
 
 #[tokio::test]
-async fn tables_are_made_once_or_their_absence_is_told() {
+async fn tables_are_created_once_or_their_absence_is_reported() {
     for db in databases().await {
         let config = AuthConfig { create_tables: false, ..config() };
         let builder = || Auth::builder(config.clone()).database(db.db.clone()).plugin(PasswordPlugin);
@@ -167,7 +167,7 @@ async fn two_replicas_may_start_together() {
 }
 
 #[tokio::test]
-async fn what_builds_it_shows_no_secret() {
+async fn the_builder_shows_no_secret_in_debug() {
     let builder = in_memory(allowed(config()));
     let shown = format!("{builder:?} {:?}", config());
     let auth = builder.build().await.unwrap();

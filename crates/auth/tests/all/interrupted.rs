@@ -1,5 +1,5 @@
-//! A change of the password that a reset interrupts: at whichever moment the reset comes, the owner's password holds
-//! afterwards, and what the change hands out opens nothing.
+//! A change of the password that a reset interrupts: at any moment of the reset, the owner's password is valid
+//! afterwards, and the credentials from the change are refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -43,7 +43,7 @@ impl Interruption {
 
     async fn step(&self) {
         let before = self.before.load(Ordering::SeqCst);
-        // The reset makes calls of its own, which count on and come too late to match.
+        // The reset makes calls of its own; these are counted too, and do not match.
         if before > 0 && self.calls.fetch_add(1, Ordering::SeqCst) + 1 == before {
             let (auth, clock, user) = self.owner.get().unwrap();
             clock.advance(SignedDuration::from_millis(1));
@@ -147,9 +147,9 @@ impl SessionStore for Browsers {
 }
 
 #[tokio::test]
-async fn a_reset_at_any_moment_of_a_change_leaves_whoever_changed_with_nothing() {
+async fn a_reset_at_any_moment_of_a_password_change_ends_the_changers_access() {
     for db in databases().await {
-        // Makes the tables.
+        // Creates the tables.
         Site::on(&db).await;
         let mut moments = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Another service verifies a JWT by what `docs/authentication.md` says, without any code of this crate: HKDF and HS256
+//! Another service verifies a JWT as `docs/authentication.md` describes, without any code of this crate: HKDF and HS256
 //! are written out here over a plain HMAC-SHA256.
 
 use base64::Engine as _;
@@ -36,7 +36,7 @@ fn verify(token: &str, key: &[u8]) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn another_service_verifies_a_token_by_what_the_handbook_says() {
+async fn another_service_verifies_a_token_as_documented() {
     for words in ["HKDF-SHA256", INFO, "32 zero bytes", "HS256", "iss", "exp"] {
         assert!(DOCS.contains(words), "docs/authentication.md does not say {words}");
     }

@@ -1,4 +1,4 @@
-//! Databases of an earlier program, whose truth values are integers.
+//! Databases of an earlier program, whose booleans are integers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{ANN, Answer, Call, Site, config, databases};
 
-/// Every column of authentication's tables that holds a truth value.
+/// Every boolean column of authentication's tables.
 const BOOLEANS: [(&str, &str); 7] = [
     ("users", "password_set"),
     ("users", "email_verified"),
@@ -39,7 +39,7 @@ async fn run(db: &TestDb, sql: String) {
     }
 }
 
-/// Makes a column what an earlier program had: an integer that a check holds to 0 and 1.
+/// Makes a column as in an earlier program: an integer that a check limits to 0 and 1.
 async fn make_integer(db: &TestDb, table: &str, column: &str) {
     run(
         db,
@@ -112,7 +112,7 @@ async fn integers_become_native_booleans_at_the_first_start() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_missing_is_false() {
+async fn a_missing_value_is_false() {
     for db in databases().await {
         legacy(&db).await;
         run(&db, "UPDATE users SET email_verified = NULL".to_owned()).await;
@@ -122,7 +122,7 @@ async fn a_value_that_is_missing_is_false() {
 }
 
 #[tokio::test]
-async fn where_tables_are_the_operators_the_start_waits_for_them() {
+async fn without_create_tables_a_start_is_refused_until_the_tables_are_migrated() {
     for recorded in [true, false] {
         for db in databases().await {
             legacy(&db).await;
@@ -144,7 +144,7 @@ async fn where_tables_are_the_operators_the_start_waits_for_them() {
 }
 
 #[tokio::test]
-async fn a_table_of_somebody_elses_is_not_taken() {
+async fn a_foreign_table_is_not_taken_over() {
     for db in databases().await {
         run(&db, "CREATE TABLE users (id TEXT PRIMARY KEY, email TEXT, password_set INTEGER)".to_owned()).await;
         let error = Auth::builder(config()).plugin(PasswordPlugin).database(db.db.clone()).build().await.unwrap_err();
@@ -155,7 +155,7 @@ async fn a_table_of_somebody_elses_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_hosts_own_users_are_left_alone() {
+async fn a_users_table_of_the_application_is_not_changed() {
     for db in databases().await {
         run(&db, "CREATE TABLE users (id TEXT PRIMARY KEY, password_set INTEGER, email_verified INTEGER)".to_owned())
             .await;

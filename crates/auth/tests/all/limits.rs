@@ -23,7 +23,7 @@ async fn login_from(site: &Site, peer: &'static str, email: &str, password: &str
 }
 
 #[tokio::test]
-async fn defaults_hold_even_when_nothing_is_configured() {
+async fn default_limits_apply_without_configuration() {
     for db in databases().await {
         let site = Site::on(&db).await;
         for attempt in 0..10 {
@@ -40,7 +40,7 @@ async fn defaults_hold_even_when_nothing_is_configured() {
 }
 
 #[tokio::test]
-async fn the_account_is_limited_wherever_attempts_come_from() {
+async fn attempts_on_an_account_are_limited_across_addresses() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -73,7 +73,7 @@ async fn successes_count_for_the_account() {
 }
 
 #[tokio::test]
-async fn dev_mode_relaxes_the_address_and_never_the_account() {
+async fn dev_mode_relaxes_the_limit_per_address_but_not_per_account() {
     for db in databases().await {
         let mut config = config();
         config.dev_mode = true;
@@ -89,7 +89,7 @@ async fn dev_mode_relaxes_the_address_and_never_the_account() {
 }
 
 #[tokio::test]
-async fn of_many_parallel_attempts_no_more_than_the_limit_reach_the_password() {
+async fn no_more_parallel_attempts_than_the_limit_reach_the_password() {
     for db in databases().await {
         let mut config = config();
         config.limits.login.policy = policy(1000);
@@ -135,7 +135,7 @@ async fn the_refusal_is_plain_text_for_forms_too() {
 }
 
 #[tokio::test]
-async fn the_refusal_is_a_page_for_a_browser_and_leads_on() {
+async fn a_browser_gets_a_refusal_page_with_links() {
     for db in databases().await {
         let mut config = config();
         config.limits.login.policy = policy(1);
@@ -176,7 +176,7 @@ async fn another_site_cannot_use_up_its_visitors_attempts() {
 }
 
 #[tokio::test]
-async fn a_limit_store_that_fails_refuses() {
+async fn attempts_are_refused_while_the_limit_store_fails() {
     struct Down;
     impl gatewright_limits::Store for Down {
         fn attempt<'a>(

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::support::{ANN, Call, PASSWORD, Site, WRONG, config, databases, query, unlimited};
 
-/// The journey of a sign-in, from the form to who am I.
+/// A complete sign-in, from the form to `GET /me`.
 #[tokio::test]
-async fn a_login() {
+async fn a_login_sets_a_session_cookie_and_returns_the_user() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let registered = site.register_ann().await.json()["user"].clone();
@@ -34,7 +34,7 @@ async fn a_login() {
 }
 
 #[tokio::test]
-async fn the_address_may_be_spelled_otherwise() {
+async fn the_address_may_have_another_spelling() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -43,7 +43,7 @@ async fn the_address_may_be_spelled_otherwise() {
 }
 
 #[tokio::test]
-async fn a_form_goes_where_it_wants_within_this_origin() {
+async fn a_form_redirects_to_next_within_this_origin() {
     for db in databases().await {
         let mut config = config();
         config.dev_mode = true;
@@ -79,7 +79,7 @@ async fn a_form_goes_where_it_wants_within_this_origin() {
 
 /// Unknown address, wrong password, no password, no address: one answer.
 #[tokio::test]
-async fn refusals_cannot_be_told_apart() {
+async fn refusals_are_indistinguishable() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -107,10 +107,10 @@ async fn refusals_cannot_be_told_apart() {
     }
 }
 
-/// Each of them costs one comparison, so that the time tells nothing; what a comparison computes is the same for every account
+/// Each of them costs one comparison, so that the time reveals nothing; a comparison computes the same for every account
 /// and for none (`password/effort.rs`), and `bench timing` measures it.
 #[tokio::test]
-async fn refusals_cost_one_comparison_each() {
+async fn every_refusal_costs_one_hash_comparison() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -152,7 +152,7 @@ async fn dev_mode_has_a_plain_cookie_of_another_name() {
 }
 
 #[tokio::test]
-async fn a_change_of_algorithm_or_cost_keeps_everybody_in_and_renews_hashes() {
+async fn after_a_change_of_algorithm_or_cost_passwords_work_and_hashes_are_renewed() {
     for db in databases().await {
         let stored = async || -> String {
             let sql = "SELECT password_hash FROM users WHERE email = ?1";
@@ -186,7 +186,7 @@ async fn a_change_of_algorithm_or_cost_keeps_everybody_in_and_renews_hashes() {
 }
 
 #[tokio::test]
-async fn the_password_is_what_was_typed() {
+async fn every_character_of_the_password_counts() {
     for db in databases().await {
         let mut config = config();
         config.password = PasswordAlgorithm::Argon2id { memory_kib: 64, iterations: 1, parallelism: 1 };
@@ -208,7 +208,7 @@ async fn the_password_is_what_was_typed() {
 }
 
 #[tokio::test]
-async fn past_the_hashing_line_the_answer_is_503_with_retry_after() {
+async fn with_a_full_hashing_queue_a_login_is_503_with_retry_after() {
     let mut config = config();
     config.password = PasswordAlgorithm::Bcrypt { cost: 9 };
     config.dev_mode = true;
@@ -216,7 +216,7 @@ async fn past_the_hashing_line_the_answer_is_503_with_retry_after() {
         builder.users(std::sync::Arc::new(gatewright_auth::users::MemoryUserStore::new(ambient.clone())))
     })
     .await;
-    // All cores but one work for one address (a single core works for it too), and 24 wait for each core. Ten more
+    // All cores except one work for one address (a single core works for it too), and 24 wait for each core. Ten more
     // find no place.
     let cores = std::thread::available_parallelism().unwrap().get();
     let places = (cores - 1).max(1) + cores * 24;

@@ -35,7 +35,7 @@ async fn a_logged_out_cookie_cannot_be_replayed() {
 }
 
 #[tokio::test]
-async fn a_form_goes_on_after_logout() {
+async fn a_form_redirects_to_next_after_logout() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await;
@@ -50,7 +50,7 @@ async fn a_form_goes_on_after_logout() {
 }
 
 #[tokio::test]
-async fn logout_without_a_session_is_no_failure() {
+async fn logout_without_a_session_succeeds() {
     for db in databases().await {
         let site = Site::on(&db).await;
         for cookie in ["", "__Host-session=", "__Host-session=garbage", &format!("__Host-session={}", "A".repeat(43))] {

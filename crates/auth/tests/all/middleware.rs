@@ -52,7 +52,7 @@ async fn site(db: &gatewright_db::testing::TestDb) -> Site {
 }
 
 #[tokio::test]
-async fn one_order_and_one_identity() {
+async fn schemes_run_in_order_and_give_one_identity() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -62,10 +62,10 @@ async fn one_order_and_one_identity() {
             (Some(&cookie), None, "Session"),
             (None, Some(&jwt), "Jwt"),
             (None, Some("svc_good"), "ApiToken"),
-            // What the caller chose to send counts more than what the browser sends along.
+            // Credentials that the caller sets take precedence over those that the browser adds.
             (Some(&cookie), Some(&jwt), "Jwt"),
             (Some(&cookie), Some("svc_good"), "ApiToken"),
-            // A failed JWT is as good as none; a failed API token wipes.
+            // A failed JWT is ignored; a failed API token makes the caller anonymous.
             (Some(&cookie), Some("not.a.jwt"), "Session"),
             (Some(&cookie), Some("svc_bad"), "anonymous"),
             (None, Some("svc_bad"), "anonymous"),
@@ -91,7 +91,7 @@ async fn one_order_and_one_identity() {
 
 /// A request that carries a cookie and a bearer is one caller, not two.
 #[tokio::test]
-async fn a_bearer_beside_a_cookie_hides_the_session() {
+async fn a_bearer_token_beside_a_cookie_hides_the_session() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -106,7 +106,7 @@ async fn a_bearer_beside_a_cookie_hides_the_session() {
 }
 
 #[tokio::test]
-async fn a_scheme_that_cannot_tell_is_503() {
+async fn a_scheme_that_fails_is_503() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -116,7 +116,7 @@ async fn a_scheme_that_cannot_tell_is_503() {
 }
 
 #[tokio::test]
-async fn jwts_of_others_and_of_before_are_refused() {
+async fn foreign_expired_and_revoked_jwts_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let jwt = site.login_ann().await.token();
@@ -166,7 +166,7 @@ async fn requests_without_credentials_cost_no_query() {
 }
 
 #[tokio::test]
-async fn a_stream_that_asks_again_sees_what_has_changed() {
+async fn a_stream_recheck_sees_changes() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -227,7 +227,7 @@ async fn with_grants(db: &gatewright_db::testing::TestDb) -> Site {
 }
 
 #[tokio::test]
-async fn a_hosts_grant_is_kept_and_not_widened_by_a_cookie() {
+async fn an_applications_grant_is_kept_and_not_widened_by_a_cookie() {
     for db in databases().await {
         let site = with_grants(&db).await;
         let session = site.login_ann().await;
@@ -254,7 +254,7 @@ async fn a_hosts_grant_is_kept_and_not_widened_by_a_cookie() {
 }
 
 #[tokio::test]
-async fn a_401_names_a_bearer_token_that_is_expired_or_was_never_good() {
+async fn a_401_reports_an_expired_or_invalid_bearer_token() {
     for db in databases().await {
         let site = Site::on(&db).await;
         site.register_ann().await.expect(200);

@@ -1,4 +1,4 @@
-//! A store that cannot answer is not "nobody": 503, never anonymous, never a made-up account.
+//! A failing store is answered with 503, and the caller is never anonymous or a new account.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ async fn requests_with_credentials_end_with_503() {
 }
 
 #[tokio::test]
-async fn a_stream_that_asks_again_hears_that_nothing_is_known() {
+async fn a_stream_recheck_reports_the_outage() {
     let (site, users, _) = hosted().await;
     let session = site.login_ann().await;
     Call::get("/whoami").cookie_of(&session).send(&site).await;
@@ -77,7 +77,7 @@ async fn signing_in_and_registering_fail_closed() {
 }
 
 #[tokio::test]
-async fn a_logout_that_did_not_happen_is_not_claimed() {
+async fn a_failed_logout_is_not_reported_as_success() {
     let (site, _, sessions) = hosted().await;
     let session = site.login_ann().await;
     sessions.down.store(true, Ordering::SeqCst);

@@ -43,25 +43,25 @@ fn note(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_not_invited_gets_no_account_by_any_way() {
+async fn without_an_invitation_no_sign_up_method_creates_an_account() {
     for db in databases().await {
         for registration in [Registration::Invite, Registration::Closed] {
             let (site, post) = site(&db, AuthConfig { registration, ..config() }).await;
             let body = json!({ "email": ANN, "password": PASSWORD });
             let refused = Call::post("/auth/register").json(&body).send(&site).await.expect(403);
             assert_eq!(refused.json()["code"], "registration_closed");
-            // Sending tells nothing; redeeming does.
+            // Sending reveals nothing; redeeming does.
             Call::post("/auth/magic-link/send").json(&json!({ "email": ANN })).send(&site).await.expect(200);
             let magic = json!({ "token": token(&site, &post, MailKind::MagicLink).await });
             let refused = Call::post("/auth/magic-link/verify").json(&magic).send(&site).await.expect(403);
             assert_eq!((refused.json()["code"].as_str(), refused.set_cookie()), (Some("registration_closed"), None));
             assert!(site.auth.accounts().find(ANN).await.is_err());
-            // The screens lead on.
+            // The screens show the next step.
             let page = Call::get("/register").send(&site).await.expect(403);
             assert!(page.body.contains("href=\"/login\""), "{}", page.body);
             let page = Call::get("/login").send(&site).await.expect(200);
             assert!(!page.body.contains("/register"), "{}", page.body);
-            // Accounts that are there sign in by link.
+            // Existing accounts sign in by link.
             site.auth.accounts().create("bob@example.com", None, None).await.unwrap();
             let bob = json!({ "email": "bob@example.com" });
             Call::post("/auth/magic-link/send").json(&bob).send(&site).await.expect(200);
@@ -74,7 +74,7 @@ async fn whoever_is_not_invited_gets_no_account_by_any_way() {
 }
 
 #[tokio::test]
-async fn an_invited_address_may_come_by_a_magic_link() {
+async fn an_invited_address_may_sign_up_by_magic_link() {
     for db in databases().await {
         let (site, post) = site(&db, AuthConfig { registration: Registration::Invite, ..config() }).await;
         site.auth.accounts().invite(invitation(ANN)).await.unwrap();
@@ -111,9 +111,9 @@ async fn an_unverified_account_signs_in_once_its_link_was_opened() {
     }
 }
 
-/// Whoever registers somebody else's address has no account once its owner opens the link.
+/// A stranger who registered another person's address loses the account once the owner opens the link.
 #[tokio::test]
-async fn a_link_that_is_opened_elsewhere_claims_the_account() {
+async fn a_link_opened_in_another_browser_claims_the_account() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
         let stranger = site.register_ann().await;
@@ -124,14 +124,14 @@ async fn a_link_that_is_opened_elsewhere_claims_the_account() {
         verify().cookie(&note(&bob)).send(&site).await.expect(200);
         site.login_ann().await.expect(401);
         assert!(!site.auth.accounts().find(ANN).await.unwrap().password_set);
-        // The stranger's note is good for nothing any more.
+        // The stranger's note is no longer valid.
         verify().cookie(&note(&stranger)).send(&site).await.expect(200);
         assert!(!site.auth.accounts().find(ANN).await.unwrap().password_set, "{}", db.name);
     }
 }
 
 #[tokio::test]
-async fn a_forged_or_old_note_counts_for_nothing() {
+async fn a_forged_or_old_note_is_ignored() {
     for db in databases().await {
         let (site, post) = site(&db, demanding()).await;
         let registered = site.register_ann().await;

@@ -22,7 +22,7 @@ async fn json_registration_answers_user_and_token_and_mints_no_session() {
 }
 
 #[tokio::test]
-async fn form_registration_signs_in_and_goes_on() {
+async fn form_registration_signs_in_and_redirects_to_next() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let fields = [("email", " Ann@Example.com "), ("password", PASSWORD), ("next", "/welcome?a=b")];
@@ -78,7 +78,7 @@ async fn a_taken_address_is_a_conflict_in_every_spelling() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_an_account_is_refused_naming_the_field() {
+async fn invalid_registrations_are_refused_with_the_field_name() {
     for db in databases().await {
         let mut config = config();
         config.limits.register.policy = unlimited();
@@ -112,7 +112,7 @@ async fn what_cannot_be_an_account_is_refused_naming_the_field() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_named_at_once() {
+async fn all_invalid_fields_are_reported_at_once() {
     for db in databases().await {
         let site = Site::on(&db).await.and_screens();
         let wrong = json!({ "email": "ann", "password": "short", "emailVerified": true, "id": 1, "roles": ["admin"] });
@@ -139,7 +139,7 @@ async fn everything_that_is_wrong_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn of_twenty_registrations_at_once_one_wins() {
+async fn one_of_twenty_parallel_registrations_succeeds() {
     for db in databases().await {
         let mut config = config();
         config.limits.register.policy = unlimited();

@@ -41,7 +41,7 @@ async fn delete(site: &Site, session: &Answer) -> Answer {
     Call::post("/auth/delete-account").json(&body).cookie_of(session).send(site).await
 }
 
-/// Runs what is due of deletions.
+/// Runs the deletions that are due.
 async fn sweep(site: &Site) {
     site.advance(6 * 60);
     site.auth.sweep().await;
@@ -57,7 +57,7 @@ async fn hold(db: &TestDb, author: &str) {
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_account_and_memberships_as_they_were() {
+async fn a_refused_deletion_changes_neither_account_nor_memberships() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -78,9 +78,9 @@ async fn a_refusal_leaves_account_and_memberships_as_they_were() {
     }
 }
 
-/// A row that came after the close holds the user alone, and no longer than it is there.
+/// A row added after the close only keeps the user row, and only while the row exists.
 #[tokio::test]
-async fn a_row_that_comes_after_the_close_delays_the_user_alone() {
+async fn a_row_added_after_the_close_delays_only_the_removal_of_the_user() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.signed_in_ann().await;
@@ -104,7 +104,7 @@ async fn a_row_that_comes_after_the_close_delays_the_user_alone() {
 }
 
 #[tokio::test]
-async fn what_fails_after_the_close_is_done_by_the_sweep() {
+async fn steps_that_fail_after_the_close_are_finished_by_the_sweep() {
     for db in databases().await {
         let mut sessions = None;
         let config = AuthConfig { allow_in_memory_stores: true, ..config() };
@@ -134,9 +134,9 @@ async fn what_fails_after_the_close_is_done_by_the_sweep() {
     }
 }
 
-/// Somebody registers an address that is not theirs, without opening a mail.
+/// A stranger registers another person's address, without opening a mail.
 #[tokio::test]
-async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
+async fn deleting_an_unproven_account_keeps_other_data_of_its_address() {
     for db in databases().await {
         let site = site(&db).await;
         let owner = site.signed_in("owner@example.com").await;
@@ -156,7 +156,7 @@ async fn an_unproven_account_takes_nothing_along_that_is_kept_of_its_address() {
         assert_eq!(count(&db.db, "account_invitations").await, 1, "{}", db.name);
         assert_eq!(count(&db.db, "single_use_tokens").await, 1, "{}: the owner's link is in the mailbox", db.name);
 
-        // Whoever has proven the address takes all of it along.
+        // Deleting an account with the proven address removes all of it.
         site.register_ann().await;
         set_proven(&db.db, ANN, true).await;
         let ann = site.login_ann().await.expect(200);

@@ -17,9 +17,9 @@ use crate::mailed::Post;
 use crate::support::{Call, Site, config, databases};
 
 enum Guard {
-    /// A limit per address stands before it: of two requests where one is allowed, the second is 429.
+    /// It has a limit per address: if one request is allowed, the second is 429.
     Limited,
-    /// None does, because of this.
+    /// It has no limit, for this reason.
     Free(&'static str),
 }
 use Guard::{Free, Limited};
@@ -133,7 +133,7 @@ fn every_route_is_limited_or_has_a_reason() {
     assert!(ROUTES.iter().all(|(_, guard)| !matches!(guard, Free(reason) if reason.len() < 20)));
 }
 
-/// Reads what stands beside `.route(` in code that is neither comment nor test, with the file that has it.
+/// Reads the arguments of `.route(` in code that is neither comment nor test, with their file.
 fn collect(folder: &Path, written: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -25,7 +25,7 @@ async fn visit(site: &Site) -> Answer {
 }
 
 #[tokio::test]
-async fn who_meets_the_demand_sees_the_screen() {
+async fn a_caller_who_meets_the_policy_sees_the_screen() {
     for db in databases().await {
         for policy in [
             ScreenPolicy::session(),
@@ -92,9 +92,9 @@ async fn a_redirect_is_303_to_the_login_and_back_or_to_the_configured_place() {
     }
 }
 
-/// Followed by a browser, the way from the screen to the login and back must not go round in circles.
+/// In a browser, the redirects between the screen and the login must not be a loop.
 #[tokio::test]
-async fn who_is_signed_in_and_lacks_the_role_is_asked_to_sign_in_as_somebody_else() {
+async fn a_user_without_the_role_is_asked_to_sign_in_as_another_user() {
     for db in databases().await {
         let site = behind(Site::on(&db).await.and_screens(), ScreenPolicy::role("admin").redirect());
         assert_eq!(visit(&site).await.expect(303).location(), Some("/login?next=%2Fscreen"));
@@ -104,14 +104,14 @@ async fn who_is_signed_in_and_lacks_the_role_is_asked_to_sign_in_as_somebody_els
         let form = Call::get("/login?next=%2Fscreen&as=other").cookie_of(&ann).send(&site).await.expect(200);
         assert!(form.body.contains("role=\"note\">You are signed in as ann@example.com"), "{}", form.body);
         assert!(form.body.contains("name=\"next\" value=\"/screen\""));
-        // Nobody is signed in here: nothing to be said.
+        // Nobody is signed in here: there is no note.
         let form = Call::get("/login?as=other").send(&site).await.expect(200);
         assert!(!form.body.contains("role=\"note\""));
     }
 }
 
 #[tokio::test]
-async fn what_is_no_session_is_not_sent_back_to_where_one_is_asked_for() {
+async fn a_caller_with_a_jwt_sees_the_login_without_a_redirect_loop() {
     for db in databases().await {
         let site = behind(Site::on(&db).await.and_screens(), ScreenPolicy::session().redirect());
         let jwt = site.register_ann().await.token();
@@ -122,7 +122,7 @@ async fn what_is_no_session_is_not_sent_back_to_where_one_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_alternative_is_made_anew_for_each_request() {
+async fn the_alternative_is_built_for_each_request() {
     for db in databases().await {
         let policy = ScreenPolicy::session().render_alt(async |parts| Html(format!("instead of {}", parts.uri)));
         let site = behind(Site::on(&db).await, policy);
@@ -170,7 +170,7 @@ async fn a_later_option_overwrites_an_earlier_one() {
 }
 
 #[tokio::test]
-async fn who_owes_a_second_factor_does_not_pass() {
+async fn a_pending_session_does_not_pass() {
     for db in databases().await {
         for policy in [ScreenPolicy::session(), ScreenPolicy::role("user")] {
             let factor = FakeFactor::default();
@@ -189,7 +189,7 @@ async fn who_owes_a_second_factor_does_not_pass() {
 }
 
 #[tokio::test]
-async fn a_jwt_is_no_session_and_has_its_users_roles() {
+async fn a_jwt_is_not_a_session_and_has_its_users_roles() {
     for db in databases().await {
         let site = behind(Site::on(&db).await, ScreenPolicy::session());
         let jwt = site.register_ann().await.token();
@@ -207,7 +207,7 @@ async fn site_again(db: &gatewright_db::testing::TestDb) -> Site {
 }
 
 #[tokio::test]
-async fn a_grant_meets_no_policy_and_without_the_middleware_nobody_does() {
+async fn a_grant_or_a_missing_middleware_meets_no_policy() {
     let grant = Grant {
         surface: "widget".into(),
         origin: "https://shop.example".into(),

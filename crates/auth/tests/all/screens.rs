@@ -1,7 +1,7 @@
 use crate::support::{ANN, Call, PASSWORD, Site, WRONG, databases, query};
 
 #[tokio::test]
-async fn the_screens_are_there_only_on_request() {
+async fn the_screens_are_mounted_only_on_request() {
     for db in databases().await {
         let site = Site::on(&db).await;
         Call::get("/login").send(&site).await.expect(404);
@@ -41,7 +41,7 @@ async fn a_person_registers_signs_out_and_in_without_scripts() {
 }
 
 #[tokio::test]
-async fn a_form_that_fails_comes_back_with_status_message_and_address() {
+async fn a_failed_form_is_shown_again_with_status_message_and_address() {
     for db in databases().await {
         let site = Site::on(&db).await.and_screens();
         site.register_ann().await;
@@ -62,7 +62,7 @@ async fn a_form_that_fails_comes_back_with_status_message_and_address() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_visitor_sends_becomes_markup() {
+async fn visitor_input_is_never_rendered_as_markup() {
     for db in databases().await {
         let site = Site::on(&db).await.and_screens();
         let attack = "\"><script>alert(1)</script>@example.com";

@@ -1,4 +1,4 @@
-//! Every row of the session's states, with a second factor that says what it is told to.
+//! Every row of the table of session states, with a scripted second factor.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,7 +60,7 @@ async fn site(db: &gatewright_db::testing::TestDb) -> (Site, FakeFactor) {
     (site, factor)
 }
 
-/// A site where Ann has a second factor, and her session that still owes it.
+/// A site where Ann has a second factor, and her pending session.
 async fn pending(db: &gatewright_db::testing::TestDb) -> (Site, Answer) {
     let (site, factor) = site(db).await;
     factor.set(Factor::Enrolled);
@@ -80,7 +80,7 @@ async fn without_a_second_factor_a_login_is_authenticated() {
 }
 
 #[tokio::test]
-async fn with_one_a_login_is_pending_and_opens_nothing() {
+async fn with_a_second_factor_a_login_is_pending_and_grants_nothing() {
     for db in databases().await {
         let (site, answer) = pending(&db).await;
         let body = answer.json();
@@ -99,7 +99,7 @@ async fn with_one_a_login_is_pending_and_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_form_goes_on_to_the_screen_for_the_second_factor() {
+async fn a_form_redirects_to_the_screen_for_the_second_factor() {
     for db in databases().await {
         let (site, factor) = site(&db).await;
         factor.set(Factor::Enrolled);
@@ -125,7 +125,7 @@ async fn a_pending_session_may_log_out() {
 }
 
 #[tokio::test]
-async fn a_pending_session_does_not_wait_for_days() {
+async fn a_pending_session_expires_soon() {
     for db in databases().await {
         let (site, answer) = pending(&db).await;
         site.advance(30 * 60 - 1);
@@ -155,7 +155,7 @@ async fn the_second_factor_turns_pending_into_verified_with_a_new_secret() {
 }
 
 #[tokio::test]
-async fn of_twenty_challenges_at_once_one_wins() {
+async fn one_of_twenty_parallel_challenges_succeeds() {
     for db in databases().await {
         let (site, pending) = pending(&db).await;
         let all = (0..20).map(|_| Call::post("/auth/challenge").cookie_of(&pending).send(&site));
@@ -206,7 +206,7 @@ async fn a_lookup_that_fails_rejects_the_login_with_500_and_leaves_no_session() 
 }
 
 #[tokio::test]
-async fn registration_does_not_pass_the_second_factor_by() {
+async fn registration_does_not_bypass_the_second_factor() {
     for db in databases().await {
         let (site, factor) = site(&db).await;
         factor.set(Factor::Enrolled);
@@ -273,9 +273,9 @@ async fn a_store_without_the_two_factor_marker_never_counts_a_session_as_verifie
     Call::post("/auth/enroll").cookie_of(&session).send(&site).await.expect(500);
 }
 
-/// One factor that is enough, and one that cannot tell: any error counts as owed and unknown.
+/// One factor is satisfied, and one fails: any error counts as pending and unknown.
 #[tokio::test]
-async fn every_checker_is_asked() {
+async fn every_checker_is_called() {
     struct Never;
     #[async_trait]
     impl SecondFactor for Never {

@@ -15,7 +15,7 @@ const OTHER: &str = "canary-password-2";
 const SECRET: &str = "canary-jwt-secret-of-more-than-32-bytes";
 
 #[tokio::test]
-async fn no_credential_leaves_by_a_side_door() {
+async fn no_credential_is_in_logs_answers_or_debug() {
     let log = Log::default();
     // For the whole process: hashing and databases log from threads of their own.
     log.record_process();
@@ -41,7 +41,7 @@ async fn no_credential_leaves_by_a_side_door() {
         credentials.push(cookie.split_once('=').unwrap().1.to_owned());
         let device = crate::devices::device_of(&login).unwrap();
         credentials.push(device.split_once('=').unwrap().1.to_owned());
-        // Everything that goes wrong, each with a credential in hand.
+        // Every failure, each with a credential.
         for answer in [
             site.login("ann@example.com", OTHER).await,
             site.login(OTHER, PASSWORD).await,

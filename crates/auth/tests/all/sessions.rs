@@ -11,7 +11,7 @@ async fn count(db: &gatewright_db::Db) -> i64 {
 }
 
 #[tokio::test]
-async fn a_session_lives_for_seven_days_and_not_a_second_more() {
+async fn a_session_expires_after_seven_days() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;
@@ -56,7 +56,7 @@ async fn a_planted_cookie_is_never_adopted() {
 }
 
 #[tokio::test]
-async fn the_store_holds_hashes_alone() {
+async fn the_store_contains_only_hashes() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;
@@ -67,7 +67,7 @@ async fn the_store_holds_hashes_alone() {
         assert!(!stored.contains(value));
         let hash: Vec<u8> = rows[0].get("secret_hash").unwrap();
         assert_eq!(hash.len(), 32);
-        // What the table holds, in any clothing, opens nothing.
+        // The content of the table, in any encoding, is not a valid credential.
         let as_cookie = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&hash);
         Call::get("/auth/me").cookie(&format!("__Host-session={as_cookie}")).send(&site).await.expect(401);
         let id: String = rows[0].get("id").unwrap();
@@ -96,7 +96,7 @@ async fn a_role_change_and_a_deletion_take_effect_at_once() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_written_down_sparingly() {
+async fn the_last_use_is_stored_at_intervals() {
     for db in databases().await {
         let site = Site::on(&db).await;
         let session = site.signed_in_ann().await;
@@ -122,7 +122,7 @@ async fn the_last_use_is_written_down_sparingly() {
 }
 
 #[tokio::test]
-async fn expired_sessions_are_cleared_away_by_new_ones() {
+async fn new_sessions_remove_expired_ones() {
     for db in databases().await {
         let mut config = config();
         config.dev_mode = true;

@@ -1,4 +1,4 @@
-//! Tenants over HTTP: makers, members, invitations, and those who try to get in or to stay in.
+//! Tenants over HTTP: creators, members, invitations, and attacks to get in or to stay in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Place {
         Call::post(ACCEPT).json(&json!({ "invite": token })).cookie_of(by).send(&self.site).await
     }
 
-    /// Somebody new who is a member with these roles.
+    /// A new user who is a member with these roles.
     async fn member(&self, by: &Answer, tenant: &str, email: &str, roles: &[&str]) -> (Answer, String) {
         let person = self.site.signed_in(email).await;
         let token = self.invited(by, tenant, email, roles).await;
@@ -110,7 +110,7 @@ fn id(person: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_tenant_is_made_members_join_and_get_other_roles() {
+async fn a_tenant_is_created_and_its_members_join_and_change_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -151,7 +151,7 @@ async fn a_tenant_is_made_members_join_and_get_other_roles() {
 }
 
 #[tokio::test]
-async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
+async fn an_invitation_works_once_for_its_address_within_seven_days() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -159,14 +159,14 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
         let (bob, eve) = (place.site.signed_in(BOB).await, place.site.signed_in(EVE).await);
 
         let token = place.invited(&ann, &tenant, BOB, &["member"]).await;
-        // Nobody's session, and somebody else's.
+        // No session, and another user's.
         let body = json!({ "invite": token });
         Call::post(ACCEPT).json(&body).send(&place.site).await.expect(401);
         assert_eq!(place.accept(&eve, &token).await.expect(403).json()["code"], "other_address");
         // The page names the tenant and changes nothing.
         let page = Call::get(&format!("/register?invite={token}")).send(&place.site).await.expect(200);
         assert!(page.body.contains("Acme") && page.body.contains("/login?next="), "{}", page.body);
-        // Of many who accept at once with the same token one spends it.
+        // One of many parallel acceptances with the same token spends it.
         let tries = join_all((0..20).map(|_| place.accept(&bob, &token))).await;
         let won = tries.iter().filter(|answer| answer.status.as_u16() == 200).count();
         assert_eq!(won, 1, "{}", db.name);
@@ -185,9 +185,9 @@ async fn an_invitation_is_for_its_address_once_and_for_seven_days() {
     }
 }
 
-/// A stranger learns nothing, a member manages nobody, an admin gets no further than their own rank.
+/// A stranger learns nothing, a member manages nobody, and an admin cannot exceed their own rank.
 #[tokio::test]
-async fn nobody_reaches_beyond_their_roles() {
+async fn members_cannot_exceed_their_roles() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -230,7 +230,7 @@ async fn nobody_reaches_beyond_their_roles() {
             let answer = place.call(who, method.clone(), &path, &body).await;
             assert_eq!(answer.status.as_u16(), status, "{method} {path} {body}: {answer:?}");
         }
-        // Nothing but a session manages tenants.
+        // Only a session manages tenants.
         let token = ann.token();
         Call::get("/auth/tenants").bearer(&token).send(&place.site).await.expect(401);
         assert_eq!(place.roles_of(&ann).await[0]["roles"], json!(["owner"]));
@@ -238,7 +238,7 @@ async fn nobody_reaches_beyond_their_roles() {
 }
 
 #[tokio::test]
-async fn a_full_list_of_invitations_loses_none_and_takes_one_for_the_same_address() {
+async fn a_full_list_keeps_its_invitations_and_accepts_a_replacement() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -267,7 +267,7 @@ async fn a_full_list_of_invitations_loses_none_and_takes_one_for_the_same_addres
     }
 }
 
-/// Whoever is removed has no way back by invitations that they sent before.
+/// A removed member cannot return with invitations that they sent before.
 #[tokio::test]
 async fn the_invitations_of_a_removed_admin_are_gone() {
     for db in databases().await {
@@ -291,9 +291,9 @@ async fn the_invitations_of_a_removed_admin_are_gone() {
     }
 }
 
-/// An invitation is known by its tenant: whoever manages another one cannot withdraw it, and does not see it.
+/// An invitation belongs to its tenant: managers of another tenant can neither see nor withdraw it.
 #[tokio::test]
-async fn an_invitation_to_another_tenant_is_out_of_reach() {
+async fn an_invitation_of_another_tenant_is_not_accessible() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let (ann, eve) = (place.site.signed_in(ANN).await, place.site.signed_in(EVE).await);
@@ -306,7 +306,7 @@ async fn an_invitation_to_another_tenant_is_out_of_reach() {
             let path = format!("/{tenant}/invitations/{id}");
             place.call(&eve, Method::DELETE, &path, &Value::Null).await.expect(404)
         };
-        // No answer tells whether there is such an invitation or such a tenant.
+        // No answer reveals whether there is such an invitation or such a tenant.
         assert_eq!(withdraw(&other).await.json()["code"], withdraw(&acme).await.json()["code"]);
         assert_eq!(place.get(&eve, &format!("/{other}/members")).await.json()["invitations"], json!([]));
         place.accept(&bob, &token).await.expect(200);
@@ -314,9 +314,9 @@ async fn an_invitation_to_another_tenant_is_out_of_reach() {
     }
 }
 
-/// What an invitation gives is what its sender may give when it is accepted, whatever was left in the table meanwhile.
+/// An invitation grants what its sender may grant when it is accepted, whatever the table contains.
 #[tokio::test]
-async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
+async fn an_invitation_grants_no_more_than_its_sender_may_grant_at_acceptance() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -331,7 +331,7 @@ async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
         Call::get(&format!("/register?invite={as_owner}")).cookie_of(&eve).send(&place.site).await.expect(401);
         assert_eq!(place.roles_of(&eve).await, json!([]));
         let as_member = place.invited(&bob, &tenant, EVE, &["member"]).await;
-        // As if the invitation had been on its way while its sender was removed.
+        // As if the invitation had been sent while its sender was removed.
         let sql = "DELETE FROM tenant_members WHERE member_id = ?1";
         db.db.execute(sql, params![&*bob_id]).await.unwrap();
         place.accept(&eve, &as_member).await.expect(401);
@@ -339,7 +339,7 @@ async fn an_invitation_gives_no_more_than_its_sender_may_give_by_then() {
     }
 }
 
-/// Operators and members invite by one mechanism: the later one takes the earlier one's place, and one list shows both.
+/// Operators and members use one mechanism: a later invitation replaces an earlier one, and one list shows both.
 #[tokio::test]
 async fn operators_and_members_invite_alike() {
     for db in databases().await {
@@ -355,15 +355,15 @@ async fn operators_and_members_invite_alike() {
         assert_eq!(listed["invitations"][0]["roles"], json!(["admin"]));
         assert_eq!(place.site.auth.accounts().invitations(None).await.unwrap().len(), 1);
         place.accept(&bob, &by_ann).await.expect(401);
-        // Nobody's membership is behind it, so that it stays when members come and go.
+        // It does not depend on a membership, so it stays when members change.
         place.accept(&bob, &by_operator).await.expect(200);
         assert_eq!(place.roles_of(&bob).await[0]["roles"], json!(["admin"]));
     }
 }
 
-/// Who has no account makes one by the same link, also where registration needs an invitation, and is told of the tenant.
+/// A person without an account registers with the same link, also if registration needs an invitation, and sees the tenant.
 #[tokio::test]
-async fn whoever_has_no_account_joins_by_registering() {
+async fn a_person_without_an_account_joins_by_registering() {
     for db in databases().await {
         for registration in [Registration::Open, Registration::Invite, Registration::Closed] {
             let place = Place::under(&db, registration, |plugin| plugin).await;
@@ -393,7 +393,7 @@ async fn whoever_has_no_account_joins_by_registering() {
 }
 
 #[tokio::test]
-async fn of_two_owners_who_leave_at_once_one_stays() {
+async fn if_two_owners_leave_at_once_one_stays() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -414,7 +414,7 @@ async fn of_two_owners_who_leave_at_once_one_stays() {
 }
 
 #[tokio::test]
-async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end() {
+async fn creating_tenants_can_be_off_and_is_limited() {
     for db in databases().await {
         let place = Place::with(&db, |plugin| plugin.self_service(false)).await;
         let ann = place.site.signed_in(ANN).await;
@@ -431,7 +431,7 @@ async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end(
             place.call(&bob, Method::POST, "", &json!({ "name": "Acme" })).await.expect(201);
         }
         place.call(&bob, Method::POST, "", &json!({ "name": "Acme" })).await.expect(429);
-        // Mails to one mailbox end too.
+        // Mails to one mailbox are limited too.
         let tenant = place.roles_of(&bob).await[0]["id"].as_str().unwrap().to_owned();
         let mut statuses = Vec::new();
         for _ in 0..12 {
@@ -445,7 +445,7 @@ async fn tenants_are_made_by_nobody_while_that_is_off_and_by_nobody_without_end(
 }
 
 #[tokio::test]
-async fn members_come_in_pages_and_go_with_their_account() {
+async fn members_are_listed_in_pages_and_removed_with_their_account() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;

@@ -1,4 +1,4 @@
-//! Mails of invitations to tenants, and one mailbox that many would bury.
+//! Mails of invitations to tenants, and a flood of them to one mailbox.
 
 use std::time::Duration;
 

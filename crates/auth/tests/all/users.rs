@@ -42,7 +42,7 @@ async fn create(store: &Arc<dyn UserStore>, address: &str) -> User {
 }
 
 #[tokio::test]
-async fn a_user_comes_back_as_it_was_created() {
+async fn a_stored_user_is_read_back_unchanged() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
         let created = create(&store, "ann@example.com").await;
@@ -60,15 +60,15 @@ async fn a_user_comes_back_as_it_was_created() {
 #[tokio::test]
 async fn errors_are_of_the_three_kinds() {
     let (stores, _databases, _) = stores().await;
-    let nobody = UserId::parse("nobody").unwrap();
+    let unknown = UserId::parse("nobody").unwrap();
     for (name, store) in stores {
         create(&store, "ann@example.com").await;
         let taken = store.create(new_user("ann@example.com")).await;
         assert!(matches!(taken, Err(UserStoreError::EmailTaken)), "{name}");
         let missing = store.find_by_email(&email("bob@example.com")).await.map(|_| ());
         assert!(matches!(missing, Err(UserStoreError::NotFound)), "{name}");
-        assert!(matches!(store.find_by_id(&nobody).await, Err(UserStoreError::NotFound)), "{name}");
-        let update = store.update_roles(&nobody, &["x"].into_iter().collect()).await;
+        assert!(matches!(store.find_by_id(&unknown).await, Err(UserStoreError::NotFound)), "{name}");
+        let update = store.update_roles(&unknown, &["x"].into_iter().collect()).await;
         assert!(matches!(update, Err(UserStoreError::NotFound)), "{name}");
         let injection = UserId::parse("'--;DROP/**/TABLE/**/users").unwrap();
         assert!(matches!(store.find_by_id(&injection).await, Err(UserStoreError::NotFound)), "{name}");
@@ -87,7 +87,7 @@ async fn a_failing_database_is_a_transport_failure_and_never_not_found() {
 }
 
 #[tokio::test]
-async fn a_profile_is_replaced_by_who_has_read_the_latest_alone() {
+async fn a_profile_is_replaced_only_if_it_has_not_changed_since_it_was_read() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
         let (ann, ben) = (create(&store, "ann@example.com").await, create(&store, "ben@example.com").await);
@@ -131,7 +131,7 @@ async fn listing_is_ordered_by_address_and_counts_all() {
 }
 
 #[tokio::test]
-async fn limits_of_listing_are_fifty_and_five_hundred() {
+async fn the_default_list_limit_is_fifty_and_the_maximum_five_hundred() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores.into_iter().filter(|(name, _)| name != "postgres") {
         for index in 0..501 {
@@ -146,7 +146,7 @@ async fn limits_of_listing_are_fifty_and_five_hundred() {
 }
 
 #[tokio::test]
-async fn marks_move_forward_alone() {
+async fn marks_move_only_forward() {
     let (stores, _databases, ambient) = stores().await;
     let micro = SignedDuration::from_micros(1);
     let later: Timestamp = ambient.now() + micro * 10;
@@ -166,8 +166,8 @@ async fn marks_move_forward_alone() {
         let hash = PasswordHash::from_stored("$2b$04$another");
         setter.set_password(&ann.id, &hash, later + micro).await.unwrap();
         assert_eq!(marks().await, (Some(later + micro), Some(later + micro)), "{name}");
-        let nobody = UserId::parse("nobody").unwrap();
-        let missing = sign_out.refuse_until(&nobody, later, Sessions::End).await;
+        let unknown = UserId::parse("nobody").unwrap();
+        let missing = sign_out.refuse_until(&unknown, later, Sessions::End).await;
         assert!(matches!(missing, Err(UserStoreError::NotFound)));
     }
 }
@@ -197,7 +197,7 @@ async fn passwords_are_set_renewed_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_mailbox_is_verified_only_while_it_is_the_accounts() {
+async fn a_mailbox_is_verified_only_while_it_belongs_to_the_account() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
         let ann = create(&store, "ann@example.com").await;
@@ -231,7 +231,7 @@ async fn a_user_without_a_password_is_recorded_as_such() {
 }
 
 #[tokio::test]
-async fn of_twenty_creations_at_once_one_wins() {
+async fn one_of_twenty_parallel_creations_succeeds() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
         let all = (0..20).map(|_| store.create(new_user("ann@example.com")));
@@ -243,7 +243,7 @@ async fn of_twenty_creations_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn a_store_tells_each_setting_of_its_hashes_once() {
+async fn a_store_lists_each_hash_setting_once() {
     let elsewhere = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
     let own = "$argon2id$v=19$m=19456,t=2,p=1$AQEBAQEBAQEBAQEBAQEBAQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
     let other_salt =

@@ -40,9 +40,9 @@ pub(crate) async fn create(common: &Common, new: New, json: bool) -> anyhow::Res
     };
     let (client, secret) = clients.create(&new.name, purpose).await?;
     if json {
-        let mut told = object(&client);
-        told["client_secret"] = secret.as_ref().map(|secret| secret.expose().to_owned()).into();
-        output::line(&told.to_string());
+        let mut shown = object(&client);
+        shown["client_secret"] = secret.as_ref().map(|secret| secret.expose().to_owned()).into();
+        output::line(&shown.to_string());
         return Ok(ExitCode::SUCCESS);
     }
     output::line(&format!("client_id      {}", client.id));

@@ -39,7 +39,7 @@ async fn explained(common: &Common, wanted: &Explain) -> anyhow::Result<Explanat
         None => (&*wanted.record, None),
     };
     let question = Question { caller, operation: wanted.operation.into(), table, id, tenant: wanted.tenant.as_deref() };
-    let mut explanation = gatewright::explain_offline(&config, question).await.map_err(with_way_on)?;
+    let mut explanation = gatewright::explain_offline(&config, question).await.map_err(with_hint)?;
     if wanted.json {
         output::line(&serde_json::to_string(&explanation).context("cannot write JSON")?);
     } else {
@@ -51,7 +51,7 @@ async fn explained(common: &Common, wanted: &Explain) -> anyhow::Result<Explanat
     Ok(explanation)
 }
 
-fn with_way_on(error: ExplainError) -> anyhow::Error {
+fn with_hint(error: ExplainError) -> anyhow::Error {
     match error {
         ExplainError::NoAccount(_) => anyhow!("{error}; `gatewright user list` shows the accounts"),
         ExplainError::NoServiceAccount(_) => {

@@ -10,7 +10,7 @@ use crate::{configuration, files, logging, output};
 pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<ExitCode> {
     let mut config = configuration::for_serving(common, serve)?;
     logging::start(config.server.dev_mode);
-    files::heed_limit(&mut config);
+    files::fit_to_limit(&mut config);
     let asked_to_stop = stop_signals().context("cannot listen for signals")?;
 
     let wanted = config.server.listen;

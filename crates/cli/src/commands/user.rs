@@ -39,7 +39,7 @@ pub(crate) async fn create(
     let user = accounts.create(email, Some(password), roles).await.map_err(|error| explain(error, email))?;
     output::line(&format!("created {} ({})", user.email, user.id));
     if admin {
-        way_in(&config);
+        print_console_address(&config);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,7 +51,7 @@ fn administering(config: &Config, roles: Option<Roles>) -> Roles {
 }
 
 /// Prints the address of the console, or warns if it is off.
-fn way_in(config: &Config) {
+fn print_console_address(config: &Config) {
     if !config.has_admin() {
         output::warning("the console is disabled; set `enabled = true` in `[admin]`, or use --dev for `serve --dev`");
         return;

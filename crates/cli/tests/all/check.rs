@@ -7,7 +7,7 @@ const SECRET: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
 const EMAIL: &str = "[email]\nsmtp_url = \"smtps://mail.example.com\"\nfrom = \"app@example.com\"\n";
 
 #[test]
-fn a_configuration_that_is_fine_is_said_to_be() {
+fn a_valid_configuration_is_reported_as_fine() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("other.toml"), format!("[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}")).unwrap();
     let ended = run(folder.path(), &["check", "--config", "other.toml"], "").succeeded();
@@ -17,7 +17,7 @@ fn a_configuration_that_is_fine_is_said_to_be() {
 }
 
 #[test]
-fn every_problem_is_a_line_with_its_place_and_no_secret() {
+fn every_problem_is_a_line_with_its_position_and_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("[server]\nlistn = 1\n[auth]\njwt_secret = [\"{SECRET}\"]\n[email]\nfrom = 5\n");
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
@@ -27,7 +27,7 @@ fn every_problem_is_a_line_with_its_place_and_no_secret() {
 }
 
 #[test]
-fn a_doubtful_setting_is_warned_of_and_passes() {
+fn a_doubtful_setting_causes_a_warning_and_passes() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("[server]\npublic_url = \"http://example.com\"\n[auth]\njwt_secret = \"{SECRET}\"\n{EMAIL}");
     fs::write(folder.path().join("gatewright.toml"), text).unwrap();
@@ -36,7 +36,7 @@ fn a_doubtful_setting_is_warned_of_and_passes() {
 }
 
 #[test]
-fn entities_that_are_more_open_than_most_are_warned_of() {
+fn open_entities_cause_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let entities = "[[entity]]\nname = \"open\"\npublic = true\n[[entity]]\nname = \"shared\"\n\
                     [[entity]]\nname = \"owned\"\nowner_field = \"user_id\"\n\
@@ -69,7 +69,7 @@ fn warnings(text: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_server_that_cannot_mail_a_new_password_is_warned_of() {
+fn a_server_that_cannot_mail_a_password_reset_causes_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let warned = |text: &str, words: &[&str]| {
         let text = format!("[auth]\njwt_secret = \"{SECRET}\"\n{text}");
@@ -109,7 +109,7 @@ fn the_document_of_dev_mode_is_that_of_a_server_in_dev_mode() {
 }
 
 #[test]
-fn a_configuration_by_which_nobody_can_sign_in_is_warned_of() {
+fn a_configuration_without_a_sign_in_method_causes_a_warning() {
     for (text, words) in [
         ("[auth]\nplugins = []\n", &[][..]),
         ("[auth]\nplugins = []\n", &["--dev"]),
@@ -136,7 +136,7 @@ fn a_configuration_by_which_nobody_can_sign_in_is_warned_of() {
 }
 
 #[test]
-fn a_permission_that_no_role_holds_is_warned_of() {
+fn a_permission_that_no_role_has_causes_a_warning() {
     let text = "[auth]\n[roles]\neditor = [\"posts:write\", \"notes:*\"]\n[[entity]]\nname = \"posts\"\nowner_field = \"o\"\n\
                 cross_owner_read = \"posts:audit\"\naccess = { read = \"notes:read\", create = \"posts:wrte\", delete = \"posts:write\" }\n";
     let warned = warnings(text, &[]);
@@ -157,7 +157,7 @@ fn a_permission_that_no_role_holds_is_warned_of() {
 }
 
 #[test]
-fn a_type_that_nothing_emits_is_warned_of() {
+fn an_event_type_that_is_never_emitted_causes_a_warning() {
     let text = "[auth]\n[outbox]\nenabled = true\n[[outbox.consumer]]\nname = \"crm\"\nevent = \"entity.craeted\"\n\
                 url = \"https://example.com/\"\nsecret = \"whsec_AAAAAAAAAAAAAAAAAAAAAA\"\n";
     let warned = warnings(text, &[]);
@@ -183,7 +183,7 @@ fn a_check_for_dev_mode_allows_what_dev_mode_allows() {
 }
 
 #[test]
-fn a_variable_with_one_underscore_is_warned_of() {
+fn a_variable_with_one_underscore_causes_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program(folder.path());
     command.args(["check", "--dev"]).env("GATEWRIGHT_AUTH_JWT_SECRET", "canary");

@@ -10,7 +10,7 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-/// The program, in `folder` and without settings of whoever runs the tests.
+/// The program, in `folder` and without the settings of the person who runs the tests.
 pub(crate) fn program(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gatewright"));
     for (name, _) in std::env::vars_os() {
@@ -42,7 +42,7 @@ pub(crate) fn end(command: &mut Command, input: &str) -> Ended {
 }
 
 impl Ended {
-    /// It failed with status 1, said these words on standard error, and nothing that only a programmer understands.
+    /// It failed with status 1, and standard error has this text, without a panic or a backtrace.
     #[track_caller]
     pub(crate) fn failed_saying(&self, words: &[&str]) {
         assert_eq!(self.status, 1, "{self:?}");

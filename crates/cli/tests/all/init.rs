@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::harness::run;
 
 #[test]
-fn what_init_writes_passes_the_check_and_is_its_owner_s_alone() {
+fn init_writes_a_private_file_that_passes_the_check() {
     let folder = tempfile::tempdir().unwrap();
     let ended = run(folder.path(), &["init", "deep/app"], "").succeeded();
     assert!(ended.out.contains("deep/app/gatewright.toml"), "{ended:?}");

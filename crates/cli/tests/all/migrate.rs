@@ -38,7 +38,7 @@ fn a_plan_prints_everything_changes_nothing_and_makes_no_file() {
 }
 
 #[test]
-fn a_declared_rename_keeps_what_is_there_and_a_destructive_change_brings_its_sql() {
+fn a_declared_rename_keeps_the_data_and_a_destructive_change_prints_its_sql() {
     let folder = tempfile::tempdir().unwrap();
     declare(folder.path(), POSTS);
     run(folder.path(), &["migrate"], "").succeeded();

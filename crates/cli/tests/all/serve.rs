@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 
 use super::harness::{program, run};
 
-/// Kills its server when a test fails on the way.
+/// Kills its server when a test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -14,9 +14,9 @@ impl Drop for Running {
     }
 }
 
-/// Production logs JSON lines, without a terminal, and ends well on SIGINT as on SIGTERM.
+/// Production logs JSON lines, without a terminal, and stops cleanly on SIGINT and on SIGTERM.
 #[test]
-fn a_server_in_production_logs_json_and_ends_well_on_either_signal() {
+fn a_production_server_logs_json_and_stops_cleanly_on_either_signal() {
     for signal in ["INT", "TERM"] {
         let folder = tempfile::tempdir().unwrap();
         run(folder.path(), &["init"], "").succeeded();
@@ -46,7 +46,7 @@ fn a_server_in_production_logs_json_and_ends_well_on_either_signal() {
 }
 
 #[test]
-fn without_a_file_and_without_dev_mode_the_way_on_is_told() {
+fn without_a_file_and_dev_mode_the_error_names_the_next_step() {
     let folder = tempfile::tempdir().unwrap();
     let ended = run(folder.path(), &["serve", "--listen", "127.0.0.1:0"], "");
     ended.failed_saying(&["gatewright init", "auth.jwt_secret", "gatewright secret"]);

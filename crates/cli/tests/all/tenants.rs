@@ -64,7 +64,7 @@ fn a_service_account_is_a_member_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
+fn failed_member_commands_name_the_next_step() {
     let folder = folder();
     let tenant = |words: &[&str]| run(folder.path(), &[&["tenant"], words].concat(), "");
     tenant(&["add-member", "acme", "nobody@example.com"]).failed_saying(&["nobody@example.com", "user list"]);
@@ -85,7 +85,7 @@ fn what_cannot_be_done_with_members_is_said_with_the_way_on() {
     assert!(ended.status == 2 && ended.err.contains("`gatewright user list`"), "{ended:?}");
     let help = tenant(&["add-member", "--help"]).out;
     assert!(help.contains("[OPTIONS] <TENANT> <EMAIL|--service <NAME>>"), "{help}");
-    // Neither nobody nor two at once.
+    // Neither none nor two at once.
     for words in [&["acme"][..], &["acme", "ada@example.com", "--service", "deploy-bot"]] {
         for command in ["add-member", "remove-member"] {
             assert_eq!(tenant(&[&[command], words].concat()).status, 2, "{command} {words:?}");

@@ -29,13 +29,13 @@ fn the_types_are_those_of_the_declaration() {
 }
 
 #[test]
-fn the_case_is_the_servers() {
+fn types_use_the_key_case_of_the_server() {
     let made = typed("[server]\njson_case = \"snake\"\n[[entity]]\nname = \"blog_posts\"\n");
     assert!(made.contains("created_at: string") && !made.contains("createdAt"), "{made}");
 }
 
 #[test]
-fn without_entities_nothing_is_written_and_the_way_on_is_said() {
+fn without_entities_nothing_is_written_and_the_error_names_the_next_step() {
     let folder = tempfile::tempdir().unwrap();
     let ended = run(folder.path(), &["types"], "");
     ended.failed_saying(&["there is no gatewright.toml in this folder", "no entities are declared", "--config"]);

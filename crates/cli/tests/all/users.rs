@@ -31,7 +31,7 @@ fn accounts_are_made_listed_changed_and_never_shown_with_their_passwords() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_with_the_way_on() {
+fn failed_user_commands_name_the_next_step() {
     let folder = tempfile::tempdir().unwrap();
     let user = |words: &[&str], input: &str| run(folder.path(), &[&["user"], words].concat(), input);
     user(&["create", "ada@example.com", "--password-stdin"], "correct horse battery\n").succeeded();
@@ -59,7 +59,7 @@ fn what_cannot_be_done_is_said_with_the_way_on() {
 }
 
 #[test]
-fn a_command_on_a_file_that_is_missing_makes_none_and_says_so() {
+fn a_command_on_a_missing_database_file_fails_and_creates_none() {
     let folder = tempfile::tempdir().unwrap();
     let toml = "[outbox]\nenabled = true\n[authorization_server]\nenabled = true\n[[entity]]\nname = \"notes\"\nmulti_tenant = true\n";
     std::fs::write(folder.path().join("gatewright.toml"), toml).unwrap();
@@ -93,7 +93,7 @@ fn a_command_on_a_file_that_is_missing_makes_none_and_says_so() {
 }
 
 #[test]
-fn a_scope_of_no_entity_is_warned_of_and_given() {
+fn a_scope_of_no_entity_is_issued_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("gatewright.toml"), "[[entity]]\nname = \"posts\"\n").unwrap();
     run(folder.path(), &["service-account", "create", "robot"], "").succeeded();
@@ -107,7 +107,7 @@ fn a_scope_of_no_entity_is_warned_of_and_given() {
 }
 
 #[test]
-fn an_administrator_of_dev_mode_is_led_to_the_console() {
+fn an_administrator_in_dev_mode_is_pointed_to_the_console() {
     let folder = tempfile::tempdir().unwrap();
     let create = |email: &str, words: &[&str]| {
         let words = [&["user", "create", email, "--admin", "--password-stdin"], words].concat();
@@ -137,7 +137,7 @@ fn counts_are_in_the_singular_if_they_are_one() {
 }
 
 #[test]
-fn a_role_that_permits_nothing_is_given_and_warned_of() {
+fn a_role_that_permits_nothing_is_assigned_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("gatewright.toml"), "[roles]\neditor = [\"posts:write\"]\n").unwrap();
     let call = |words: &[&str]| run(folder.path(), words, "correct horse battery\n").succeeded();
@@ -158,7 +158,7 @@ fn a_role_that_permits_nothing_is_given_and_warned_of() {
 }
 
 #[test]
-fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise() {
+fn an_invitation_prints_its_link_only_in_dev_mode_and_needs_a_mailer_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let user = |words: &[&str]| run(folder.path(), &[&["user"], words].concat(), "correct horse battery\n");
     user(&["create", "ada@example.com", "--password-stdin"]).succeeded();
@@ -172,7 +172,7 @@ fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise(
     let link = invited.out.lines().find(|line| line.contains("/register?invite=")).expect("the link is printed");
     assert!(link.starts_with("http://127.0.0.1:") && link.len() > 60, "{invited:?}");
     assert!(invited.out.contains("until "), "{invited:?}");
-    // An address with an account is invited too: it accepts when it has signed in.
+    // An address with an account is invited too: it accepts after signing in.
     let known = user(&["invite", "ada@example.com"]).succeeded();
     assert_ne!(known.out.lines().last(), Some(link));
     for (words, said) in [
@@ -184,7 +184,7 @@ fn an_invitation_prints_its_link_in_dev_mode_alone_and_needs_a_mailer_otherwise(
 }
 
 #[test]
-fn a_deleted_account_takes_its_records_along_or_leaves_them_as_configured() {
+fn deleting_an_account_deletes_or_keeps_its_records_as_configured() {
     for (policy, said) in [("keep", "its records stay, without an owner"), ("delete", "its records are deleted")] {
         let folder = tempfile::tempdir().unwrap();
         let toml = format!(

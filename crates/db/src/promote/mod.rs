@@ -41,13 +41,15 @@ pub enum CopyError {
     Engines,
     /// Rows or values that do not fit the target.
     #[error(
-        "these have no place in the target, since no part of the configuration declares them: {}. Declare them, or leave them \
+        "the target has no place for these, because the configuration does not declare them: {}. Declare them, or leave them \
          behind with --leave",
         .0.join(", ")
     )]
     NoPlace(Vec<String>),
     /// The rows that were read back differ from the written ones.
-    #[error("the table {table} differs after copying ({rows} rows read, {written} in the target); nothing was kept")]
+    #[error(
+        "the table {table} differs after copying ({rows} rows read, {written} in the target); everything was rolled back"
+    )]
     Differs {
         /// The table.
         table: String,
@@ -94,7 +96,7 @@ pub async fn promote(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<C
             let mut copied = Vec::with_capacity(tables.len());
             for table in tables.iter() {
                 copied.push(copy(tx, &source, table).await?);
-                target::go_on_counting(tx, &table.name, counted(&source, &table.name).await?).await?;
+                target::continue_sequence(tx, &table.name, counted(&source, &table.name).await?).await?;
             }
             target::add_foreign_keys(tx, keys).await?;
             Ok(copied)

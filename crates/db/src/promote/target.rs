@@ -64,7 +64,7 @@ pub(super) async fn add_foreign_keys(tx: &Tx, keys: Vec<ForeignKey>) -> Result<(
 }
 
 /// The numbers of the table's identity column continue after `last` and after the existing ones.
-pub(super) async fn go_on_counting(tx: &Tx, table: &str, last: Option<i64>) -> Result<(), Error> {
+pub(super) async fn continue_sequence(tx: &Tx, table: &str, last: Option<i64>) -> Result<(), Error> {
     let column = "SELECT a.attname::text AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
         WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND a.attidentity <> ''";
     let Some(row) = tx.query_opt(column, params![table]).await? else { return Ok(()) };

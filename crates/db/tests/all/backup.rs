@@ -1,4 +1,4 @@
-//! Backups of a SQLite file that is in use, and what they are restored over.
+//! Backups of a SQLite file that is in use, and their restore.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_database_that_is_written_to_is_one_moment_of_it() {
+async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     for number in 0..50 {
@@ -60,7 +60,7 @@ async fn a_backup_of_a_database_that_is_written_to_is_one_moment_of_it() {
         assert!(a == b && a >= 50, "{a} {b}");
     }
     writer.await.unwrap();
-    // Copies are whole in one file each, for their owner alone.
+    // Each copy is complete in one file, readable only by its owner.
     assert!(names(folder.path()).iter().all(|name| !name.contains("unfinished")), "{:?}", names(folder.path()));
     #[cfg(unix)]
     {
@@ -70,7 +70,7 @@ async fn a_backup_of_a_database_that_is_written_to_is_one_moment_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_never_written_over() {
+async fn existing_files_are_never_overwritten() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("there");
@@ -94,7 +94,7 @@ async fn a_restored_database_is_the_backup_and_the_former_one_is_kept() {
     backup(&engine.url, &file).await.unwrap();
     write(&engine.db, 2).await;
 
-    // A server that runs on it keeps the backup away, with or without the right to replace.
+    // A running server prevents the restore, with and without the replace flag.
     engine.db.claim().unwrap();
     let refused = Restore::stage(&file, &engine.url, true).await;
     assert!(matches!(refused, Err(BackupError::Open(OpenError::InUse { .. }))), "{refused:?}");
@@ -102,7 +102,7 @@ async fn a_restored_database_is_the_backup_and_the_former_one_is_kept() {
     assert!(matches!(Restore::stage(&file, &engine.url, false).await, Err(BackupError::Exists(_))));
 
     let staged = Restore::stage(&file, &engine.url, true).await.unwrap();
-    // Nobody starts on it meanwhile.
+    // No server can start on it meanwhile.
     let late = Db::open(&engine.url, Options::default()).await.unwrap();
     assert!(matches!(late.claim(), Err(OpenError::InUse { .. })));
     late.close().await;
@@ -111,19 +111,19 @@ async fn a_restored_database_is_the_backup_and_the_former_one_is_kept() {
     assert_eq!(rows(Path::new(target)).await, (1, 1));
     assert_eq!(rows(&kept).await, (2, 2));
     assert_eq!(rows(&file).await, (1, 1));
-    // A second time the former one gets another name.
+    // The second time, the former database gets another name.
     let again = Restore::stage(&file, &engine.url, true).await.unwrap().commit().await.unwrap().unwrap();
     assert_ne!(kept, again);
 }
 
 #[tokio::test]
-async fn the_log_of_a_database_that_is_gone_does_not_get_into_the_restored_one() {
+async fn a_leftover_write_ahead_log_is_not_applied_to_the_restored_database() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
     write(&engine.db, 1).await;
     backup(&engine.url, &file).await.unwrap();
-    // A crash leaves the log behind, and somebody deletes the database alone.
+    // A crash leaves the log, and an operator deletes only the database.
     let target = Path::new(engine.url.strip_prefix("sqlite://").unwrap()).to_owned();
     for number in 2..50 {
         write(&engine.db, number).await;
@@ -141,7 +141,7 @@ async fn the_log_of_a_database_that_is_gone_does_not_get_into_the_restored_one()
 }
 
 #[tokio::test]
-async fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
+async fn an_invalid_backup_is_refused_and_nothing_changes() {
     let engine = sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let good = folder.path().join("good.db");
@@ -174,7 +174,7 @@ async fn what_is_no_sound_backup_is_refused_and_nothing_is_touched() {
 }
 
 #[tokio::test]
-async fn postgres_has_tools_of_its_own() {
+async fn backup_and_restore_of_postgres_name_its_own_tools() {
     for engine in engines().await.iter().filter(|engine| engine.name == "postgres") {
         let refused = backup(&engine.url, Path::new("never.db")).await.unwrap_err();
         assert!(matches!(refused, BackupError::Postgres) && refused.to_string().contains("pg_dump"), "{refused}");

@@ -10,7 +10,7 @@ async fn table(db: &Db, columns: &str) {
 }
 
 #[tokio::test]
-async fn every_type_of_value_comes_back_as_it_went_in() {
+async fn every_type_of_value_is_read_back_unchanged() {
     for engine in engines().await {
         let db = &engine.db;
         table(
@@ -72,7 +72,7 @@ async fn every_type_of_value_comes_back_as_it_went_in() {
 }
 
 #[tokio::test]
-async fn a_value_of_another_kind_is_called_corrupt_and_named() {
+async fn a_value_of_an_unexpected_type_is_reported_as_corrupt_with_its_column() {
     for engine in engines().await {
         let row = engine.db.query_opt("SELECT 'secret' AS word", vec![]).await.unwrap().unwrap();
         let error = row.get::<i64>("word").unwrap_err();
@@ -149,7 +149,7 @@ async fn a_cached_statement_survives_a_change_of_its_table() {
 }
 
 #[tokio::test]
-async fn unusable_urls_are_refused_with_the_way_on() {
+async fn unusable_urls_are_refused_with_a_hint() {
     for (url, word) in [
         ("", "sqlite://"),
         ("mysql://x/y", "postgres://"),
@@ -169,7 +169,7 @@ async fn unusable_urls_are_refused_with_the_way_on() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_not_made_where_that_is_not_wanted() {
+async fn a_missing_file_is_created_only_if_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("typo.db");
     let url = format!("sqlite://{}", file.display());
@@ -196,7 +196,7 @@ async fn a_read_sees_every_write_that_was_acknowledged_before_it() {
 }
 
 #[tokio::test]
-async fn text_is_found_whatever_its_case_the_same_on_both_engines() {
+async fn text_search_ignores_case_on_both_engines() {
     for engine in engines().await {
         engine.db.write(async |tx: &Tx| gatewright_db::dialect::create_functions(tx).await).await.unwrap();
         for (text, needle, found) in [
@@ -221,7 +221,7 @@ async fn text_is_found_whatever_its_case_the_same_on_both_engines() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_new_database_file_is_its_owners_alone() {
+async fn a_new_database_file_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt;
 
     for engine in engines().await.into_iter().filter(|engine| engine.name == "sqlite") {
@@ -235,7 +235,7 @@ async fn a_new_database_file_is_its_owners_alone() {
 }
 
 #[tokio::test]
-async fn a_statement_about_what_is_not_there_is_told_apart() {
+async fn a_statement_on_an_unknown_table_or_column_has_its_own_error() {
     for engine in engines().await {
         let db = &engine.db;
         table(db, "a {text}").await;

@@ -21,7 +21,7 @@ async fn fill(db: &Db) {
     }
 }
 
-/// What a copy of the database file holds without the files beside it.
+/// The content of a copy of the database file, without its -wal and -shm files.
 async fn copied(database: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.db");
@@ -32,7 +32,7 @@ async fn copied(database: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_closed_database_is_whole_in_its_file_alone_and_answers_closed() {
+async fn a_closed_database_is_complete_in_its_file_and_returns_closed() {
     for engine in engines().await {
         engine.db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT)", vec![]).await.unwrap();
         fill(&engine.db).await;
@@ -50,7 +50,7 @@ async fn a_closed_database_is_whole_in_its_file_alone_and_answers_closed() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_clone_leaves_a_whole_file() {
+async fn dropping_the_last_clone_leaves_a_complete_file() {
     let engine = sqlite().await;
     fill(&engine.db).await;
     let second = Db::open(&engine.url, Options::default()).await.unwrap();
@@ -99,15 +99,15 @@ async fn many_servers_share_a_postgres_database() {
     }
 }
 
-/// The log must start anew while writers never pause.
+/// The log must restart while writers never pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_write_ahead_log_stays_bounded_under_constant_writes() {
     stays_bounded(&sqlite().await).await;
 }
 
-/// Quick reads leave a snapshot open on their connection, which nobody may read from again.
+/// Quick reads leave a snapshot open on their connection, which may not be used again.
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_that_have_stopped_do_not_keep_the_write_ahead_log_from_starting_anew() {
+async fn finished_reads_do_not_prevent_a_restart_of_the_write_ahead_log() {
     let engine = sqlite().await;
     for number in 0..100 {
         engine.db.execute("INSERT INTO t (a) VALUES (?1)", params![number - 1_000]).await.unwrap();
@@ -118,9 +118,9 @@ async fn reads_that_have_stopped_do_not_keep_the_write_ahead_log_from_starting_a
     stays_bounded(&engine).await;
 }
 
-/// A command that ends beside a server moves all of the log into the file, and is not to wait for a server that is idle.
+/// A command that ends while a server runs moves the whole log into the file, and must not wait for an idle server.
 #[tokio::test]
-async fn reads_that_have_stopped_do_not_keep_another_process_from_emptying_the_log() {
+async fn finished_reads_do_not_prevent_another_process_from_truncating_the_log() {
     let engine = sqlite().await;
     let stranger = rusqlite::Connection::open(file(&engine)).unwrap();
     stranger.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
@@ -137,7 +137,7 @@ async fn reads_that_have_stopped_do_not_keep_another_process_from_emptying_the_l
 async fn stays_bounded(engine: &TestDb) {
     const WRITERS: i64 = 4;
     const EACH: i64 = 60;
-    // At 80 MB, and then each 8 MB, the log starts anew unless a reader is in it at that moment. All writes are 240 MB.
+    // At 80 MB, and then every 8 MB, the log restarts unless a reader uses it at that moment. All writes are 240 MB.
     const BOUND: u64 = 160 << 20;
     let log = file(engine).with_extension("db-wal");
     let writers = (0..WRITERS).map(|writer| {

@@ -1,11 +1,11 @@
-//! Counts that come from memory are those of the database.
+//! Cached counts are equal to those of the database.
 
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Error, Lane, Options, RowRef, Share, Tx, Value, params};
 
 const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
 
-/// Asked often enough that every reader has been asked.
+/// Counts often enough to use every reader.
 async fn counts(db: &Db, from: impl Into<Value>) -> Vec<i64> {
     let from = from.into();
     let mut counts = Vec::new();
@@ -24,7 +24,7 @@ async fn add(db: &Db, n: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_count_follows_every_write_whoever_makes_it() {
+async fn a_count_includes_every_write_of_any_connection() {
     for engine in engines().await {
         let db = &engine.db;
         db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_reader_never_sees_less_than_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn parameters_are_told_apart() {
+async fn cached_counts_are_separate_per_parameter() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "sqlite") {
         let db = &engine.db;
         let pairs: [[&str; 2]; 3] = [["ab", "c"], ["a", "bc"], ["abc", ""]];
@@ -97,9 +97,9 @@ async fn parameters_are_told_apart() {
     }
 }
 
-/// Another connection's transactions end at any time in a server that others use, so that only one snapshot holds still.
+/// Transactions of other connections end at any time on a shared server, so only one snapshot is stable.
 #[tokio::test]
-async fn postgres_does_not_count_again_what_the_same_snapshot_has_counted() {
+async fn postgres_counts_once_per_snapshot() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {
         let lists = engine.db.clone().lane(Lane::Lists(Share(1)));
         let any = "SELECT (random() * 1000000000)::bigint + ?1";

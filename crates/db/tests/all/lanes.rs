@@ -1,4 +1,4 @@
-//! Reads that take long, and everybody else meanwhile.
+//! Long reads, and other callers at the same time.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -42,14 +42,14 @@ async fn others_are_answered_while_the_lists_of_one_caller_run() {
         }
         assert!(heavy.iter().all(|list| !list.is_finished()), "{}: the lists still run", engine.name);
         heavy.iter().for_each(tokio::task::JoinHandle::abort);
-        // The caller's own next list finds a reader: those that nobody waits for were stopped.
+        // The caller's own next list gets a reader: lists without a waiting caller were cancelled.
         assert_eq!(run(lists(&engine.db, 1), "SELECT 1 AS one").await.unwrap(), 1, "{}", engine.name);
     }
 }
 
-/// On SQLite a short read runs on the thread that asks, and none that takes long may hold that thread.
+/// On SQLite a short read runs on the calling thread, and a long one must not block that thread.
 #[tokio::test]
-async fn a_read_that_takes_long_leaves_the_calling_thread() {
+async fn a_long_read_moves_off_the_calling_thread() {
     for engine in engines_with(Options::default()).await.into_iter().filter(|engine| engine.name == "sqlite") {
         for lane in [Lane::Records, Lane::Identity] {
             let db = engine.db.clone().lane(lane);
@@ -73,11 +73,11 @@ async fn a_read_that_takes_long_leaves_the_calling_thread() {
 }
 
 #[tokio::test]
-async fn a_statement_whose_caller_has_gone_is_stopped() {
+async fn a_statement_whose_caller_left_is_cancelled() {
     for engine in patient().await {
         for _ in 0..32 {
             let mut list = Box::pin(run(lists(&engine.db, 1), ENDLESS));
-            // It is under way when it is dropped.
+            // It runs when it is dropped.
             poll_fn(|context| {
                 assert!(list.as_mut().poll(context).is_pending());
                 Poll::Ready(())
@@ -102,7 +102,7 @@ async fn a_list_that_takes_too_long_is_stopped() {
     for engine in engines_with(options).await {
         let stopped = run(lists(&engine.db, 1), ENDLESS).await;
         assert!(matches!(stopped, Err(Error::Deadline)), "{}: {stopped:?}", engine.name);
-        // On a busy machine a quick list may take too long as well, and is asked for again.
+        // On a busy machine a quick list may time out too, and is repeated.
         let answered = async {
             loop {
                 match run(lists(&engine.db, 1), "SELECT 1 AS one").await {
@@ -142,7 +142,7 @@ async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
 }
 
 #[tokio::test]
-async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_comes_after() {
+async fn a_list_in_a_snapshot_leaves_a_connection_that_sees_later_commits() {
     let timeout = Duration::from_mins(5);
     let options = Options { list_timeout: timeout, write_deadline: timeout, ..Options::default() };
     for engine in engines_with(options).await {
@@ -155,7 +155,7 @@ async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_
                 tx.one_snapshot();
                 let before = tx.query("SELECT n FROM seen", vec![]).await?.len();
                 let writer = writer.clone();
-                // The thread that reads may begin nothing else.
+                // The reading thread may not begin anything else.
                 let written = async move { writer.execute("INSERT INTO seen VALUES (1)", vec![]).await };
                 handle.spawn(written).await.expect("a write")?;
                 tx.one_snapshot();
@@ -174,9 +174,9 @@ async fn a_list_may_ask_for_one_snapshot_and_leaves_a_connection_that_sees_what_
     }
 }
 
-/// Reads that follow closely may share a snapshot, but not with what was committed meanwhile.
+/// Consecutive reads may share a snapshot, but must see commits between them.
 #[tokio::test]
-async fn a_read_sees_every_commit_before_it_however_closely_reads_follow() {
+async fn consecutive_reads_see_every_earlier_commit() {
     for engine in engines_with(Options::default()).await {
         let (db, other) = (&engine.db, Db::open(&engine.url, Options::default()).await.unwrap());
         db.execute("CREATE TABLE t (a BIGINT)", vec![]).await.unwrap();
@@ -192,14 +192,14 @@ async fn a_read_sees_every_commit_before_it_however_closely_reads_follow() {
     }
 }
 
-/// Another process tells nobody of its commits.
+/// Another process does not announce its commits.
 #[tokio::test]
 async fn reads_that_never_pause_see_what_another_process_commits() {
     let engine = engines_with(Options::default()).await.into_iter().find(|engine| engine.name == "sqlite").unwrap();
     let db = &engine.db;
     db.execute("CREATE TABLE t (a BIGINT)", vec![]).await.unwrap();
     db.execute("INSERT INTO t VALUES (0)", vec![]).await.unwrap();
-    // A connection that this crate knows nothing of.
+    // A connection outside this crate.
     let stranger = rusqlite::Connection::open(engine.url.strip_prefix("sqlite://").unwrap()).unwrap();
     for number in 1..=20_i64 {
         stranger.execute("UPDATE t SET a = ?1", [number]).unwrap();
@@ -211,9 +211,9 @@ async fn reads_that_never_pause_see_what_another_process_commits() {
     }
 }
 
-/// Those of one caller take turns with everybody else's, the program's own among them.
+/// The writes of one caller take turns with those of others, including the program's own.
 #[tokio::test]
-async fn a_write_does_not_wait_for_all_that_another_share_has_waiting() {
+async fn a_write_does_not_wait_for_the_whole_queue_of_another_share() {
     async fn write(db: Db, sql: &'static str) -> Result<usize, Error> {
         db.write(async move |tx: &Tx| Ok(tx.query(sql, vec![]).await?.len())).await
     }
@@ -254,7 +254,7 @@ impl Held {
         Self { release, holding }
     }
 
-    /// One that holds the name `taken` in a table of names.
+    /// An open transaction that has inserted the name `taken` into a table of names.
     async fn name(db: &Db) -> Self {
         db.execute("CREATE TABLE names (name TEXT PRIMARY KEY)", vec![]).await.unwrap();
         Self::by(db, "INSERT INTO names (name) VALUES ('taken')").await
@@ -275,7 +275,7 @@ impl Held {
         shares.map(write).collect()
     }
 
-    /// Ends the transaction. All that waited find the name taken.
+    /// Ends the transaction. All waiting statements fail because the name is taken.
     async fn release(self, waiting: Vec<JoinHandle<Result<Vec<Row>, Error>>>) {
         assert!(waiting.iter().all(|write| !write.is_finished()), "they still wait");
         self.commit().await;
@@ -310,7 +310,7 @@ async fn reads_are_answered_while_writes_wait_for_a_lock() {
 
 /// On SQLite all writes wait for the one transaction.
 #[tokio::test]
-async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() {
+async fn statements_of_one_share_run_while_those_of_another_wait_for_a_lock() {
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
     {
         let db = &engine.db;
@@ -348,7 +348,7 @@ async fn a_share_s_statements_are_done_while_those_of_another_wait_for_a_lock() 
 
 /// A statement that was given up for its lock and run again has its effects once.
 #[tokio::test]
-async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
+async fn a_statement_that_waits_for_a_lock_runs_once_it_has_it() {
     for engine in engines_with(waiting_long()).await {
         let db = &engine.db;
         db.execute("CREATE TABLE counters (id INTEGER PRIMARY KEY, value INTEGER NOT NULL)", vec![]).await.unwrap();
@@ -388,7 +388,7 @@ async fn a_statement_that_waits_for_a_lock_is_done_once_it_has_it() {
     }
 }
 
-/// Statements that were prepared while a table was empty go on to use its index once it is full, before there are statistics.
+/// Statements prepared while a table was empty use its index once it is full, before there are statistics.
 #[tokio::test]
 async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
@@ -407,7 +407,7 @@ async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
+async fn a_queued_write_whose_caller_left_is_dropped() {
     for engine in engines_with(waiting_long()).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres)
     {
         let db = &engine.db;
@@ -431,9 +431,9 @@ async fn a_write_whose_caller_goes_away_before_its_turn_is_not_done() {
     }
 }
 
-/// What waits longer fails, so that one caller's statements do not pile up.
+/// A statement that waits longer fails, so that the statements of one caller do not accumulate.
 #[tokio::test]
-async fn a_share_s_statements_wait_for_their_turn_only_so_long() {
+async fn waiting_for_a_turn_has_a_time_limit() {
     let options = Options { busy_timeout: Duration::from_millis(200), ..waiting_long() };
     for engine in engines_with(options).await.into_iter().filter(|engine| engine.db.engine() == Engine::Postgres) {
         let db = &engine.db;

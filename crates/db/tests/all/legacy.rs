@@ -1,4 +1,4 @@
-//! Tables of an earlier program: integers in place of booleans, and no record of how they came about.
+//! Tables of an earlier program: integers in place of booleans, and no record of migration steps.
 
 use gatewright_db::legacy::{Booleans, migrate, pending};
 use gatewright_db::testing::{TestDb, engines};
@@ -60,14 +60,14 @@ async fn integers_become_booleans_with_their_values_and_defaults() {
         db.execute("INSERT INTO things (id) VALUES ('d')", vec![]).await.unwrap();
         let expected = [("a", false, true), ("b", true, false), ("c", true, false), ("d", true, false)];
         assert_eq!(rows(&engine).await, expected.map(|(id, ok, odd)| (id.to_owned(), ok, odd)), "{}", engine.name);
-        // Who refers to the table still does.
+        // References to the table are kept.
         db.execute("DELETE FROM things WHERE id = 'a'", vec![]).await.unwrap();
         assert!(db.query("SELECT id FROM parts", vec![]).await.unwrap().is_empty(), "{}", engine.name);
     }
 }
 
 #[tokio::test]
-async fn a_fresh_database_and_one_of_today_are_left_to_the_steps() {
+async fn fresh_and_current_databases_are_left_to_the_migration_steps() {
     for engine in engines().await {
         let db = &engine.db;
         assert_eq!(pending(db, "demo", STEPS, BOOLEANS).await.unwrap().len(), 3);
@@ -78,7 +78,7 @@ async fn a_fresh_database_and_one_of_today_are_left_to_the_steps() {
 }
 
 #[tokio::test]
-async fn a_table_that_lacks_a_column_is_not_taken() {
+async fn a_table_that_lacks_a_column_is_not_taken_over() {
     for engine in engines().await {
         engine.db.execute("CREATE TABLE things (id TEXT PRIMARY KEY, ok INTEGER)", vec![]).await.unwrap();
         let refused = migrate(&engine.db, "demo", STEPS, BOOLEANS).await;

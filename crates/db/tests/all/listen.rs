@@ -4,7 +4,7 @@ use gatewright_db::testing::engines;
 use gatewright_db::{Engine, Error, dialect, params};
 
 #[tokio::test]
-async fn a_listener_hears_its_channel_alone_in_order() {
+async fn a_listener_receives_only_its_channel_in_order() {
     for engine in engines().await {
         let listener = engine.db.listen("a \"quoted\" channel").await.unwrap();
         assert_eq!(listener.is_some(), engine.db.engine() == Engine::Postgres);
@@ -19,7 +19,7 @@ async fn a_listener_hears_its_channel_alone_in_order() {
 }
 
 #[tokio::test]
-async fn a_listener_whose_connection_is_ended_says_so() {
+async fn a_listener_reports_a_lost_connection() {
     for engine in engines().await {
         let Some(mut listener) = engine.db.listen("channel").await.unwrap() else { continue };
         let end = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity

@@ -32,7 +32,7 @@ async fn steps_run_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn printed_steps_that_somebody_runs_count_as_done() {
+async fn printed_steps_run_by_hand_count_as_done() {
     for engine in engines().await {
         let db = &engine.db;
         migrate(db, "it's", &[ONE]).await.unwrap();
@@ -47,7 +47,7 @@ async fn printed_steps_that_somebody_runs_count_as_done() {
 }
 
 #[tokio::test]
-async fn a_step_that_fails_leaves_nothing() {
+async fn a_failed_step_is_rolled_back() {
     const BROKEN: Step =
         Step { version: 1, name: "broken", sql: "CREATE TABLE half (a {int}); CREATE TABLE half (a {int})" };
     for engine in engines().await {

@@ -17,7 +17,7 @@ async fn a_pooler_in_transaction_mode_is_refused_without_a_direct_url() {
         let bouncer = PrivateBouncer::start(&engine.url, connections).unwrap();
         let pooled = bouncer.database_url(&name);
         let options = Options { direct_url: Some(Secret::new(engine.url.clone())), ..Options::default() };
-        // Connections that a pooler has already, in any number, hide nothing.
+        // Any number of existing pooler connections does not hide it.
         for _ in 0..2 {
             let refused = Db::open(&pooled, Options::default()).await;
             let Err(OpenError::Unreachable { reason, .. }) = refused else { panic!("{connections}: {refused:?}") };

@@ -62,7 +62,7 @@ async fn count(db: &Db, table: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn rows_of_every_type_arrive_and_numbers_go_on() {
+async fn rows_of_every_type_are_copied_and_sequences_continue() {
     let Some((sqlite, postgres)) = pair().await else { return };
     fill(&sqlite.db).await;
     let copied = promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_target_with_rows_is_refused_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_behind_unless_it_is_named() {
+async fn data_is_left_behind_only_if_it_is_named() {
     let Some((sqlite, postgres)) = pair().await else { return };
     fill(&sqlite.db).await;
     sqlite.db.execute("ALTER TABLE parents ADD COLUMN old TEXT", vec![]).await.unwrap();
@@ -121,7 +121,7 @@ async fn nothing_is_left_behind_unless_it_is_named() {
 }
 
 #[tokio::test]
-async fn one_row_that_does_not_fit_undoes_all() {
+async fn one_row_that_cannot_be_stored_rolls_back_everything() {
     let Some((sqlite, postgres)) = pair().await else { return };
     fill(&sqlite.db).await;
     // SQLite takes what it is given where a table is not strict.
@@ -131,7 +131,7 @@ async fn one_row_that_does_not_fit_undoes_all() {
     for table in ["everything", "parents", "log"] {
         assert_eq!(count(&postgres.db, table).await, 0, "{table}");
     }
-    // The way is free for another try, and foreign keys are there as before.
+    // Another try is possible, and foreign keys are there as before.
     sqlite.db.execute("UPDATE everything SET u = NULL WHERE id = 'é200'", vec![]).await.unwrap();
     promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
 }

@@ -5,7 +5,7 @@ use gatewright_db::{Db, Options};
 use gatewright_servers::{Opening, TlsProxy};
 
 #[tokio::test]
-async fn a_server_is_trusted_by_its_authority_alone() {
+async fn a_server_is_trusted_only_through_its_certificate_authority() {
     let Ok(server) = std::env::var(POSTGRES) else {
         assert!(std::env::var(REQUIRED).is_err());
         return;

@@ -24,7 +24,7 @@ pub(crate) async fn insert(tx: &Tx, value: i64) -> Result<u64, Error> {
 }
 
 #[tokio::test]
-async fn a_failed_transaction_leaves_nothing_and_its_neighbours_everything() {
+async fn a_failed_transaction_is_rolled_back_and_its_neighbours_are_kept() {
     for engine in fresh().await {
         let writes = (0..60_i64).map(|value| {
             let db = engine.db.clone();
@@ -55,7 +55,7 @@ async fn a_failed_transaction_leaves_nothing_and_its_neighbours_everything() {
 }
 
 #[tokio::test]
-async fn a_panicking_transaction_rolls_back_alone() {
+async fn only_a_panicking_transaction_rolls_back() {
     for engine in fresh().await {
         let panicked: Result<(), Error> = engine
             .db
@@ -71,8 +71,8 @@ async fn a_panicking_transaction_rolls_back_alone() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_waits_for_something_else_is_cut_off_and_others_go_on() {
-    // Long enough for the writes that wait for nothing, on a busy machine too.
+async fn a_transaction_that_awaits_something_else_is_cut_off_and_others_continue() {
+    // Long enough for writes that do not wait, on a busy machine too.
     let options = Options { write_deadline: Duration::from_secs(2), ..Options::default() };
     for engine in engines_with(options).await.into_iter().filter(|engine| engine.name == "sqlite") {
         engine.db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY)", vec![]).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_runaway_statement_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_write_may_read_beside_its_transaction_what_was_there_before() {
+async fn a_read_outside_the_transaction_sees_the_state_before_it() {
     for engine in fresh().await {
         engine.db.write(async |tx: &Tx| insert(tx, 1).await).await.unwrap();
         let (db, name) = (engine.db.clone(), engine.name);
@@ -152,7 +152,7 @@ async fn a_nested_transaction_is_refused_on_sqlite() {
 }
 
 #[tokio::test]
-async fn actions_run_after_the_commit_in_its_order_and_never_after_a_rollback() {
+async fn actions_run_after_the_commit_in_commit_order_and_never_after_a_rollback() {
     for engine in fresh().await {
         let seen = Arc::new(Mutex::new(Vec::new()));
         for value in 0..20_i64 {
@@ -210,7 +210,7 @@ async fn a_panicking_action_does_not_stop_the_writer() {
 }
 
 #[tokio::test]
-async fn a_deferred_constraint_that_fails_at_commit_fails_its_own_transaction_alone() {
+async fn a_deferred_constraint_that_fails_at_commit_fails_only_its_own_transaction() {
     for engine in fresh().await {
         engine
             .db
@@ -237,7 +237,7 @@ async fn a_deferred_constraint_that_fails_at_commit_fails_its_own_transaction_al
 }
 
 #[tokio::test]
-async fn a_statement_that_ends_the_group_harms_nobody_else() {
+async fn a_statement_that_ends_the_group_affects_no_other_job() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
         insert_one(&engine.db, 1000).await;
         let writes: Vec<_> = (0..40_i64)
@@ -261,7 +261,7 @@ async fn a_statement_that_ends_the_group_harms_nobody_else() {
 
 /// `OR FAIL` keeps what the statement has changed before it failed: its transaction has not.
 #[tokio::test]
-async fn a_statement_that_fails_half_way_leaves_nothing() {
+async fn a_statement_that_fails_half_way_changes_nothing() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
         insert_one(&engine.db, 1000).await;
         let fail = |value: i64| {
@@ -293,9 +293,9 @@ async fn a_statement_that_fails_half_way_leaves_nothing() {
     }
 }
 
-/// A failure that a transaction gets over is none.
+/// A transaction may continue after a failure that it handles.
 #[tokio::test]
-async fn a_transaction_may_go_on_after_a_statement_that_failed_on_sqlite() {
+async fn a_transaction_may_continue_after_a_failed_statement_on_sqlite() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
         insert_one(&engine.db, 1).await;
         let done = engine.db.write(async |tx: &Tx| {
@@ -323,7 +323,7 @@ async fn a_write_whose_rows_cannot_be_read_is_undone_on_sqlite() {
 }
 
 #[tokio::test]
-async fn the_one_who_ends_the_group_hears_its_own_error() {
+async fn the_job_that_ends_the_group_gets_its_own_error() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "sqlite") {
         insert_one(&engine.db, 1).await;
         let ended = engine.db.execute("INSERT OR ROLLBACK INTO t (a) VALUES (1)", vec![]).await;
@@ -332,7 +332,7 @@ async fn the_one_who_ends_the_group_hears_its_own_error() {
 }
 
 #[tokio::test]
-async fn a_committed_write_is_followed_by_its_action_even_when_the_caller_has_gone() {
+async fn a_committed_write_runs_its_action_even_if_the_caller_left() {
     for engine in fresh().await {
         let told = Arc::new(AtomicUsize::new(0));
         let calls: Vec<_> = (0..200_i64)
@@ -360,7 +360,7 @@ async fn a_committed_write_is_followed_by_its_action_even_when_the_caller_has_go
         for call in calls {
             let _outcome = call.await;
         }
-        // Writes take their turn: when this one is done, so are those before it, on SQLite; elsewhere they finish soon.
+        // On SQLite writes run in order: when this one is done, earlier ones are too. On Postgres they finish soon.
         insert_one(&engine.db, -1).await;
         let mut rounds = 0;
         while values(&engine.db).await.len() - 1 != told.load(Ordering::Relaxed) {
@@ -398,7 +398,7 @@ async fn lost_updates_do_not_happen() {
 }
 
 #[tokio::test]
-async fn a_serialization_failure_is_run_again() {
+async fn a_serialization_failure_is_retried() {
     for engine in fresh().await.into_iter().filter(|engine| engine.name == "postgres") {
         insert_one(&engine.db, 1).await;
         insert_one(&engine.db, 2).await;
@@ -440,7 +440,7 @@ async fn a_lost_connection_is_reported_and_replaced() {
         insert_one(&engine.db, 1).await;
         for round in 2..5_i64 {
             other.query(kill, vec![]).await.unwrap();
-            // Whatever a write under way reports, the next ones find a new connection.
+            // Whatever the running write reports, later ones get a new connection.
             let mut tries = 0;
             while engine.db.write(async move |tx: &Tx| insert(tx, round).await).await.is_err() {
                 tries += 1;

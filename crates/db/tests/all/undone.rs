@@ -1,4 +1,4 @@
-//! What is undone leaves nothing, in the database or outside.
+//! A rolled back write leaves nothing, in the database or outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::transactions::{fresh, insert, insert_one, values};
 
 #[tokio::test]
-async fn a_write_that_panics_over_its_rows_is_undone() {
+async fn a_write_that_panics_over_its_rows_is_rolled_back() {
     const INSERT: &str = "INSERT INTO t (a) VALUES (?1) RETURNING a";
     for engine in fresh().await {
         insert_one(&engine.db, 0).await;
@@ -27,7 +27,7 @@ async fn a_write_that_panics_over_its_rows_is_undone() {
     }
 }
 
-/// A writer that is blocked, and behind it two writes whose callers will have gone, one that is good, and one that fails after
+/// A blocked writer, and queued behind it two writes whose callers leave, one that succeeds, and one that fails after
 /// a change. `None` if they did not share a group; else whose actions ran.
 async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -96,12 +96,12 @@ async fn a_group_that_runs_again(db: &Db, first: i64) -> Option<Vec<i64>> {
     kept.await.unwrap().unwrap();
     first_in_line.await.unwrap().unwrap();
     let told = told.lock().clone();
-    // The one whose caller went away ran once, and the other one a second time.
+    // The write whose caller left ran once, and the other one twice.
     (good_runs.load(Ordering::Relaxed) == 3).then_some(told)
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_went_away_announces_nothing_when_its_group_is_undone() {
+async fn a_rolled_back_write_whose_caller_left_runs_no_action() {
     let engines = fresh().await;
     let engine = engines.iter().find(|engine| engine.name == "sqlite").expect("SQLite is always there");
     for round in 0..50 {

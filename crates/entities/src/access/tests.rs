@@ -71,7 +71,7 @@ impl ParseId for str {
 }
 
 #[test]
-fn the_table_of_access() {
+fn every_row_of_the_access_table_holds() {
     use Action::{Create, Delete, Read, Update};
 
     let public = rules(|_| Demand::Public, false);

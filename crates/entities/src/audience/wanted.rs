@@ -10,9 +10,9 @@ use crate::condition::bound::for_callers;
 use crate::filter::syntax::Expression;
 
 /// The most relations that a stream's filter follows.
-const MOST_RELATIONS: usize = 16;
+const MAX_RELATIONS: usize = 16;
 /// The most values that one compares with.
-const MOST_VALUES: usize = 100;
+const MAX_VALUES: usize = 100;
 
 /// A stream's filter that the database evaluates: it follows relations, reads JSON or names the caller. Two filters are
 /// equal if their expressions are equal and apply under the same kind of rights. The filter does not contain the caller:
@@ -36,11 +36,11 @@ impl Wanted {
     /// Creates the filter from `expression`, resolved as `bound`. The error is a sentence for the caller.
     pub(crate) fn new(expression: &Expression, bound: Bound) -> Result<Self, String> {
         let condition = &bound.rule.resolved.condition;
-        if condition.relations() > MOST_RELATIONS {
-            return Err(format!("filter: a stream's filter follows at most {MOST_RELATIONS} relations"));
+        if condition.relations() > MAX_RELATIONS {
+            return Err(format!("filter: a stream's filter follows at most {MAX_RELATIONS} relations"));
         }
-        if condition.values() > MOST_VALUES {
-            return Err(format!("filter: a stream's filter compares with at most {MOST_VALUES} values"));
+        if condition.values() > MAX_VALUES {
+            return Err(format!("filter: a stream's filter compares with at most {MAX_VALUES} values"));
         }
         // In these entities, only the caller's own records count.
         let owned: Vec<usize> =

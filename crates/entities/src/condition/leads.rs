@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_on_the_caller_lead_and_others_do_not() {
+    fn only_conditions_on_the_caller_are_used_as_leads() {
         for (rule, expected) in [
             ("project.members(project).account = @me", Some(&["project"][..])),
             ("members(task).account = @me || assignee = @me", Some(&["id", "assignee"])),

@@ -288,7 +288,7 @@ fn beside_caller(column: &Column, caller: Word, order: Order, place: Place) -> R
         Word::Roles => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
         Word::Now if column.kind == Kind::Timestamp => Ok(Type::Own),
         Word::Now => {
-            Err(Fault::new(place, format!("\"{}\" is no timestamp, so that @now does not compare with it", column.key)))
+            Err(Fault::new(place, format!("\"{}\" is not a timestamp; @now cannot be compared with it", column.key)))
         }
         Word::Me | Word::Tenant if order != Order::Equal => {
             Err(Fault::new(place, format!("{} has no order; use = or !=", name(caller))))
@@ -300,7 +300,7 @@ fn beside_caller(column: &Column, caller: Word, order: Order, place: Place) -> R
         Word::Me | Word::Tenant if is_text(column) => Ok(Type::Text),
         Word::Me | Word::Tenant => Err(Fault::new(
             place,
-            format!("\"{}\" is no text, so that {} does not compare with it", column.key, name(caller)),
+            format!("\"{}\" is not text; {} cannot be compared with it", column.key, name(caller)),
         )),
     }
 }

@@ -65,7 +65,10 @@ impl Resolver<'_> {
                 }
                 (_, Some(Target::Entity(entity))) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
                 (_, None) => {
-                    return Err(Fault::new(step.place, format!("\"{}\" is no relation and no json field", column.key)));
+                    return Err(Fault::new(
+                        step.place,
+                        format!("\"{}\" is neither a relation nor a json field", column.key),
+                    ));
                 }
             }
         }
@@ -84,7 +87,7 @@ impl Resolver<'_> {
             match column.to {
                 Some(Target::Entity(entity)) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
                 Some(Target::Users) => return Err(stops_at_users(step)),
-                None => return Err(Fault::new(step.place, format!("\"{}\" is no relation", column.key))),
+                None => return Err(Fault::new(step.place, format!("\"{}\" is not a relation", column.key))),
             }
         }
         Ok((hops, at))
@@ -119,8 +122,12 @@ impl Resolver<'_> {
         let field = step.back.as_deref().unwrap_or_default();
         let column = self.column(entity, field, step.place)?;
         if column.to != Some(Target::Entity(at.entity)) {
-            let message =
-                format!("\"{}\" of \"{}\" is no relation to \"{}\"", column.key, step.name, catalog.at(at.entity).name);
+            let message = format!(
+                "\"{}\" of \"{}\" is not a relation to \"{}\"",
+                column.key,
+                step.name,
+                catalog.at(at.entity).name
+            );
             return Err(Fault::new(step.place, message));
         }
         let hop = |row| Hop {

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_reads_one_large_body_at_a_time_and_others_go_on() {
+    fn a_caller_reads_one_large_body_at_a_time_and_others_are_not_delayed() {
         let (turns, ann, bob, cleo) = (BodyTurns::of(3), Share(1), Share(2), Share(3));
         let first = turns.take(ann, LARGE).now_or_never().unwrap();
         assert!(turns.take(ann, LARGE).now_or_never().is_none(), "her second one waits");

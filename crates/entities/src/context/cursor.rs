@@ -18,7 +18,7 @@ use crate::plan::{Keyset, Place, Plan};
 const LABEL: &str = "gatewright/cursor/v1";
 /// Bytes of the tag: half of the output of HMAC-SHA256.
 const TAG: usize = 16;
-/// Longer text is no cursor of ours.
+/// Longer text is not one of our cursors.
 const LONGEST: usize = 32 * 1024;
 
 /// The key that cursors are authenticated with.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_can_be_read_back() {
+    fn a_position_can_be_read_back() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
         for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
             for after in [true, false] {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_limit_and_gets_its_places_back() {
+    fn an_address_has_a_limit_and_finished_lists_free_it() {
         let two = NonZeroUsize::new(2).unwrap();
         let gate = Gate::new(ListLimits { per_caller: NonZeroUsize::MIN, per_address: two });
         let first = gate.enter(&call("2001:db8::1")).unwrap();

@@ -18,9 +18,9 @@ use crate::value::Type;
 use crate::value::types::Text;
 
 /// The highest allowed limit of records on one page of a list.
-const MOST_LIST_LIMIT: u32 = 1_000;
+const MAX_LIST_LIMIT: u32 = 1_000;
 /// The most fields of one entity.
-const MOST_FIELDS: usize = 200;
+const MAX_FIELDS: usize = 200;
 
 /// Entities that passed every check, individually and together.
 #[derive(Debug, Clone, Default)]
@@ -167,7 +167,7 @@ impl Check<'_> {
             } else if self.entities.iter().any(|other| table_of(other) == old) {
                 self.wrong("renamed_from", format!("there is a table \"{old}\" now; an old name is one that is gone"));
             } else if others.any(|other| other.renamed_from.as_ref() == Some(old)) {
-                self.wrong("renamed_from", format!("two entities cannot both have been \"{old}\""));
+                self.wrong("renamed_from", format!("only one entity can have been \"{old}\""));
             }
         }
         for (index, field) in entity.fields.iter().enumerate() {
@@ -177,7 +177,7 @@ impl Check<'_> {
             } else if entity.fields.iter().any(|other| other.name == *old) {
                 format!("there is a field \"{old}\" now; an old name is one that is gone")
             } else if entity.fields[..index].iter().any(|other| other.renamed_from.as_ref() == Some(old)) {
-                format!("two fields cannot both have been \"{old}\"")
+                format!("only one field can have been \"{old}\"")
             } else {
                 continue;
             };
@@ -187,11 +187,11 @@ impl Check<'_> {
 
     fn check_limits(&mut self) {
         let entity = self.entity;
-        if !(1..=MOST_LIST_LIMIT).contains(&entity.max_list_limit) {
-            self.wrong("max_list_limit", format!("max_list_limit is 1 to {MOST_LIST_LIMIT}"));
+        if !(1..=MAX_LIST_LIMIT).contains(&entity.max_list_limit) {
+            self.wrong("max_list_limit", format!("max_list_limit is 1 to {MAX_LIST_LIMIT}"));
         }
-        if entity.fields.len() > MOST_FIELDS {
-            self.note(None, None, format!("an entity has at most {MOST_FIELDS} fields"));
+        if entity.fields.len() > MAX_FIELDS {
+            self.note(None, None, format!("an entity has at most {MAX_FIELDS} fields"));
         }
     }
 
@@ -211,7 +211,7 @@ impl Check<'_> {
             );
         }
         if entity.public && entity.access != super::entity::Access::default() {
-            self.wrong("public", "public opens every operation, access closes some; write access alone, with the word public where nothing is asked");
+            self.wrong("public", "public opens every operation, access closes some; write access alone, with the word public where everybody may do it");
         }
         let cross_owner_read = match entity.cross_owner_read.as_deref().filter(|text| !text.is_empty()) {
             Some(_) if !owned => {
@@ -413,12 +413,12 @@ fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
     if unfillable && field.hidden {
         wrongs.push(Wrong::new(
             "hidden",
-            "a field that is required and hidden needs a default: nobody could give it a value",
+            "a field that is required and hidden needs a default: no request could give it a value",
         ));
     } else if unfillable && field.read_only {
         wrongs.push(Wrong::new(
             "read_only",
-            "a field that is required and read_only needs a default: nobody could give it a value",
+            "a field that is required and read_only needs a default: no request could give it a value",
         ));
     }
     if field.default.is_some() && field.unique {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_names_its_kind_and_a_typing_mistake_is_met_with_a_suggestion() {
+    fn every_type_name_is_parsed_and_a_typo_gets_a_suggestion() {
         for (word, kind) in WORDS {
             assert_eq!(word.parse::<Kind>(), Ok(kind));
             assert_eq!(kind.as_str(), word);

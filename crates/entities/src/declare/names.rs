@@ -90,19 +90,19 @@ pub(crate) const USERS: &str = "users";
 pub(super) fn refuse_entity(name: &str) -> Option<String> {
     if !fits(name, 48) {
         return Some(format!(
-            "\"{}\" is no name for an entity or a table: write 1 to 48 of a-z, 0-9 and underscore, a letter first",
+            "\"{}\" is not a valid name for an entity or a table: use 1 to 48 of a-z, 0-9 and underscore, a letter first",
             shortened(name)
         ));
     }
     let taken = ROUTES.contains(&name) || TABLES.contains(&name) || PREFIXES.iter().any(|word| name.starts_with(word));
-    taken.then(|| format!("the name \"{name}\" belongs to the service; take another one"))
+    taken.then(|| format!("the name \"{name}\" is reserved for the service; choose another one"))
 }
 
 /// Why `name` cannot be a field, if it cannot.
 pub(super) fn refuse_field(name: &str) -> Option<String> {
     if !fits(name, 63) {
         return Some(format!(
-            "\"{}\" is no name for a field: write 1 to 63 of a-z, 0-9 and underscore, a letter first",
+            "\"{}\" is not a valid name for a field: use 1 to 63 of a-z, 0-9 and underscore, a letter first",
             shortened(name)
         ));
     }

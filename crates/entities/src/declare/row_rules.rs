@@ -53,7 +53,7 @@ pub(super) fn leading(model: &Model, rules: &ByAction<Arc<Rule>>) -> BTreeSet<St
 
 fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, Option<TextPlace>)> {
     if text.trim().is_empty() {
-        return Err(("the rule is empty; leave it out, and nothing is narrowed".to_owned(), None));
+        return Err(("the rule is empty; leave it out if nothing is to be narrowed".to_owned(), None));
     }
     if text.len() > LONGEST {
         return Err((format!("a rule takes at most {LONGEST} bytes"), None));

@@ -1,4 +1,4 @@
-//! Warnings about rules: conditions that can never hold, and conditions without an index.
+//! Warnings about rules: conditions that can never be true, and conditions without an index.
 
 use super::row_rules::attribute;
 use super::{DeclarationError, Declarations, Kind, Location, Model, names};
@@ -14,7 +14,7 @@ impl Declarations {
                 let Some(rule) = rules.get(action) else { continue };
                 let mut messages = Vec::new();
                 if never(&rule.resolved.condition) {
-                    messages.push("can never hold: nobody is allowed this".to_owned());
+                    messages.push("can never be true: nobody is allowed this".to_owned());
                 } else {
                     dead_ends(&rule.resolved.condition, &mut messages);
                 }
@@ -40,7 +40,7 @@ fn dead_ends(condition: &Condition, messages: &mut Vec<String>) {
     if let Condition::Any(parts) = condition {
         for (number, part) in (1..).zip(parts) {
             if never(part) {
-                messages.push(format!("alternative {number} of {} can never hold", parts.len()));
+                messages.push(format!("alternative {number} of {} can never be true", parts.len()));
             } else {
                 dead_ends(part, messages);
             }
@@ -163,7 +163,7 @@ fn without_index(models: &[Model], rows: &[(usize, usize)], operand: &Operand) -
     } else {
         "give the field `index = true`"
     };
-    Some(format!("\"{name}\" of \"{}\" has no index, so that lists read every record; {advice}", model.name))
+    Some(format!("\"{name}\" of \"{}\" has no index, and lists read every record; {advice}", model.name))
 }
 
 #[cfg(test)]
@@ -200,11 +200,11 @@ mod tests {
             "any(project, name = 'a' && name = 'b')",
             "@me = null && @me = 'x'",
         ] {
-            assert_eq!(warnings(rule), ["entity \"tasks\": can never hold: nobody is allowed this"], "{rule}");
+            assert_eq!(warnings(rule), ["entity \"tasks\": can never be true: nobody is allowed this"], "{rule}");
         }
         assert_eq!(
             warnings("assignee = @me || n > 5 && n < 5"),
-            ["entity \"tasks\": alternative 2 of 2 can never hold"]
+            ["entity \"tasks\": alternative 2 of 2 can never be true"]
         );
     }
 

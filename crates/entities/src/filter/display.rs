@@ -126,7 +126,7 @@ mod tests {
     use super::super::syntax::parse;
 
     #[test]
-    fn an_expression_reads_as_it_was_written() {
+    fn an_expression_is_displayed_as_written() {
         for text in [
             "a = 1",
             "a = 1 || b != 'x' && c >= -1.5",

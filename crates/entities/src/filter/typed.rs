@@ -150,7 +150,7 @@ fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, Stri
     test(index, comparison.operator, value.clone(), columns).map_err(|error| located(&error, place))
 }
 
-/// The error of a name that is no field's.
+/// The error of a name without a field.
 pub(crate) fn unknown_field(columns: &Columns, name: &str, place: Place) -> String {
     let (shown, meant) = columns.unknown(name);
     let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
@@ -175,7 +175,7 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
             if operator == Operator::Contains { contains } else { not(contains) }
         }
         Operator::In => one_of(index, value, columns)?,
-        Operator::Has => return Err(format!("\"{}\" is no array, so that has does not apply to it", column.key)),
+        Operator::Has => return Err(format!("\"{}\" is not an array; has needs an array", column.key)),
         _ if absent => return Err(format!("\"{}\" cannot be ordered against null", column.key)),
         Operator::Equal => is(Test::Equal(coerce(column, value)?)),
         Operator::NotEqual => not(is(Test::Equal(coerce(column, value)?))),
@@ -197,7 +197,7 @@ fn one_of(index: usize, value: Literal, columns: &Columns) -> Result<Predicate, 
 
 pub(crate) fn needle(column: &Column, value: Literal) -> Result<String, String> {
     if !matches!(column.kind, Kind::String | Kind::Text | Kind::Enum) {
-        return Err(format!("\"{}\" is not text, so that ~ does not apply to it", column.key));
+        return Err(format!("\"{}\" is not text; ~ needs text", column.key));
     }
     match value {
         Literal::Text(text) | Literal::Number(text) if !text.contains('\0') => Ok(dialect::fold_case(&text)),

@@ -34,7 +34,7 @@ impl Values {
     /// is an error of the hook.
     pub fn set(&mut self, field: &str, value: impl Into<serde_json::Value>) -> Result<(), Error> {
         let Some((index, found)) = self.find(field).filter(|(_, field)| !field.stamped) else {
-            return Err(Error::hook(format!("a hook sets \"{field}\", which is no field that it can set")));
+            return Err(Error::hook(format!("a hook sets \"{field}\", which it cannot set")));
         };
         let read = match value.into() {
             serde_json::Value::Null if found.required => return Err(required([found])),

@@ -25,12 +25,12 @@ use crate::context::table::Table;
 use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Plan, Trashed};
-use crate::value::body::{MOST_ERRORS, malformed};
+use crate::value::body::{MAX_ERRORS, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, FieldError, code};
 
 /// The most items of one batch.
-pub const MOST_ITEMS: usize = 100;
+pub const MAX_ITEMS: usize = 100;
 
 /// The result of a batch.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Table<'_> {
                 doing.store(index, Ordering::Relaxed);
                 let done = item.perform(transaction).await;
                 let record = match item.id() {
-                    Some(id) => transaction.told(table, &caller, id, done).await?,
+                    Some(id) => transaction.reveal_if_readable(table, &caller, id, done).await?,
                     None => done?,
                 };
                 bytes += record.len();
@@ -182,7 +182,7 @@ fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Err
     let mut errors = Vec::new();
     let mut list = None;
     for (name, value) in members {
-        if errors.len() == MOST_ERRORS {
+        if errors.len() == MAX_ERRORS {
             return Err(Error::Body(BodyError::Invalid(errors)));
         }
         if name != key {
@@ -190,7 +190,7 @@ fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Err
             errors.push(field(
                 &shown,
                 code::UNKNOWN_FIELD,
-                format!("is no part of a batch, which is {{\"{key}\": […]}}"),
+                format!("is not part of a batch, which is {{\"{key}\": […]}}"),
             ));
         } else if list.replace(value).is_some() {
             errors.push(field(key, code::DUPLICATE, "is given more than once"));
@@ -206,8 +206,8 @@ fn parts<'a>(body: &'a [u8], key: &'static str) -> Result<Vec<&'a RawValue>, Err
             Vec::new()
         }),
     };
-    if parts.len() > MOST_ITEMS {
-        errors.push(field(key, code::MAX, format!("must have at most {MOST_ITEMS} entries")));
+    if parts.len() > MAX_ITEMS {
+        errors.push(field(key, code::MAX, format!("must have at most {MAX_ITEMS} entries")));
     }
     if errors.is_empty() { Ok(parts) } else { Err(Error::Body(BodyError::Invalid(errors))) }
 }

@@ -22,11 +22,11 @@ use crate::plan::{Incoming, Plan};
 /// The most ids in one statement.
 pub(super) const CHUNK: usize = 500;
 /// The most steps from a record towards the records on which nothing more depends.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 /// How deep `restrict` relations are looked for, in entities.
 const DEPTH: usize = 8;
 /// The most statements that look for them.
-const MOST_CHECKS: usize = 64;
+const MAX_CHECKS: usize = 64;
 
 /// The limit of what one transaction deletes.
 #[derive(Debug, Clone, Copy)]
@@ -128,7 +128,7 @@ pub(super) enum Piece {
 pub(super) async fn piece(tx: &Tx, entities: &Entities, root: Node, limits: Limits) -> Result<Piece, Error> {
     let mut visited = HashSet::from([(root.plan, root.id.clone())]);
     let mut sources = vec![root];
-    for step in 0..MOST_STEPS {
+    for step in 0..MAX_STEPS {
         match closure(tx, entities, &sources, limits).await? {
             Found::Whole(closure) if step == 0 => return Ok(Piece::Last(closure)),
             Found::Whole(closure) => return Ok(Piece::Before(closure)),
@@ -252,7 +252,7 @@ fn restricting(entities: &Entities, path: &mut Vec<usize>, ids: &str, checks: &m
         let from = entities.at(incoming.from);
         let (table, column) = (quoted(&from.table), quoted(&from.fields.at(incoming.field).column));
         match incoming.on_delete {
-            OnDelete::Restrict if checks.len() < MOST_CHECKS => {
+            OnDelete::Restrict if checks.len() < MAX_CHECKS => {
                 checks.push(format!("SELECT 1 AS found FROM {table} WHERE {column} IN ({ids}) LIMIT 1").into());
             }
             // An entity that refers to itself is followed once.

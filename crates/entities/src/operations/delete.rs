@@ -35,7 +35,7 @@ use crate::hooks::change::{Before, Change};
 use crate::plan::{Incoming, Plan};
 
 /// The most transactions of one delete.
-const MOST_PIECES: usize = 10_000;
+const MAX_PIECES: usize = 10_000;
 
 impl Table<'_> {
     /// Deletes a record and its cascade, and returns the record as it was. On entities with soft delete the record is
@@ -50,7 +50,7 @@ impl Table<'_> {
             Ok(delete) => run(self, delete).await,
             Err(error) => Err(error),
         };
-        self.told(call, id, deleted).await
+        self.reveal_if_readable(call, id, deleted).await
     }
 }
 
@@ -78,7 +78,7 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
 /// are checked in the first: later transactions continue the same deletion.
 async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error> {
     let (share, delete) = (share(&delete.call), Arc::new(delete));
-    for piece in 0..MOST_PIECES {
+    for piece in 0..MAX_PIECES {
         let delete = delete.clone();
         let done = within(entities, share, async move |transaction: &Transaction<'_>| {
             if piece == 0 { delete.begin(transaction).await } else { delete.proceed(transaction).await }
@@ -101,7 +101,7 @@ pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id
         })
         .await;
     }
-    for piece in 0..MOST_PIECES {
+    for piece in 0..MAX_PIECES {
         let delete = delete.clone();
         let done = within(entities, share, async move |transaction: &Transaction<'_>| match piece {
             0 => delete.first(transaction, delete.held(transaction.tx).await?).await,

@@ -27,7 +27,7 @@ use crate::plan::Plan;
 use crate::value::types::is_id;
 
 /// The most values of one side that are shown.
-const MOST_VALUES: usize = 20;
+const MAX_VALUES: usize = 20;
 
 /// A decision, and its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -247,7 +247,7 @@ impl Asked {
         };
         let checked = (count == Count::WithoutItself).then_some(self.plan.index);
         let table = quoted(&self.plan.table);
-        let (sql, more) = asked.values(&table, checked, hops, operand, MOST_VALUES + 1);
+        let (sql, more) = asked.values(&table, checked, hops, operand, MAX_VALUES + 1);
         let params = [vec![Value::from(id)], more].concat();
         let kind = match operand {
             Operand::Column { kind, .. } => *kind,
@@ -263,8 +263,8 @@ impl Asked {
             Ok(())
         };
         let mut values = tx.fold(sql, params, Vec::new(), each).await?;
-        let more = values.len() > MOST_VALUES;
-        values.truncate(MOST_VALUES);
+        let more = values.len() > MAX_VALUES;
+        values.truncate(MAX_VALUES);
         Ok(Values { more, ..shown(values) })
     }
 

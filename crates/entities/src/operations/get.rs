@@ -26,7 +26,12 @@ impl Table<'_> {
 
     /// The result of a write to the record with that id. If the write does not reach the record, only a caller who may read
     /// it learns that it exists.
-    pub(super) async fn told<T>(self, call: &Call, id: &str, written: Result<T, Error>) -> Result<T, Error> {
+    pub(super) async fn reveal_if_readable<T>(
+        self,
+        call: &Call,
+        id: &str,
+        written: Result<T, Error>,
+    ) -> Result<T, Error> {
         match written {
             Err(Error::NotFound) if Box::pin(self.get(call, id)).await.is_ok() => Err(Error::NotChangeable),
             written => written,

@@ -41,7 +41,7 @@ pub struct Owned {
     pub table: Option<String>,
     /// By their ids.
     pub records: Vec<Record>,
-    /// Whether there are no more of this entity.
+    /// Whether no more of this entity remain.
     pub is_last: bool,
 }
 
@@ -51,7 +51,7 @@ enum OnRelease {
     Delete,
     SetNull,
     Restrict,
-    /// The column cannot be empty, and is no relation: the id stays.
+    /// The column cannot be empty, and is not a relation: the id stays.
     Keep,
 }
 
@@ -106,7 +106,7 @@ impl Entities {
     pub async fn release_account(&self, user: &UserId, owned: OwnedRecords) -> Result<(), Error> {
         let references = references(self, owned).await?;
         let call = Call::default().as_operator().releasing(user);
-        // Records may prevent each other's deletion: each round deletes those that nothing prevents any more.
+        // Records may prevent each other's deletion: each round deletes those that nothing prevents now.
         loop {
             let (mut gone, mut stuck) = (0_usize, 0_usize);
             for reference in references.iter().filter(|reference| reference.on_release == OnRelease::Delete) {

@@ -23,7 +23,7 @@ use crate::declare::Target;
 use crate::error::Error;
 use crate::plan::Field;
 use crate::tenancy::Memberships;
-use crate::value::body::{InvalidBody, MOST_ERRORS};
+use crate::value::body::{InvalidBody, MAX_ERRORS};
 use crate::value::{BodyError, FieldError};
 
 /// What a relation must refer to.
@@ -131,7 +131,7 @@ impl<'a> Relations<'a> {
         match Box::pin(self.missing(&values)).await {
             Ok(fields) => {
                 errors.extend(fields.into_iter().map(FieldError::names_no_record));
-                errors.truncate(MOST_ERRORS);
+                errors.truncate(MAX_ERRORS);
             }
             // The body is refused in any case.
             Err(error) => tracing::debug!(%error, "cannot look for the records that a refused body names"),

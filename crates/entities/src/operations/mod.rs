@@ -41,7 +41,7 @@ pub use crate::call::{Call, Surface};
 pub use crate::context::gate::ListLimits;
 pub use crate::context::table::Table;
 pub use crate::error::{Error, UnknownTable};
-pub use batch::{Batch, MOST_ITEMS};
+pub use batch::{Batch, MAX_ITEMS};
 pub use body::Body;
 pub(crate) use current::print;
 pub(crate) use explain::explain;

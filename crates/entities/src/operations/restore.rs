@@ -19,7 +19,7 @@ impl Table<'_> {
     /// emitted.
     pub async fn restore(self, call: &Call, id: &str) -> Result<Record, Error> {
         let restored = restore(self, call, id).await;
-        let record = self.told(call, id, restored).await?;
+        let record = self.reveal_if_readable(call, id, restored).await?;
         if self.plan.row_rules.iter().next().is_some() {
             return Ok(record);
         }

@@ -27,7 +27,7 @@ impl Transaction<'_> {
     }
 
     /// The same as for single writes: a caller who may read a record but not change it learns that it exists.
-    pub(super) async fn told<T>(
+    pub(super) async fn reveal_if_readable<T>(
         &self,
         table: Table<'_>,
         call: &Call,
@@ -77,7 +77,7 @@ impl TransactionTable<'_> {
             Ok(update) => update.perform(self.transaction).await,
             Err(error) => Err(error),
         };
-        self.transaction.told(self.table, call, id, updated).await
+        self.transaction.reveal_if_readable(self.table, call, id, updated).await
     }
 
     /// Deletes a record and its cascade, and returns the record as it was.
@@ -88,6 +88,6 @@ impl TransactionTable<'_> {
             Ok(delete) => delete.perform(self.transaction).await,
             Err(error) => Err(error),
         };
-        self.transaction.told(self.table, call, id, deleted).await
+        self.transaction.reveal_if_readable(self.table, call, id, deleted).await
     }
 }

@@ -43,7 +43,7 @@ impl Table<'_> {
             Ok(update) => run(self.entities, &Arc::new(update), id).await,
             Err(error) => Err(error),
         };
-        self.told(call, id, updated).await
+        self.reveal_if_readable(call, id, updated).await
     }
 }
 

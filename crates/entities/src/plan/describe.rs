@@ -141,14 +141,14 @@ mod tests {
             .field(Declared::text("note").unique());
         let plans = Declarations::check(&[posts]).unwrap().plans(JsonCase::Camel);
         let fields: Vec<_> = plans[0].fields().collect();
-        let told: Vec<_> = fields.iter().map(|field| field.constraints()).collect();
-        assert_eq!((&told[0].min, &told[0].max), (&Some(Bound::Length(1)), &Some(Bound::Length(9))));
-        assert_eq!(told[0].pattern, Some("^a"));
-        assert_eq!((&told[1].min, &told[1].max), (&Some(Bound::Int(-1)), &Some(Bound::Int(7))));
-        assert_eq!(told[2].max, Some(Bound::Text("9.5".to_owned())));
-        assert_eq!(told[3].values, ["on", "off"]);
-        assert_eq!(told[5].max, Some(Bound::Length(1_000)));
-        assert_eq!(told[6].max, Some(Bound::Length(INDEXED_BYTES)), "an index limits the length");
+        let descriptions: Vec<_> = fields.iter().map(|field| field.constraints()).collect();
+        assert_eq!((&descriptions[0].min, &descriptions[0].max), (&Some(Bound::Length(1)), &Some(Bound::Length(9))));
+        assert_eq!(descriptions[0].pattern, Some("^a"));
+        assert_eq!((&descriptions[1].min, &descriptions[1].max), (&Some(Bound::Int(-1)), &Some(Bound::Int(7))));
+        assert_eq!(descriptions[2].max, Some(Bound::Text("9.5".to_owned())));
+        assert_eq!(descriptions[3].values, ["on", "off"]);
+        assert_eq!(descriptions[5].max, Some(Bound::Length(1_000)));
+        assert_eq!(descriptions[6].max, Some(Bound::Length(INDEXED_BYTES)), "an index limits the length");
         let defaults: Vec<_> = fields.iter().map(|field| field.default_value()).collect();
         assert_eq!(
             defaults,

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_alone_is_one_range() {
+    fn a_key_of_only_the_id_is_one_range() {
         let (keyset, place) = (keyset(&[]), |after| Some(Place { after, values: vec!["x".into()] }));
         for (place, direction, expected) in [
             (None, Direction::Forward, r#" by "id""#),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn records_after_a_place_are_one_range_and_one_for_nulls() {
+    fn records_after_a_position_are_one_range_and_one_for_nulls() {
         let place = |rank: Value| Some(Place { after: true, values: vec![rank, "x".into()] });
         let keyset = keyset(&["rank"]);
         assert_eq!(
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn records_after_a_place_in_many_columns_are_a_range_for_each_except_the_last_two() {
+    fn records_after_a_position_in_many_columns_are_a_range_for_each_except_the_last_two() {
         let place = |after, values: [Value; 3]| Some(Place { after, values: values.to_vec() });
         let keyset = keyset(&["title", "rank"]);
         assert_eq!(
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_on_sqlite_are_no_part_of_a_comparison_of_rows() {
+    fn decimals_on_sqlite_are_not_part_of_a_row_comparison() {
         let place = Some(Place { after: true, values: vec!["1.5".into(), "x".into()] });
         let order = dialect::decimal_order(Engine::Sqlite, r#""price""#);
         assert_eq!(

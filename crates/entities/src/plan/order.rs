@@ -14,7 +14,7 @@ use crate::declare::{Kind, Model, names};
 use crate::fragment::quoted;
 
 /// The most columns in one `sort`.
-const MOST_KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 
 /// The sortable columns of an entity.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl Order {
                 Some(name) => (name, Direction::Backward),
                 None => (word, Direction::Forward),
             };
-            if keys.len() == MOST_KEYS {
-                return Err(format!("sort takes at most {MOST_KEYS} fields"));
+            if keys.len() == MAX_KEYS {
+                return Err(format!("sort takes at most {MAX_KEYS} fields"));
             }
             let key = self.key(name, direction, keys.len())?;
             if keys.iter().any(|other| other.label() == key.label()) {
@@ -177,7 +177,7 @@ mod tests {
             ("topicId.meta.size", "sort: a list cannot be sorted by \"meta\": JSON has no order"),
             ("topicId.name,-topic_id.name", "sort names \"topic_id.name\" twice"),
             ("writer,writer.id", "sort names \"writer.id\" twice"),
-            ("title.name", "sort: \"title\" is no relation and no json field"),
+            ("title.name", "sort: \"title\" is neither a relation nor a json field"),
             ("writer.email", "sort: a path stops at users: of an account only id is known"),
             (
                 "posts(topicId).title",

@@ -24,7 +24,7 @@ pub(super) async fn list(
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip()).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
     let list = endpoint.table().list(&call, &ListQuery::parse(query.as_deref().unwrap_or_default())).await?;
-    Ok(event_cursor::tell(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
+    Ok(event_cursor::add_to(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
 }
 
 pub(super) async fn get(
@@ -42,7 +42,7 @@ pub(super) async fn get(
         (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
         _ => answer::view(&viewed),
     };
-    Ok(event_cursor::tell(cursor.as_ref(), response))
+    Ok(event_cursor::add_to(cursor.as_ref(), response))
 }
 
 pub(super) async fn create(

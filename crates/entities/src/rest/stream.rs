@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Presented, Unavailable, nearest};
-use gatewright_events::sse::{Admitted, Client, Condition, Params, Sight, Subscribe, Verdict};
+use gatewright_events::sse::{Admitted, Client, Condition, Params, Subscribe, Verdict, Visibility};
 use gatewright_events::{EntityEvent, EventKind};
 use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
@@ -50,7 +50,7 @@ pub(super) async fn events(
     let wanted = source.wanted(&call, related.as_deref()).await?;
     let seat = source.seat(reach, wanted)?;
     let request = Subscribe::new(endpoint.table().plan.table.clone(), call.identity.clone(), params, move |event| {
-        seat.sight(event)
+        seat.visibility(event)
     })
     .matching(filter.map(|filter| source.condition(filter)))
     .tagged(tags)
@@ -88,12 +88,12 @@ struct Seat {
 impl Seat {
     /// What the caller sees of an event: the record must be within reach, and the event's audience must include the caller if
     /// an access rule or a filter over relations applies.
-    fn sight(&self, event: &EntityEvent) -> Sight {
+    fn visibility(&self, event: &EntityEvent) -> Visibility {
         if !self.reach.bounds(event.owner(), event.tenant_id()) {
-            return Sight::Hidden;
+            return Visibility::Hidden;
         }
-        let Some(place) = &self.place else { return Sight::Shown };
-        self.audience(event).map_or(Sight::Unknown, |audience| place.sight(&audience))
+        let Some(place) = &self.place else { return Visibility::Shown };
+        self.audience(event).map_or(Visibility::Unknown, |audience| place.visibility(&audience))
     }
 
     /// Whether the caller may see an event, according to its audience. The filter does not matter.
@@ -177,7 +177,7 @@ impl StreamCaller {
     async fn recheck(self) -> Result<Verdict, Unavailable> {
         let seat = self.again().await?.map(|(reach, wanted)| self.source.seat(reach, wanted));
         Ok(match seat {
-            Some(Ok(seat)) => Verdict::Continue(Arc::new(move |event| seat.sight(event))),
+            Some(Ok(seat)) => Verdict::Continue(Arc::new(move |event| seat.visibility(event))),
             Some(Err(TooManyFilters)) | None => Verdict::End,
         })
     }
@@ -187,15 +187,15 @@ impl StreamCaller {
     async fn admit(self, events: Vec<Arc<EntityEvent>>) -> Result<Option<Admitted>, Unavailable> {
         let Some((reach, wanted)) = self.again().await? else { return Ok(None) };
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
-        let sights = match reach.conditions() {
-            _ if reach == Reach::ALL => Ok(vec![Sight::Shown; events.len()]),
+        let visibilities = match reach.conditions() {
+            _ if reach == Reach::ALL => Ok(vec![Visibility::Shown; events.len()]),
             [] => self.admit_within(reach, &events, &ids).await,
             _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await,
         };
-        let sights = sights.map_err(|error| not_compared(&error))?;
+        let visibilities = visibilities.map_err(|error| not_compared(&error))?;
         Ok(Some(match wanted {
-            None => Admitted::Now(sights),
-            Some(wanted) => Admitted::Later(Box::pin(self.matching(wanted, events, sights))),
+            None => Admitted::Now(visibilities),
+            Some(wanted) => Admitted::Later(Box::pin(self.matching(wanted, events, visibilities))),
         }))
     }
 
@@ -204,9 +204,9 @@ impl StreamCaller {
         self,
         wanted: Wanted,
         events: Vec<Arc<EntityEvent>>,
-        mut sights: Vec<Sight>,
-    ) -> Result<Option<Vec<Sight>>, Unavailable> {
-        let shown: Vec<usize> = (0..events.len()).filter(|at| sights[*at] == Sight::Shown).collect();
+        mut visibilities: Vec<Visibility>,
+    ) -> Result<Option<Vec<Visibility>>, Unavailable> {
+        let shown: Vec<usize> = (0..events.len()).filter(|at| visibilities[*at] == Visibility::Shown).collect();
         let records: Vec<&str> =
             shown.iter().map(|at| std::str::from_utf8(events[*at].record()).unwrap_or_default()).collect();
         let table = self.source.table();
@@ -217,9 +217,9 @@ impl StreamCaller {
             return Ok(None);
         };
         for (at, matches) in shown.into_iter().zip(matching) {
-            sights[at] = Sight::from(matches);
+            visibilities[at] = Visibility::from(matches);
         }
-        Ok(Some(sights))
+        Ok(Some(visibilities))
     }
 
     async fn admit_within(
@@ -227,13 +227,13 @@ impl StreamCaller {
         reach: Reach,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
-    ) -> Result<Vec<Sight>, Error> {
+    ) -> Result<Vec<Visibility>, Error> {
         let unreachable = self.source.table().out_of_reach(&reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
             let may = reach.covers(event.owner(), event.tenant_id())
                 && (gone || id.as_ref().is_some_and(|id| !unreachable.contains(id)));
-            Sight::from(may)
+            Visibility::from(may)
         };
         Ok(events.iter().zip(ids).map(may).collect())
     }
@@ -247,36 +247,36 @@ impl StreamCaller {
         wanted: Option<Wanted>,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
-    ) -> Result<Vec<Sight>, Error> {
+    ) -> Result<Vec<Visibility>, Error> {
         let table = self.source.table();
         let now = table.prints(&reach, ids).await?;
         let seat = self.source.seat(reach.clone(), wanted).ok();
-        let mut sights = Vec::with_capacity(events.len());
+        let mut visibilities = Vec::with_capacity(events.len());
         let mut doubtful: Vec<(usize, &str)> = Vec::new();
         for (at, (event, id)) in events.iter().zip(ids).enumerate() {
             let current = id.as_ref().and_then(|id| now.get(id));
             let bounded = reach.bounds(event.owner(), event.tenant_id());
-            let sight = match (event.kind(), current) {
-                _ if !bounded => Sight::Hidden,
-                (EventKind::Deleted, _) => Sight::from(seat.as_ref().is_some_and(|seat| seat.may_see(event))),
+            let visibility = match (event.kind(), current) {
+                _ if !bounded => Visibility::Hidden,
+                (EventKind::Deleted, _) => Visibility::from(seat.as_ref().is_some_and(|seat| seat.may_see(event))),
                 (EventKind::Created | EventKind::Updated, Some(current)) => {
-                    Sight::from(*current == print(event.record()))
+                    Visibility::from(*current == print(event.record()))
                 }
-                (EventKind::Created | EventKind::Updated, None) => Sight::Hidden,
+                (EventKind::Created | EventKind::Updated, None) => Visibility::Hidden,
             };
             let is_gone = event.kind() != EventKind::Created && current.is_none();
-            if let (Sight::Hidden, true, true, Some(before)) = (sight, bounded, is_gone, event.before()) {
+            if let (Visibility::Hidden, true, true, Some(before)) = (visibility, bounded, is_gone, event.before()) {
                 doubtful.push((at, before));
             }
-            sights.push(sight);
+            visibilities.push(visibility);
         }
         for (asked, could) in doubtful.iter().zip(table.could_read(&reach, &doubtful).await?) {
             if could {
                 let deleted = events[asked.0].kind() == EventKind::Deleted;
-                sights[asked.0] = if deleted { Sight::Shown } else { Sight::Left };
+                visibilities[asked.0] = if deleted { Visibility::Shown } else { Visibility::Left };
             }
         }
-        Ok(sights)
+        Ok(visibilities)
     }
 }
 

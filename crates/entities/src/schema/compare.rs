@@ -79,12 +79,12 @@ impl Compare<'_> {
     fn add(&self, column: &Column, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         let table = &self.table.name;
         if OWN_COLUMNS.contains(&&*column.name) {
-            let reason = "every entity has this column; the table was made by something else, and lacks it";
+            let reason = "every entity has this column; another program created the table, and it lacks the column";
             refusals.push(self.refuse(&column.name, reason, Vec::new()));
         } else if column.not_null && column.default.is_none() && self.obstacles.rows {
-            let reason = "the new field is required, has no default, and there are rows that would be without it; \
+            let reason = "the new field is required, has no default, and existing rows would have no value for it; \
                           give it a default or make it optional";
-            let (sql, renamed) = match self.forerunner(column) {
+            let (sql, renamed) = match self.renamed_from_column(column) {
                 Some(old) => (
                     vec![self.rename(old, &column.name)],
                     format!(", or, if \"{0}\" became it, say renamed_from = \"{0}\"", old.name),
@@ -98,7 +98,7 @@ impl Compare<'_> {
     }
 
     /// The only column of the same type that is no longer declared: probably that of a renamed field.
-    fn forerunner(&self, column: &Column) -> Option<&ColumnShape> {
+    fn renamed_from_column(&self, column: &Column) -> Option<&ColumnShape> {
         let declared = |name: &str| self.table.columns.iter().any(|column| column.name == name);
         let mut left = self.shape.columns.iter().filter(|left| !declared(&left.name));
         left.find(|left| left.type_name == column.type_name())
@@ -126,7 +126,7 @@ impl Compare<'_> {
             return (!there.primary_key).then(|| self.refuse(name, reason, Vec::new()));
         }
         if !there.nullable && !column.not_null && !column.owner {
-            let reason = "the field is optional now, and the column refuses to be empty".to_owned();
+            let reason = "the field is optional now, and the column is NOT NULL".to_owned();
             return Some(self.change(column, there, reason, |table, _, column| {
                 vec![script::drop_not_null(&table.name, &column.name)]
             }));
@@ -142,7 +142,7 @@ impl Compare<'_> {
                 let wants = format!("{} ON DELETE {}", wanted.table, wanted.on_delete.sql());
                 format!("the declaration makes it refer to {wants}, and it refers to {is}")
             }
-            (None, Some(is)) => format!("the field is no relation now, and the column still refers to {}", is.table),
+            (None, Some(is)) => format!("the field is not a relation now, and the column still refers to {}", is.table),
         };
         Some(self.change(column, there, reason, script::refer))
     }
@@ -182,28 +182,23 @@ impl Compare<'_> {
         format!("SELECT {}, {column} FROM {} WHERE {condition}", qualified(table, "id"), quoted(table))
     }
 
-    /// A column that no field declares any more.
+    /// A column that no field declares now.
     fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
         let (table, name) = (&self.table.name, &left.name);
         let mut sql = script::drop_indexes(self.shape, name);
         // If the field was renamed, dropping its column would lose its data.
         let absent = |column: &&Column| self.shape.column(&column.name).is_none();
-        let renamed = self
-            .table
-            .columns
-            .iter()
-            .filter(absent)
-            .find(|column| self.forerunner(column).is_some_and(|forerunner| forerunner.name == *name));
+        let renamed = self.table.columns.iter().filter(absent).find(|column| {
+            self.renamed_from_column(column).is_some_and(|renamed_from_column| renamed_from_column.name == *name)
+        });
         match renamed {
             Some(column) => sql = vec![self.rename(left, &column.name)],
             None => sql.push(format!("ALTER TABLE {} DROP COLUMN {}", quoted(table), quoted(name))),
         }
         if left.nullable || left.has_default {
-            changes
-                .notes
-                .push(format!("table \"{table}\" keeps its column \"{name}\", which no field declares any more"));
+            changes.notes.push(format!("table \"{table}\" keeps its column \"{name}\", which no field declares now"));
         } else {
-            let reason = "no field declares it any more, and without a value for it no row can be written";
+            let reason = "no field declares it now, and no row can be written without a value for it";
             refusals.push(self.refuse(name, reason, sql));
         }
     }
@@ -258,7 +253,7 @@ impl Compare<'_> {
                     Some(_) if there.name.ends_with("_live") => "unique among all records now",
                     Some(index) if index.columns.len() == 1 => "unique across tenants now",
                     Some(_) => "unique within each tenant now",
-                    None => "not unique any more",
+                    None => "no longer unique",
                 };
                 let reason = format!("the field is {now}, and its index still refuses repeats");
                 refusals.push(self.refuse(column, reason, vec![drop]));

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::mend::{self, Breach};
+use super::violation::{self, Violation};
 use crate::Declarations;
 use crate::declare::{Kind, Model, ModelField};
 use crate::fragment::quoted;
@@ -24,7 +24,7 @@ use crate::value::code;
 /// How many rows are read at once.
 const PAGE: i64 = 500;
 /// How many ids one message names.
-pub(super) const MOST_IDS: usize = 20;
+pub(super) const MAX_IDS: usize = 20;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS gatewright_kept_rules (
     entity_table {text} NOT NULL, column_name {text} NOT NULL, rule {text} NOT NULL, kept_at {time} NOT NULL,
@@ -42,7 +42,7 @@ pub enum Rules {
 /// A checked rule: table, column, digest.
 type Seen = (String, String, String);
 
-/// One remark for each rule that rows break, with their number and the SQL to find and to correct them.
+/// One remark for each rule that rows violate, with their number and the SQL to find and to correct them.
 ///
 /// Reads the tables in pages, and only columns that have rules.
 pub async fn broken_rules(db: &Db, declarations: &Declarations, which: Rules) -> Result<Vec<String>, Error> {
@@ -86,11 +86,11 @@ async fn look(db: &Db, declarations: &Declarations, which: Rules) -> Result<(Vec
             continue;
         }
         let looked_at: Vec<&ModelField> = fields.iter().map(|(field, _)| *field).collect();
-        let mut breaches = scan(db, model, &looked_at).await?;
+        let mut violations = scan(db, model, &looked_at).await?;
         for (field, seen) in fields {
-            match breaches.remove(&field.name) {
+            match violations.remove(&field.name) {
                 None => kept.push(seen),
-                Some(found) => remarks.extend(found.iter().map(|breach| mend::remark(model, field, breach))),
+                Some(found) => remarks.extend(found.iter().map(|violation| violation::remark(model, field, violation))),
             }
         }
     }
@@ -109,13 +109,13 @@ async fn known(db: &Db) -> Result<Vec<Seen>, Error> {
     .await
 }
 
-/// The breaches by column.
-async fn scan(db: &Db, model: &Model, fields: &[&ModelField]) -> Result<BTreeMap<String, Vec<Breach>>, Error> {
+/// The violations by column.
+async fn scan(db: &Db, model: &Model, fields: &[&ModelField]) -> Result<BTreeMap<String, Vec<Violation>>, Error> {
     let columns: Vec<String> = fields.iter().map(|field| selected(field)).collect();
     let (table, columns) = (quoted(&model.table), columns.join(", "));
     let page = format!("SELECT \"id\", {columns} FROM {table} WHERE \"id\" > ?1 ORDER BY \"id\" LIMIT {PAGE}");
     let page = gatewright_db::Sql::from(page);
-    let mut breaches = BTreeMap::new();
+    let mut violations = BTreeMap::new();
     let mut last = String::new();
     loop {
         let rows = db.query(&page, params![&last]).await?;
@@ -123,24 +123,24 @@ async fn scan(db: &Db, model: &Model, fields: &[&ModelField]) -> Result<BTreeMap
             last = row.get("id")?;
             for field in fields {
                 if let Some((rule, message)) = broken(row, field)? {
-                    note(breaches.entry(field.name.clone()).or_default(), rule, message, &last);
+                    note(violations.entry(field.name.clone()).or_default(), rule, message, &last);
                 }
             }
         }
         if rows.is_empty() {
-            return Ok(breaches);
+            return Ok(violations);
         }
     }
 }
 
-fn note(breaches: &mut Vec<Breach>, rule: &'static str, message: String, id: &str) {
-    let at = breaches.iter().position(|breach| breach.rule == rule).unwrap_or_else(|| {
-        breaches.push(Breach { rule, message, rows: 0, ids: Vec::new() });
-        breaches.len() - 1
+fn note(violations: &mut Vec<Violation>, rule: &'static str, message: String, id: &str) {
+    let at = violations.iter().position(|violation| violation.rule == rule).unwrap_or_else(|| {
+        violations.push(Violation { rule, message, rows: 0, ids: Vec::new() });
+        violations.len() - 1
     });
-    breaches[at].rows += 1;
-    if breaches[at].ids.len() < MOST_IDS {
-        breaches[at].ids.push(id.to_owned());
+    violations[at].rows += 1;
+    if violations[at].ids.len() < MAX_IDS {
+        violations[at].ids.push(id.to_owned());
     }
 }
 
@@ -165,7 +165,7 @@ fn broken(row: &Row, field: &ModelField) -> Result<Option<(&'static str, String)
     let Some(value) = value else {
         return Ok(field.required.then(|| (code::REQUIRED, "the field is required, and is empty there".to_owned())));
     };
-    // A value of another kind is no matter of rules.
+    // Rules do not apply to a value of another kind.
     let rule = |code: &str| [code::MIN, code::MAX, code::PATTERN, code::ENUM].into_iter().find(|rule| *rule == code);
     let fault = if field.has_bounds() { field.rule.read(&value.to_string()).err() } else { None };
     Ok(fault.and_then(|fault| Some((rule(fault.code)?, fault.message))))
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn the_first_ids_are_named_and_all_rows_counted() {
-        let mut breaches = Vec::new();
+        let mut violations = Vec::new();
         for row in 0..30 {
-            note(&mut breaches, code::MIN, "must be at least 3".to_owned(), &row.to_string());
+            note(&mut violations, code::MIN, "must be at least 3".to_owned(), &row.to_string());
         }
-        assert_eq!((breaches[0].rows, breaches[0].ids.len()), (30, MOST_IDS));
+        assert_eq!((violations[0].rows, violations[0].ids.len()), (30, MAX_IDS));
     }
 }

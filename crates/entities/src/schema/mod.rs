@@ -14,12 +14,12 @@ mod convert;
 mod diff;
 mod held;
 mod history;
-mod mend;
 mod obstacles;
 mod order;
 mod rename;
 mod script;
 mod table;
+mod violation;
 
 use std::time::Duration;
 

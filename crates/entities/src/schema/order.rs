@@ -44,7 +44,7 @@ mod tests {
     use crate::{Declarations, Entity, Field};
 
     #[test]
-    fn targets_come_first_and_circles_are_closed_afterwards() {
+    fn targets_come_first_and_cycles_are_closed_afterwards() {
         let entities = [
             Entity::new("comments")
                 .field(Field::relation("post", "posts"))

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_indexes_are_short_and_never_the_same() {
+    fn index_names_are_short_and_unique() {
         assert_eq!(index_name("posts", "title", "unique"), "posts.title.unique");
         assert_ne!(index_name("a_b", "c", "index"), index_name("a", "b_c", "index"));
         let (left, right) = ("f".repeat(62), format!("{}g", "f".repeat(61)));

@@ -10,7 +10,7 @@ use super::json::Members;
 use crate::plan::{Field, Fields, Key};
 
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
-pub(crate) const MOST_ERRORS: usize = 100;
+pub(crate) const MAX_ERRORS: usize = 100;
 
 /// The values of a body, by field position.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub(crate) enum Mode {
 }
 
 impl Draft {
-    /// Reads a body. All of its errors are returned, up to [`MOST_ERRORS`].
+    /// Reads a body. All of its errors are returned, up to [`MAX_ERRORS`].
     ///
     /// After [`Mode::Create`] every field has a value, `Null` if it is absent, except the owner's, which the operation
     /// fills in.
@@ -50,7 +50,7 @@ impl Draft {
         let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
         let mut errors = Vec::new();
         for (key, json) in members {
-            if errors.len() == MOST_ERRORS {
+            if errors.len() == MAX_ERRORS {
                 return Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values });
             }
             match fields.key(&key) {
@@ -108,8 +108,8 @@ fn required() -> Fault {
 fn unknown(fields: &Fields, key: &str) -> FieldError {
     let name: Cow<'_, str> = if key.len() > 64 { key.chars().take(64).collect() } else { key.into() };
     let message = match nearest(&to_snake(&name), fields.writable_names()).and_then(|name| fields.wire_key(name)) {
-        Some(meant) => format!("is no field here; did you mean \"{meant}\"?"),
-        None => "is no field here".to_owned(),
+        Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
+        None => "is not a field here".to_owned(),
     };
     Fault::new(code::UNKNOWN_FIELD, message).at(&name)
 }
@@ -118,7 +118,7 @@ pub(crate) fn malformed(error: &serde_json::Error) -> BodyError {
     let place = format!("line {} column {}", error.line(), error.column());
     BodyError::Malformed(match error.classify() {
         serde_json::error::Category::Eof => format!("it ends too early, at {place}"),
-        serde_json::error::Category::Data => format!("something else stands at {place}"),
+        serde_json::error::Category::Data => format!("an unexpected value at {place}"),
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => format!("a mistake at {place}"),
     })
 }

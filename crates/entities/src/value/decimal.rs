@@ -12,7 +12,7 @@ const MAX_EXPONENT: i32 = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal(String);
 
-/// Why text is no decimal.
+/// Why text is not a decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Invalid {
     /// Not a number.
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_orders_and_spells_like_the_integers_it_contains(a in any::<i64>(), b in any::<i64>(), scale in 0..19_i32) {
+        fn decimals_order_and_print_like_the_integers_they_contain(a in any::<i64>(), b in any::<i64>(), scale in 0..19_i32) {
             let decimal = |n: i64| Decimal::parse(&format!("{n}e-{scale}")).unwrap();
             prop_assert_eq!(decimal(a).cmp(&decimal(b)), a.cmp(&b));
             let back = Decimal::parse(&format!("{}e{scale}", decimal(a))).unwrap();
@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn reading_its_own_text_changes_nothing(text in "-?[0-9]{1,20}(\\.[0-9]{1,17})?") {
+        fn parsing_its_own_text_changes_nothing(text in "-?[0-9]{1,20}(\\.[0-9]{1,17})?") {
             let once = canonical(&text).unwrap();
             prop_assert_eq!(canonical(&once), Ok(once));
         }

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spaces_go_and_every_digit_stays() {
+    fn spaces_are_removed_and_every_digit_is_kept() {
         for (written, kept) in [
             ("null", "null"),
             (" [ 1 , 2.50 ,\n\"a b\" ] ", "[1,2.50,\"a b\"]"),

@@ -1,4 +1,4 @@
-//! Who may do what, over HTTP: every method asks the same rules.
+//! Access over HTTP: every method checks the same rules.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Error, Transaction};
@@ -7,7 +7,7 @@ use gatewright_http::Problem;
 use http::Method;
 use serde_json::json;
 
-use super::support::{World, nobody, pending, service, user, user_with, worlds, worlds_with};
+use super::support::{World, anonymous, pending, service, user, user_with, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").field(Field::string("title"))
@@ -35,7 +35,7 @@ async fn statuses(world: &World, caller: &Identity, id: &str) -> [u16; 6] {
     ]
 }
 
-/// A record that everybody is tried on, put there behind the rules' back.
+/// A record for the requests of all callers, inserted without the rules.
 async fn plant(world: &World, owner: Option<&str>) -> String {
     let time = "2026-01-01T00:00:00.000000Z";
     let (columns, values) = match owner {
@@ -51,14 +51,14 @@ async fn plant(world: &World, owner: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn every_endpoint_asks_the_rules() {
+async fn every_endpoint_enforces_the_rules() {
     let open = [200, 200, 200, 201, 200, 204];
     let tables = [
         (
             posts().public(),
             None,
             vec![
-                (nobody(), open),
+                (anonymous(), open),
                 (user("ann"), open),
                 (pending(), open),
                 (service("bot", &[]), [403; 6]),
@@ -69,7 +69,7 @@ async fn every_endpoint_asks_the_rules() {
             posts(),
             None,
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (pending(), [403; 6]),
                 (user("ann"), open),
                 (service("bot", &["*:*"]), open),
@@ -81,7 +81,7 @@ async fn every_endpoint_asks_the_rules() {
             by_role(),
             None,
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (user("ann"), [403; 6]),
                 (user_with("ann", &["reader"]), [200, 200, 200, 403, 403, 403]),
                 (user_with("ann", &["editor"]), open),
@@ -92,7 +92,7 @@ async fn every_endpoint_asks_the_rules() {
             by_role().access(Action::Read, "public"),
             None,
             vec![
-                (nobody(), [200, 200, 200, 401, 401, 401]),
+                (anonymous(), [200, 200, 200, 401, 401, 401]),
                 (pending(), [200, 200, 200, 403, 403, 403]),
                 (user_with("ann", &["editor"]), open),
             ],
@@ -101,7 +101,7 @@ async fn every_endpoint_asks_the_rules() {
             posts().owner("user_id"),
             Some("ann"),
             vec![
-                (nobody(), [401; 6]),
+                (anonymous(), [401; 6]),
                 (pending(), [403; 6]),
                 (user("ann"), open),
                 (user("ben"), [200, 404, 200, 201, 404, 404]),
@@ -147,7 +147,7 @@ async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_b
                 assert_eq!(answer.status, status, "{} {}", world.name(), answer.text);
                 assert!(answer.text.contains(code), "{}", answer.text);
             }
-            // One that is not there is none for both.
+            // A missing record is a 404 for both.
             assert_eq!(world.patch(&caller, "/posts/nowhere", "{}").await.status, 404);
             let (call, id) = (caller.clone().into(), id.clone());
             let error = world
@@ -164,12 +164,12 @@ async fn a_record_that_may_be_read_and_not_changed_is_403_and_one_that_may_not_b
 }
 
 #[tokio::test]
-async fn refusals_are_told_in_the_words_of_the_service() {
+async fn refusals_have_the_documented_texts() {
     for world in worlds([by_role()]).await {
         let detail = async |caller| world.get(&caller, "/posts").await.json()["detail"].as_str().unwrap().to_owned();
         assert_eq!(detail(pending()).await, "two-factor verification required");
         assert_eq!(world.get(&pending(), "/posts").await.json()["code"], "two_factor_required");
-        assert_eq!(detail(nobody()).await, "authentication is required");
+        assert_eq!(detail(anonymous()).await, "authentication is required");
         assert_eq!(detail(user("ann")).await, "the permission posts:read is required");
         assert_eq!(detail(service("bot", &[])).await, "the token lacks the scope posts:read");
     }
@@ -178,7 +178,7 @@ async fn refusals_are_told_in_the_words_of_the_service() {
 #[tokio::test]
 async fn a_refused_caller_learns_nothing_from_a_bad_body() {
     for world in worlds([by_role()]).await {
-        for (caller, status) in [(nobody(), 401), (user("ann"), 403)] {
+        for (caller, status) in [(anonymous(), 401), (user("ann"), 403)] {
             for body in ["{", "{\"nope\":1}", "{\"title\":1}"] {
                 assert_eq!(world.post(&caller, "/posts", body).await.status, status, "{body}");
                 assert_eq!(world.patch(&caller, "/posts/x", body).await.status, status, "{body}");
@@ -224,9 +224,9 @@ async fn the_owner_is_stamped_from_the_caller_and_never_from_the_body() {
     }
 }
 
-/// Were a change of nothing answered with the record, the right to write would be one to read.
+/// If an empty change returned the record, the right to write would include the right to read.
 #[tokio::test]
-async fn a_writer_who_may_not_read_is_shown_what_they_wrote_alone() {
+async fn a_writer_who_may_not_read_sees_only_what_they_wrote() {
     let guarded = by_role().soft_delete().field(Field::int("net_price")).field(Field::string("key_word"));
     for world in worlds([guarded]).await {
         let editor = user_with("ann", &["editor"]);

@@ -7,7 +7,7 @@ use gatewright_entities::{Action, Entity, Field, OnDelete};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, nobody, service, user, user_with, worlds, worlds_with};
+use super::support::{Answer, World, anonymous, service, user, user_with, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts")
@@ -18,7 +18,7 @@ fn posts() -> Entity {
 }
 
 async fn batch(world: &World, method: Method, body: Value) -> Answer {
-    world.ask(&nobody(), method, "/posts/_batch").json(body).send().await
+    world.ask(&anonymous(), method, "/posts/_batch").json(body).send().await
 }
 
 async fn made(world: &World, titles: &[&str]) -> Vec<String> {
@@ -30,7 +30,7 @@ async fn made(world: &World, titles: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_batch_makes_changes_and_deletes_in_its_order_and_tells_of_each() {
+async fn a_batch_creates_updates_and_deletes_in_order_and_reports_each() {
     for mut world in worlds([posts()]).await {
         let ids = made(&world, &["a", "b", "c"]).await;
         assert!(ids.is_sorted(), "in the order of creation");
@@ -40,7 +40,7 @@ async fn a_batch_makes_changes_and_deletes_in_its_order_and_tells_of_each() {
         let results = changed.json()["results"].clone();
         assert_eq!((&results[0]["index"], &results[0]["data"]["views"]), (&json!(0), &json!(3)));
         assert_eq!((&results[1]["index"], &results[1]["data"]["title"]), (&json!(1), &json!("A")));
-        assert_eq!(results[2]["data"], world.get(&nobody(), &format!("/posts/{}", ids[1])).await.data());
+        assert_eq!(results[2]["data"], world.get(&anonymous(), &format!("/posts/{}", ids[1])).await.data());
         assert!(!changed.text.contains("canary"));
         let gone = batch(&world, Method::DELETE, json!({"ids": [ids[1], ids[0]]})).await;
         let expected = json!({"committed": true, "results": [
@@ -69,7 +69,7 @@ async fn a_batch_makes_changes_and_deletes_in_its_order_and_tells_of_each() {
 }
 
 #[tokio::test]
-async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
+async fn the_first_failure_rolls_back_everything_and_emits_no_event() {
     for mut world in worlds([posts()]).await {
         let ids = made(&world, &["a", "b"]).await;
         for _ in 0..2 {
@@ -77,7 +77,7 @@ async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
         }
         let long = "x".repeat(21);
         for (method, body, status, index, code) in [
-            // What fails in the database comes before what does not even fit, if it stands before it.
+            // An earlier item that fails in the database is reported before a later invalid one.
             (Method::POST, json!({"items": [{"title": "c"}, {"title": "a"}, {"title": long}, {}]}), 409, 1, "conflict"),
             (Method::POST, json!({"items": [{"title": "c"}, {"title": "c"}]}), 409, 1, "conflict"),
             (
@@ -140,7 +140,7 @@ async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
                     }
                 }
             }
-            let list = world.get(&nobody(), "/posts?sort=title&fields=title,views").await.data();
+            let list = world.get(&anonymous(), "/posts?sort=title&fields=title,views").await.data();
             assert_eq!(
                 list,
                 json!([{"title": "a", "views": 0}, {"title": "b", "views": 0}]),
@@ -153,7 +153,7 @@ async fn the_first_failure_undoes_everything_and_nobody_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_batch_is_refused_before_anything_is_tried() {
+async fn an_invalid_batch_body_is_refused_before_any_write() {
     for world in worlds([posts()]).await {
         let many =
             |count: usize| json!({"items": (0..count).map(|n| json!({"title": n.to_string()})).collect::<Vec<_>>()});
@@ -172,15 +172,16 @@ async fn a_body_that_is_no_batch_is_refused_before_anything_is_tried() {
             assert_eq!(answer.faults()[field], code);
         }
         for body in ["[]", "null", "{", "\"items\""] {
-            let answer = world.ask(&nobody(), Method::POST, "/posts/_batch").json(body).send().await;
+            let answer = world.ask(&anonymous(), Method::POST, "/posts/_batch").json(body).send().await;
             assert_eq!(answer.status, 400, "{body}");
         }
-        let twice = world.ask(&nobody(), Method::POST, "/posts/_batch").json(r#"{"items":[],"items":[]}"#).send().await;
+        let twice =
+            world.ask(&anonymous(), Method::POST, "/posts/_batch").json(r#"{"items":[],"items":[]}"#).send().await;
         assert_eq!(twice.faults()["items"], "duplicate");
         let plain =
-            world.ask(&nobody(), Method::POST, "/posts/_batch").header("content-type", "text/plain").send().await;
+            world.ask(&anonymous(), Method::POST, "/posts/_batch").header("content-type", "text/plain").send().await;
         assert_eq!(plain.status, 415);
-        let get = world.get(&nobody(), "/posts/_batch").await;
+        let get = world.get(&anonymous(), "/posts/_batch").await;
         assert_eq!((get.status.as_u16(), get.header("allow")), (405, "POST,PATCH,DELETE"));
         assert_eq!(world.rows("posts").await, 0);
         for method in [Method::POST, Method::PATCH] {
@@ -193,7 +194,7 @@ async fn a_body_that_is_no_batch_is_refused_before_anything_is_tried() {
 }
 
 #[tokio::test]
-async fn a_batch_is_held_to_the_rules_of_its_entity() {
+async fn a_batch_obeys_the_rules_of_its_entity() {
     let posts = Entity::new("posts")
         .access(Action::Read, "posts:read")
         .access(Action::Create, "posts:write")
@@ -207,10 +208,10 @@ async fn a_batch_is_held_to_the_rules_of_its_entity() {
         };
         let one = || json!({"items": [{"id": "x", "title": "a"}]});
         for (method, body) in [(Method::POST, one()), (Method::PATCH, one()), (Method::DELETE, json!({"ids": ["x"]}))] {
-            // The right goes before the body, and is no item's failure.
+            // The permission is checked before the body, and its failure belongs to no item.
             for body in [body, json!({"wrong": true})] {
                 for (caller, status) in
-                    [(nobody(), 401), (user_with("ann", &["reader"]), 403), (service("bot", &["posts:read"]), 403)]
+                    [(anonymous(), 401), (user_with("ann", &["reader"]), 403), (service("bot", &["posts:read"]), 403)]
                 {
                     let answer = ask(&caller, method.clone(), "posts", body.clone()).await;
                     assert_eq!(answer.status, status, "{method}: {}", answer.text);
@@ -234,7 +235,7 @@ async fn a_batch_is_held_to_the_rules_of_its_entity() {
 }
 
 #[tokio::test]
-async fn parallel_batches_over_one_unique_value_have_one_winner_and_leave_nothing_else() {
+async fn one_of_parallel_batches_with_one_unique_value_succeeds_and_the_others_roll_back() {
     for mut world in worlds([posts()]).await {
         let tries = (0..20).map(|number| {
             let body = json!({"items": [{"title": format!("own {number}")}, {"title": "shared"}]});
@@ -259,8 +260,8 @@ async fn cascades_and_the_trash_work_in_batches_too() {
     let pinned = Entity::new("pins").public().soft_delete().field(Field::relation("post", "posts"));
     for mut world in worlds([albums, photos, pinned]).await {
         let ids = made(&world, &["a", "b", "c"]).await;
-        world.post(&nobody(), "/photos", json!({"post": ids[0]})).await.data();
-        let pin = world.post(&nobody(), "/pins", json!({"post": ids[2]})).await.id();
+        world.post(&anonymous(), "/photos", json!({"post": ids[0]})).await.data();
+        let pin = world.post(&anonymous(), "/pins", json!({"post": ids[2]})).await.id();
         for _ in 0..5 {
             world.event().await;
         }
@@ -271,9 +272,9 @@ async fn cascades_and_the_trash_work_in_batches_too() {
         assert_eq!(gone.status, 200, "{}", gone.text);
         let tables: Vec<String> = [world.event().await.1, world.event().await.1, world.event().await.1].into();
         assert_eq!(tables, ["photos", "posts", "posts"]);
-        let trashed = world.ask(&nobody(), Method::DELETE, "/pins/_batch").json(json!({"ids": [pin]})).send().await;
+        let trashed = world.ask(&anonymous(), Method::DELETE, "/pins/_batch").json(json!({"ids": [pin]})).send().await;
         assert_eq!(trashed.status, 200, "{}", trashed.text);
-        assert_eq!(world.get(&nobody(), "/pins?trashed=only").await.json()["total"], 1);
+        assert_eq!(world.get(&anonymous(), "/pins?trashed=only").await.json()["total"], 1);
         assert_eq!(world.event().await.0, "entity.deleted");
         world.no_more_events().await;
     }

@@ -1,4 +1,4 @@
-//! Batches of an entity with hooks: each item passes through them in its turn, in the one transaction of all.
+//! Batches of an entity with hooks: the hooks run for each item in order, in one transaction.
 
 use async_trait::async_trait;
 use gatewright_base::Ambient;
@@ -14,12 +14,12 @@ use gatewright_http::Problem;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, ear, nobody};
+use super::support::{Answer, World, anonymous, event_receiver};
 
-/// Writes down where it is asked, with how many posts the transaction sees there, and refuses what says so.
+/// Records where it is called and how many posts the transaction sees, and refuses records that say so.
 struct Desk;
 
-/// Writes a line for every change and refuses what says so, as an audit log would.
+/// Writes a line for every change, as an audit log would, and refuses records that say so.
 struct Ledger;
 
 async fn note(tx: &Tx, place: &str, title: &str) -> Result<(), Error> {
@@ -100,14 +100,14 @@ async fn worlds() -> Vec<World> {
             .change_hook(Ledger)
             .entity_hooks("posts", Desk)
             .declare(posts.clone());
-        let (entities, events) = (entities.build().await.unwrap(), ear(&bus));
+        let (entities, events) = (entities.build().await.unwrap(), event_receiver(&bus));
         worlds.push(World { router: entities.router(), entities, bus, events, clock, test_db });
     }
     worlds
 }
 
 async fn batch(world: &World, method: &Method, body: &Value) -> Answer {
-    world.ask(&nobody(), method.clone(), "/posts/_batch").json(body).send().await
+    world.ask(&anonymous(), method.clone(), "/posts/_batch").json(body).send().await
 }
 
 async fn lines(world: &World) -> Vec<String> {
@@ -167,9 +167,9 @@ async fn hooks_run_for_each_item_in_its_turn_inside_the_one_transaction() {
 }
 
 #[tokio::test]
-async fn an_error_of_any_hook_undoes_the_whole_batch_and_leaves_no_trace_anywhere() {
+async fn an_error_of_any_hook_rolls_back_the_whole_batch() {
     for mut world in worlds().await {
-        // Titles at which the hooks around a deletion refuse are there beforehand.
+        // Records with titles that the deletion hooks refuse exist beforehand.
         let at_deletion = ["refuse before delete", "reject after delete", "refuse entity.deleted"];
         let items: Vec<Value> = ["stays"].iter().chain(&at_deletion).map(|title| json!({"title": title})).collect();
         let there = ids(&batch(&world, &Method::POST, &json!({"items": items})).await);
@@ -177,7 +177,7 @@ async fn an_error_of_any_hook_undoes_the_whole_batch_and_leaves_no_trace_anywher
             world.event().await;
         }
         let state = async |world: &World| {
-            let list = world.get(&nobody(), "/posts").await.data();
+            let list = world.get(&anonymous(), "/posts").await.data();
             (list, lines(world).await, world.rows("event_outbox").await)
         };
         let before = state(&world).await;

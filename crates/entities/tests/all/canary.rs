@@ -1,11 +1,11 @@
-//! Hidden fields, others' rows and what attackers write where text is taken.
+//! Hidden fields, rows of other users, and hostile text in every input.
 
 use gatewright_base::Identity;
 use gatewright_entities::{Entity, Field};
 use http::Method;
 use serde_json::json;
 
-use super::support::{Stream, World, encoded, nobody, user, worlds};
+use super::support::{Stream, World, anonymous, encoded, user, worlds};
 
 const CANARY: &str = "canary-7f3a";
 
@@ -17,7 +17,7 @@ fn diaries() -> Entity {
         .field(Field::string("canary_note").hidden().default(CANARY))
 }
 
-/// Everything that a caller can make the service say, as one text.
+/// Every answer that a caller can get from the service, as one text.
 async fn everything_said(world: &World, caller: &Identity, id: &str) -> String {
     let mut said = String::new();
     let record = format!("/diaries/{id}");
@@ -60,8 +60,8 @@ async fn hidden_fields_and_others_rows_never_appear() {
         let of_ann = world.post(&user("ann"), "/diaries", body).await;
         assert_eq!(of_ann.status, 201);
         let mut stream = Stream::open(world.ask(&user("ben"), Method::GET, "/diaries/_events")).await;
-        for caller in [user("ben"), nobody(), super::support::pending(), super::support::service("bot", &["*:*"])] {
-            // What the caller sent may be repeated: a key that names no field, or one that cannot be sorted by.
+        for caller in [user("ben"), anonymous(), super::support::pending(), super::support::service("bot", &["*:*"])] {
+            // The answer may repeat text of the caller: a key that names no field, or one that cannot be sorted by.
             let said = everything_said(&world, &caller, &of_ann.id()).await;
             let said = said.replace("canaryNote", "").replace("canary_note", "").replace("canry_note", "");
             assert!(!said.contains("canary"), "{} {caller:?}: {said}", world.name());
@@ -98,7 +98,7 @@ const INJECTIONS: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn what_looks_like_sql_is_text_wherever_it_comes() {
+async fn sql_in_any_input_is_treated_as_text() {
     for world in worlds([diaries().table("diaries")]).await {
         let first = world.post(&user("ann"), "/diaries", json!({"text": "first"})).await;
         for injection in INJECTIONS {

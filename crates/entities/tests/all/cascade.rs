@@ -1,9 +1,9 @@
-//! What goes, stays or is emptied when a record is deleted.
+//! Which records are deleted, kept or set to null when a record is deleted.
 
 use gatewright_entities::{Entity, Field, OnDelete};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, user, worlds};
+use super::support::{World, anonymous, user, worlds};
 
 async fn drain(world: &mut World, count: usize) -> Vec<(String, String, Value)> {
     let mut events = Vec::new();
@@ -14,23 +14,23 @@ async fn drain(world: &mut World, count: usize) -> Vec<(String, String, Value)> 
 }
 
 #[tokio::test]
-async fn what_is_referred_to_with_restrict_stays() {
+async fn a_record_referred_to_with_restrict_is_not_deleted() {
     let entities =
         [Entity::new("albums").public(), Entity::new("photos").public().field(Field::relation("album", "albums"))];
     for mut world in worlds(entities).await {
-        let album = world.post(&nobody(), "/albums", "{}").await.id();
-        let photo = world.post(&nobody(), "/photos", json!({"album": album})).await.id();
+        let album = world.post(&anonymous(), "/albums", "{}").await.id();
+        let photo = world.post(&anonymous(), "/photos", json!({"album": album})).await.id();
         drain(&mut world, 2).await;
-        let refused = world.delete(&nobody(), &format!("/albums/{album}")).await;
+        let refused = world.delete(&anonymous(), &format!("/albums/{album}")).await;
         refused.is_refused(409, "other records refer to this one");
         world.no_more_events().await;
-        assert_eq!(world.delete(&nobody(), &format!("/photos/{photo}")).await.status, 204);
-        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204);
+        assert_eq!(world.delete(&anonymous(), &format!("/photos/{photo}")).await.status, 204);
+        assert_eq!(world.delete(&anonymous(), &format!("/albums/{album}")).await.status, 204);
     }
 }
 
 #[tokio::test]
-async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs() {
+async fn cascaded_rows_and_rows_set_to_null_emit_their_events() {
     let entities = [
         Entity::new("albums").public().field(Field::string("title")),
         Entity::new("photos")
@@ -47,21 +47,21 @@ async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs()
             .field(Field::relation("photo", "photos").on_delete(OnDelete::SetNull)),
     ];
     for mut world in worlds(entities).await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "gone"})).await.id();
-        let other = world.post(&nobody(), "/albums", json!({"title": "stays"})).await.id();
+        let album = world.post(&anonymous(), "/albums", json!({"title": "gone"})).await.id();
+        let other = world.post(&anonymous(), "/albums", json!({"title": "stays"})).await.id();
         let photo = world.post(&user("ann"), "/photos", json!({"album": album, "name": "p1"})).await.id();
         world.post(&user("ben"), "/photos", json!({"album": album, "name": "p2"})).await.data();
         let kept = world.post(&user("ben"), "/photos", json!({"album": other, "name": "p3"})).await.id();
-        // Comments on others' photos are not theirs to make here, so they hang on each other.
+        // Comments on other users' photos are not allowed here, so the comments refer to each other.
         let comment = world.post(&user("ann"), "/comments", json!({"photo": photo})).await.id();
-        let answer = world.post(&nobody(), "/comments", json!({"parent": comment})).await.id();
-        let around = world.patch(&nobody(), &format!("/comments/{answer}"), json!({"parent": answer})).await.id();
-        world.patch(&nobody(), &format!("/comments/{around}"), json!({"parent": comment})).await.data();
+        let answer = world.post(&anonymous(), "/comments", json!({"parent": comment})).await.id();
+        let around = world.patch(&anonymous(), &format!("/comments/{answer}"), json!({"parent": answer})).await.id();
+        world.patch(&anonymous(), &format!("/comments/{around}"), json!({"parent": comment})).await.data();
         let cover = world.post(&user("ann"), "/covers", json!({"album": album, "photo": photo})).await;
         drain(&mut world, 10).await;
 
         world.clock.advance(jiff::SignedDuration::from_secs(5));
-        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 204, "{}", world.name());
+        assert_eq!(world.delete(&anonymous(), &format!("/albums/{album}")).await.status, 204, "{}", world.name());
         let events = drain(&mut world, 6).await;
         world.no_more_events().await;
         let kinds: Vec<(&str, &str)> = events.iter().map(|(kind, table, _)| (&**kind, &**table)).collect();
@@ -73,7 +73,7 @@ async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs()
         let emptied = &events[0].2;
         assert_eq!((&emptied["album"], &emptied["photo"]), (&Value::Null, &Value::Null));
         assert_eq!(emptied["updatedAt"], "2026-01-02T03:04:10.000006Z");
-        assert_eq!(world.get(&nobody(), cover.header("location")).await.data(), *emptied);
+        assert_eq!(world.get(&anonymous(), cover.header("location")).await.data(), *emptied);
         assert_eq!(events[1].2["id"], answer.as_str());
         assert_eq!(events[1].2["parent"], comment.as_str());
         assert_eq!(events[2].2["photo"], photo.as_str());
@@ -86,17 +86,17 @@ async fn rows_that_go_along_emit_their_events_and_rows_that_are_emptied_theirs()
 }
 
 #[tokio::test]
-async fn a_circle_of_cascades_ends() {
+async fn a_cycle_of_cascades_ends() {
     let entities = [
         Entity::new("left").public().field(Field::relation("right", "right").on_delete(OnDelete::Cascade)),
         Entity::new("right").public().field(Field::relation("left", "left").on_delete(OnDelete::Cascade)),
     ];
     for mut world in worlds(entities).await {
-        let left = world.post(&nobody(), "/left", "{}").await.id();
-        let right = world.post(&nobody(), "/right", json!({"left": left})).await.id();
-        world.patch(&nobody(), &format!("/left/{left}"), json!({"right": right})).await.data();
+        let left = world.post(&anonymous(), "/left", "{}").await.id();
+        let right = world.post(&anonymous(), "/right", json!({"left": left})).await.id();
+        world.patch(&anonymous(), &format!("/left/{left}"), json!({"right": right})).await.data();
         drain(&mut world, 3).await;
-        assert_eq!(world.delete(&nobody(), &format!("/left/{left}")).await.status, 204);
+        assert_eq!(world.delete(&anonymous(), &format!("/left/{left}")).await.status, 204);
         let events = drain(&mut world, 2).await;
         assert_eq!((&*events[0].1, &*events[1].1), ("right", "left"));
         world.no_more_events().await;
@@ -105,7 +105,7 @@ async fn a_circle_of_cascades_ends() {
 }
 
 #[tokio::test]
-async fn a_restricted_record_deep_down_keeps_all_of_them() {
+async fn a_restrict_deep_in_a_cascade_prevents_the_whole_deletion() {
     let entities = [
         Entity::new("albums").public(),
         Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
@@ -113,20 +113,20 @@ async fn a_restricted_record_deep_down_keeps_all_of_them() {
         Entity::new("covers").public().field(Field::relation("album", "albums").on_delete(OnDelete::SetNull)),
     ];
     for mut world in worlds(entities).await {
-        let album = world.post(&nobody(), "/albums", "{}").await.id();
-        let photo = world.post(&nobody(), "/photos", json!({"album": album})).await.id();
-        world.post(&nobody(), "/orders", json!({"photo": photo})).await.data();
-        let cover = world.post(&nobody(), "/covers", json!({"album": album})).await;
+        let album = world.post(&anonymous(), "/albums", "{}").await.id();
+        let photo = world.post(&anonymous(), "/photos", json!({"album": album})).await.id();
+        world.post(&anonymous(), "/orders", json!({"photo": photo})).await.data();
+        let cover = world.post(&anonymous(), "/covers", json!({"album": album})).await;
         drain(&mut world, 4).await;
-        assert_eq!(world.delete(&nobody(), &format!("/albums/{album}")).await.status, 409);
+        assert_eq!(world.delete(&anonymous(), &format!("/albums/{album}")).await.status, 409);
         world.no_more_events().await;
-        assert_eq!(world.get(&nobody(), cover.header("location")).await.data(), cover.data());
+        assert_eq!(world.get(&anonymous(), cover.header("location")).await.data(), cover.data());
         assert_eq!((world.rows("albums").await, world.rows("photos").await), (1, 1));
     }
 }
 
 #[tokio::test]
-async fn if_match_and_owners_hold_for_deletes_that_take_others_along() {
+async fn if_match_and_ownership_apply_to_cascading_deletes() {
     let entities = [
         Entity::new("albums").owner("user_id"),
         Entity::new("photos").public().field(Field::relation("album", "albums").on_delete(OnDelete::Cascade)),
@@ -148,14 +148,14 @@ async fn if_match_and_owners_hold_for_deletes_that_take_others_along() {
     }
 }
 
-/// Adds rows `p1`, `p2`, … to `table`, of which `columns` gives the other columns and `values` what they hold.
+/// Adds rows `p1`, `p2`, … to `table`; `columns` names the other columns, and `values` gives their values.
 async fn fill(world: &World, table: &str, count: usize, columns: &str, values: &str) {
     let time = "2026-01-01T00:00:00.000000Z";
     let fill = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          INSERT INTO {table} (id, created_at, updated_at, {columns}) SELECT 'p' || i, '{time}', '{time}', {values} FROM n"
     );
-    // A statement that begins with WITH is a write all the same; it goes through a transaction of its own.
+    // A statement that begins with WITH is still a write; it uses its own transaction.
     world.db().write(async move |tx: &gatewright_db::Tx| tx.execute(fill.clone(), vec![]).await).await.unwrap();
 }
 
@@ -171,7 +171,7 @@ fn albums_and_photos(on_delete: OnDelete) -> [Entity; 3] {
 }
 
 #[tokio::test]
-async fn no_number_of_others_records_keeps_an_owner_from_deleting_their_own() {
+async fn records_of_others_do_not_prevent_an_owners_delete() {
     const OTHERS: usize = 10_500;
     for on_delete in [OnDelete::Cascade, OnDelete::SetNull] {
         for mut world in worlds(albums_and_photos(on_delete)).await {
@@ -228,7 +228,7 @@ async fn others_write_while_a_large_cascade_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_restricts_keeps_all_of_a_large_cascade() {
+async fn a_restrict_prevents_a_large_cascade() {
     for mut world in worlds(albums_and_photos(OnDelete::Cascade)).await {
         let album = world.post(&user("ann"), "/albums", "{}").await.id();
         world.post(&user("ann"), "/orders", json!({"album": album})).await.data();
@@ -247,7 +247,7 @@ async fn a_long_chain_is_deleted_from_its_end() {
         [Entity::new("notes").public().field(Field::relation("parent", "notes").on_delete(OnDelete::Cascade))];
     for mut world in worlds(entities).await {
         fill(&world, "notes", LENGTH, "parent", "CASE WHEN i > 1 THEN 'p' || (i - 1) END").await;
-        let deleted = world.delete(&nobody(), "/notes/p1").await;
+        let deleted = world.delete(&anonymous(), "/notes/p1").await;
         assert_eq!(deleted.status, 204, "{} {}", world.name(), deleted.text);
         assert_eq!(world.event().await.2["id"], format!("p{LENGTH}"));
         drain(&mut world, LENGTH - 1).await;
@@ -257,13 +257,13 @@ async fn a_long_chain_is_deleted_from_its_end() {
 }
 
 #[tokio::test]
-async fn a_circle_that_no_transaction_holds_is_refused() {
+async fn a_cycle_too_large_for_one_transaction_is_refused() {
     let entities =
         [Entity::new("notes").public().field(Field::relation("parent", "notes").on_delete(OnDelete::Cascade))];
     for mut world in worlds(entities).await {
         fill(&world, "notes", 1_500, "parent", "CASE WHEN i > 1 THEN 'p' || (i - 1) END").await;
         world.db().execute("UPDATE notes SET parent = 'p1500' WHERE id = 'p1'", vec![]).await.unwrap();
-        let refused = world.delete(&nobody(), "/notes/p1").await;
+        let refused = world.delete(&anonymous(), "/notes/p1").await;
         assert_eq!(refused.status, 409, "{} {}", world.name(), refused.text);
         world.no_more_events().await;
         assert_eq!(world.rows("notes").await, 1_500);

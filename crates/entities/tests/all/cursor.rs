@@ -1,4 +1,4 @@
-//! `cursor=`: pages that begin at a place and not at a number.
+//! `cursor=`: pages that begin at a position instead of a number.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, nobody, user, worlds, worlds_with};
+use super::support::{Answer, World, anonymous, user, worlds, worlds_with};
 
 fn items() -> Entity {
     Entity::new("items")
@@ -20,7 +20,7 @@ fn items() -> Entity {
 }
 
 async fn page(world: &World, query: &str) -> Answer {
-    let answer = world.get(&nobody(), &format!("/items?{query}")).await;
+    let answer = world.get(&anonymous(), &format!("/items?{query}")).await;
     assert_eq!(answer.status, 200, "{} {query}: {}", world.name(), answer.text);
     answer
 }
@@ -54,7 +54,7 @@ async fn an_empty_cursor_starts_and_the_last_page_has_none() {
         let empty = page(&world, "cursor=").await;
         assert_eq!(empty.json(), json!({"data": [], "cursor": null, "hasMore": false}));
         for number in 0..7 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string()})).await.data();
         }
         let pages = walk(&world, "limit=3").await;
         assert_eq!(pages, [vec!["0", "1", "2"], vec!["3", "4", "5"], vec!["6"]]);
@@ -69,7 +69,7 @@ async fn an_empty_cursor_starts_and_the_last_page_has_none() {
 async fn a_backward_page_is_the_one_before_the_cursor_in_the_same_order() {
     for world in worlds([items()]).await {
         for number in 0..7 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string()})).await.data();
         }
         let first = page(&world, "limit=3&cursor=").await;
         let second = page(&world, &format!("limit=3&cursor={}", cursor(&first))).await;
@@ -87,11 +87,11 @@ async fn a_backward_page_is_the_one_before_the_cursor_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn records_that_come_and_go_neither_repeat_nor_lose_any() {
+async fn inserts_and_deletes_between_pages_neither_repeat_nor_lose_records() {
     for world in worlds([items()]).await {
         let mut ids = Vec::new();
         for number in 0..20 {
-            ids.push(world.post(&nobody(), "/items", json!({"name": format!("{number:02}")})).await.id());
+            ids.push(world.post(&anonymous(), "/items", json!({"name": format!("{number:02}")})).await.id());
         }
         let (mut seen, mut from, mut made) = (Vec::new(), String::new(), 20);
         loop {
@@ -101,13 +101,13 @@ async fn records_that_come_and_go_neither_repeat_nor_lose_any() {
                 break;
             }
             from = cursor(&answer);
-            // One that was shown goes, and with it the record at the cursor; one comes, at the end.
+            // A shown record is deleted, and with it the record at the cursor; another one is added at the end.
             let gone = seen.len() - 1;
             if gone < 20 {
-                world.delete(&nobody(), &format!("/items/{}", ids[gone])).await;
+                world.delete(&anonymous(), &format!("/items/{}", ids[gone])).await;
             }
             if made < 24 {
-                world.post(&nobody(), "/items", json!({"name": format!("{made:02}")})).await.data();
+                world.post(&anonymous(), "/items", json!({"name": format!("{made:02}")})).await.data();
                 made += 1;
             }
         }
@@ -118,7 +118,7 @@ async fn records_that_come_and_go_neither_repeat_nor_lose_any() {
 
 /// Random values with nulls and repeats, in pages of random sizes, against a sort of the same data.
 #[tokio::test]
-async fn every_key_pages_like_a_sort_whatever_it_holds() {
+async fn pages_by_any_cursor_key_agree_with_a_sort() {
     let things = |fields: &[&str]| {
         items()
             .field(Field::decimal("price"))
@@ -156,7 +156,7 @@ async fn every_key_pages_like_a_sort_whatever_it_holds() {
                     "ref": one_of(6, [json!("018f0000-0000-7000-8000-000000000001"), json!("018f0000-0000-7000-8000-00000000000a"), json!("ffffffff-0000-7000-8000-000000000001"), json!("00000000-0000-4000-8000-000000000001")]),
                 });
                 world.clock.advance(jiff::SignedDuration::from_micros(i64::try_from(pick[7]).unwrap() - 2));
-                world.post(&nobody(), "/items", item).await.data();
+                world.post(&anonymous(), "/items", item).await.data();
             }
             let sort = key.iter().filter(|name| **name != "id").copied().collect::<Vec<_>>().join(",");
             let sorted = names(&page(&world, &format!("limit=40&sort={sort}")).await);
@@ -189,23 +189,23 @@ async fn every_key_pages_like_a_sort_whatever_it_holds() {
 }
 
 #[tokio::test]
-async fn what_is_no_cursor_of_this_list_is_refused() {
+async fn a_cursor_of_another_list_is_refused() {
     let other = Entity::new("others").public().field(Field::string("name"));
     for world in worlds([items(), other]).await {
         for number in 0..3 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string()})).await.data();
-            world.post(&nobody(), "/others", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/others", json!({"name": number.to_string()})).await.data();
         }
         let good = cursor(&page(&world, "limit=1&cursor=").await);
         let foreign =
-            world.get(&nobody(), "/others?limit=1&cursor=").await.json()["cursor"].as_str().unwrap().to_owned();
+            world.get(&anonymous(), "/others?limit=1&cursor=").await.json()["cursor"].as_str().unwrap().to_owned();
         let mut changed = good.clone();
         let flipped = if changed.ends_with('A') { "B" } else { "A" };
         changed.replace_range(changed.len() - 1.., flipped);
-        // The same place, written by somebody without the key.
+        // The same position, written without the key.
         let forged = "AAAAAAAAAAAAAAAAAAAAAFt0cnVlLCIwIl0";
         for bad in [&*foreign, &changed, forged, "x", "%27%20OR%201=1--", &good[1..], &"A".repeat(4_000)] {
-            let answer = world.get(&nobody(), &format!("/items?cursor={bad}")).await;
+            let answer = world.get(&anonymous(), &format!("/items?cursor={bad}")).await;
             assert_eq!(answer.status, 400, "{bad}: {}", answer.text);
             assert!(answer.text.contains("invalid cursor for this list"), "{}", answer.text);
         }
@@ -217,18 +217,18 @@ async fn what_is_no_cursor_of_this_list_is_refused() {
             ("cursor=&cursor=", "the parameter \"cursor\" is given more than once"),
             ("cursr=", "there is no parameter \"cursr\"; did you mean \"cursor\"?"),
         ] {
-            world.get(&nobody(), &format!("/items?{query}")).await.is_refused(400, detail);
+            world.get(&anonymous(), &format!("/items?{query}")).await.is_refused(400, detail);
         }
     }
 }
 
 #[tokio::test]
-async fn replicas_with_one_secret_take_each_others_cursors() {
+async fn replicas_with_one_secret_accept_each_others_cursors() {
     let secret =
         |text: &'static str| move |builder: gatewright_entities::Builder| builder.secret(&Secret::new(text.repeat(32)));
     for world in worlds_with([items()], secret("a")).await {
         for number in 0..3 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string()})).await.data();
         }
         let first = cursor(&page(&world, "limit=1&cursor=").await);
         for (key, status) in [("a", 200), ("b", 400)] {
@@ -236,14 +236,14 @@ async fn replicas_with_one_secret_take_each_others_cursors() {
                 gatewright_entities::Entities::builder(world.db().clone(), gatewright_base::Ambient::system());
             let replica = secret(key)(builder).declare(items()).build().await.unwrap();
             let items = replica.table("items").unwrap();
-            let list = items.list(&nobody().into(), &ListQuery::new().after(&first)).await;
+            let list = items.list(&anonymous().into(), &ListQuery::new().after(&first)).await;
             assert_eq!(list.is_ok(), status == 200, "{key}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_cursor_says_nothing_that_its_reader_was_not_shown_and_lends_no_reach() {
+async fn a_cursor_reveals_nothing_hidden_and_grants_no_access() {
     let notes = Entity::new("notes").owner("user_id").field(Field::string("text")).cursor_fields(["text"]);
     for world in worlds([notes, items()]).await {
         for number in 0..6 {
@@ -261,9 +261,9 @@ async fn a_cursor_says_nothing_that_its_reader_was_not_shown_and_lends_no_reach(
             .map(|note| note["text"].as_str().unwrap()[2..].to_owned())
             .collect();
         assert_eq!(owners, BTreeSet::from(["of 1".to_owned()]));
-        assert_eq!(world.get(&nobody(), &format!("/notes?cursor={from}")).await.status, 401);
+        assert_eq!(world.get(&anonymous(), &format!("/notes?cursor={from}")).await.status, 401);
         for number in 0..3 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string()})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string()})).await.data();
         }
         let from = cursor(&page(&world, "limit=1&cursor=").await);
         let raw = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, &from).unwrap();
@@ -275,13 +275,13 @@ async fn a_cursor_says_nothing_that_its_reader_was_not_shown_and_lends_no_reach(
 async fn a_cursor_is_valid_for_the_sort_that_it_was_made_with() {
     for world in worlds([items()]).await {
         for number in 0..4 {
-            world.post(&nobody(), "/items", json!({"name": number.to_string(), "rank": number / 2})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": number.to_string(), "rank": number / 2})).await.data();
         }
         let made = cursor(&page(&world, "limit=1&sort=-rank&cursor=").await);
         let next = page(&world, &format!("limit=2&sort=-rank&cursor={made}")).await;
         assert_eq!(names(&next), ["3", "0"], "{}", world.name());
         for other in ["", "&sort=rank", "&sort=-rank,name", "&sort=-name"] {
-            let answer = world.get(&nobody(), &format!("/items?cursor={made}{other}")).await;
+            let answer = world.get(&anonymous(), &format!("/items?cursor={made}{other}")).await;
             assert_eq!(answer.status, 400, "{other}");
             assert!(answer.text.contains("keep the sort"), "{}", answer.text);
         }

@@ -1,4 +1,4 @@
-//! A host's own part in the operations of one entity.
+//! Hooks of a program in the operations of one entity.
 
 use async_trait::async_trait;
 use gatewright_db::params;
@@ -8,9 +8,9 @@ use gatewright_entities::{BuildError, Call, Entities, Entity, Field, ListQuery, 
 use gatewright_http::Problem;
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, tenant_id, user, worlds_with};
+use super::support::{World, anonymous, tenant_id, user, worlds_with};
 
-/// Makes slugs, keeps a ledger, and refuses what says so at the place that it names.
+/// Makes slugs, keeps a ledger, and refuses records that say so, in the hook that they name.
 struct Desk;
 
 impl Desk {
@@ -161,7 +161,7 @@ async fn hooks_change_values_and_work_in_the_writes_transaction() {
 }
 
 #[tokio::test]
-async fn what_a_hook_sets_is_validated_and_what_it_refuses_leaves_no_trace() {
+async fn values_set_by_a_hook_are_validated_and_a_refused_write_leaves_no_trace() {
     for mut world in worlds().await {
         let ann = user("ann");
         let stays = world.post(&ann, "/posts", body("stays")).await;
@@ -196,15 +196,15 @@ async fn what_a_hook_sets_is_validated_and_what_it_refuses_leaves_no_trace() {
             let answer = world.patch(&ann, path, json!({"title": title})).await;
             assert_eq!(answer.status, status, "{} {title}: {}", world.name(), answer.text);
         }
-        // A parent cannot take along a child whose hook refuses.
+        // A parent is not deleted if a hook refuses the deletion of its child.
         let moved = world.patch(&ann, refuses_to_go.header("location"), json!({"parent": stays.id()})).await;
         assert_eq!(moved.status, 200);
         world.event().await;
         assert_eq!(world.delete(&ann, refuses_to_go.header("location")).await.status, 403);
         assert_eq!(world.delete(&ann, stays.header("location")).await.status, 403);
-        // The hooks of a caller who is not let in do not run.
+        // For a caller without access, the hooks do not run.
         assert_eq!(world.patch(&user("ben"), locked.header("location"), json!({"title": "x"})).await.status, 404);
-        assert_eq!(world.post(&nobody(), "/posts", body("fail")).await.status, 401);
+        assert_eq!(world.post(&anonymous(), "/posts", body("fail")).await.status, 401);
 
         assert_eq!(world.rows("posts").await, 3);
         assert_eq!(lines(&world).await.len(), before.len() + 1, "the one change that went through");
@@ -221,19 +221,19 @@ async fn reads_pass_through_hooks_too() {
         let got = world.get(&ann, made.header("location")).await;
         assert_eq!((&got.data()["shown"], &got.data()["title"]), (&json!(true), &json!("open")));
         assert_eq!(world.get(&ann, "/posts/refused").await.json()["detail"], "not this one");
-        assert_eq!(world.get(&nobody(), "/posts/refused").await.status, 401);
+        assert_eq!(world.get(&anonymous(), "/posts/refused").await.status, 401);
 
         let list = world.get(&ann, "/posts").await;
         assert_eq!(list.json()["total"], 1, "{}", list.text);
         assert!(list.data()[0].get("slug").is_none());
-        // Nobody lifts what a hook added.
+        // No permission removes a condition that a hook added.
         assert_eq!(world.get(&ann, "/posts?title_ne=x").await.status, 400);
         assert_eq!(world.get(&ann, "/posts?filter=title='locked'||title!='locked'").await.json()["total"], 1);
     }
 }
 
 #[tokio::test]
-async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
+async fn a_hook_cannot_refer_to_records_that_the_caller_may_not_read() {
     struct Hang;
     #[async_trait]
     impl EntityHooks for Hang {
@@ -257,7 +257,7 @@ async fn a_hook_cannot_hang_records_on_what_the_caller_does_not_reach() {
 }
 
 #[tokio::test]
-async fn hooks_are_for_entities_that_are_there() {
+async fn hooks_for_an_unknown_entity_are_refused() {
     for test_db in gatewright_db::testing::engines().await {
         let builder =
             || Entities::builder(test_db.db.clone(), gatewright_base::Ambient::system()).declare(Entity::new("posts"));

@@ -1,4 +1,4 @@
-//! What the bus and the streams hear of.
+//! Which events the bus and the streams get.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::support::{Stream, World, nobody, user, user_with, worlds, worlds_with};
+use super::support::{Stream, World, anonymous, user, user_with, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts")
@@ -32,13 +32,13 @@ async fn stream(world: &World, caller: &Identity, path: &str) -> Stream {
 }
 
 #[tokio::test]
-async fn a_write_to_a_browser() {
+async fn a_write_reaches_a_browser() {
     for mut world in worlds([posts()]).await {
-        let mut stream = stream(&world, &nobody(), "/blog_posts/_events").await;
-        let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let mut stream = stream(&world, &anonymous(), "/blog_posts/_events").await;
+        let made = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         let path = made.header("location");
-        let updated = world.patch(&nobody(), path, json!({"title": "Two"})).await;
-        world.delete(&nobody(), path).await;
+        let updated = world.patch(&anonymous(), path, json!({"title": "Two"})).await;
+        world.delete(&anonymous(), path).await;
         for (kind, answer) in [("created", &made), ("updated", &updated), ("deleted", &updated)] {
             let kind = format!("entity.{kind}");
             let event = world.events.recv().await.unwrap();
@@ -53,16 +53,16 @@ async fn a_write_to_a_browser() {
 }
 
 #[tokio::test]
-async fn what_was_not_written_is_not_told() {
+async fn a_failed_write_emits_no_event() {
     for mut world in worlds([posts()]).await {
-        let made = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let made = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         world.event().await;
         for (status, answer) in [
-            (409, world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await),
-            (422, world.post(&nobody(), "/blog_posts", json!({"title": 1})).await),
-            (404, world.patch(&nobody(), "/blog_posts/nope", json!({"title": "x"})).await),
-            (404, world.delete(&nobody(), "/blog_posts/nope").await),
-            (200, world.get(&nobody(), made.header("location")).await),
+            (409, world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await),
+            (422, world.post(&anonymous(), "/blog_posts", json!({"title": 1})).await),
+            (404, world.patch(&anonymous(), "/blog_posts/nope", json!({"title": "x"})).await),
+            (404, world.delete(&anonymous(), "/blog_posts/nope").await),
+            (200, world.get(&anonymous(), made.header("location")).await),
         ] {
             assert_eq!(answer.status, status);
         }
@@ -71,7 +71,7 @@ async fn what_was_not_written_is_not_told() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_the_events_of_records_that_its_caller_could_read() {
+async fn a_stream_has_events_of_records_that_its_caller_could_read() {
     for world in worlds([notes()]).await {
         let mut of_ann = stream(&world, &user("ann"), "/notes/_events").await;
         let mut of_ben = stream(&world, &user("ben"), "/notes/_events").await;
@@ -96,16 +96,16 @@ async fn a_stream_carries_the_events_of_records_that_its_caller_could_read() {
 }
 
 #[tokio::test]
-async fn a_stream_is_of_one_table() {
+async fn a_stream_has_events_of_one_table() {
     for world in worlds([posts(), notes()]).await {
         let mut stream = stream(&world, &user("ann"), "/notes/_events").await;
-        world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.data();
+        world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await.data();
         world.post(&user("ann"), "/notes", json!({"text": "mine"})).await.data();
         assert_eq!(stream.next().await.unwrap().1["text"], "mine");
     }
 }
 
-/// Credentials whose owner a test changes at will.
+/// Credentials with an owner that the test can change.
 struct Credentials(Mutex<Result<Identity, Unavailable>>);
 
 impl Reauthenticate for Credentials {
@@ -119,7 +119,7 @@ impl Reauthenticate for Credentials {
 async fn a_stream_ends_when_its_caller_would_be_refused() {
     let guarded = Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title"));
     for world in worlds([guarded]).await {
-        for after in [Ok(user("ann")), Ok(nobody()), Ok(super::support::pending()), Err(Unavailable)] {
+        for after in [Ok(user("ann")), Ok(anonymous()), Ok(super::support::pending()), Err(Unavailable)] {
             let reader = user_with("ann", &["reader"]);
             let credentials = Arc::new(Credentials(Mutex::new(Ok(reader.clone()))));
             let ask = world.ask(&reader, Method::GET, "/posts/_events").extension(Presented(credentials.clone()));
@@ -141,7 +141,7 @@ async fn a_stream_narrows_when_its_caller_loses_a_right() {
         world.post(&user("ann"), "/notes", json!({"text": "audited"})).await.data();
         assert_eq!(stream.next().await.unwrap().1["text"], "audited");
         *credentials.0.lock() = Ok(user("ben"));
-        // Within a heartbeat others' notes are gone from the stream: of each pair, then, only the second comes.
+        // Within a heartbeat, notes of others no longer come on the stream: only the second of each pair comes then.
         loop {
             world.post(&user("ann"), "/notes", json!({"text": "others"})).await.data();
             world.post(&user("ben"), "/notes", json!({"text": "mine"})).await.data();
@@ -154,7 +154,7 @@ async fn a_stream_narrows_when_its_caller_loses_a_right() {
 }
 
 #[tokio::test]
-async fn without_a_way_to_ask_again_a_credential_ends_at_its_own_deadline() {
+async fn without_a_recheck_a_stream_ends_when_its_credential_expires() {
     for world in worlds([notes()]).await {
         let credential = gatewright_base::Credential::Jwt { expires_at: "2026-01-02T03:05:00Z".parse().unwrap() };
         let Identity::Known(principal) = user("ann") else { panic!("known") };
@@ -168,19 +168,19 @@ async fn without_a_way_to_ask_again_a_credential_ends_at_its_own_deadline() {
 }
 
 #[tokio::test]
-async fn parameters_of_a_stream_are_known_ones() {
+async fn unknown_stream_parameters_are_refused() {
     for world in worlds([posts()]).await {
         for (query, status) in
             [("", 200), ("?slow=block", 200), ("?subscriber_id=tab", 200), ("?fliter=x", 400), ("?filter=title", 400)]
         {
-            let response = world.ask(&nobody(), Method::GET, &format!("/blog_posts/_events{query}")).open().await;
+            let response = world.ask(&anonymous(), Method::GET, &format!("/blog_posts/_events{query}")).open().await;
             assert_eq!(response.status(), status, "{query}");
         }
     }
 }
 
 #[tokio::test]
-async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_ever() {
+async fn a_writer_waits_for_blocking_streams_up_to_a_limit() {
     for world in worlds([posts()]).await {
         let timeout = Duration::from_millis(500);
         let options =
@@ -193,23 +193,23 @@ async fn where_streams_may_block_the_writers_answer_waits_for_them_but_not_for_e
             .await
             .unwrap();
         let world = World { router: entities.router(), entities, ..world };
-        let unread = world.ask(&nobody(), Method::GET, "/blog_posts/_events?slow=block").open().await;
+        let unread = world.ask(&anonymous(), Method::GET, "/blog_posts/_events?slow=block").open().await;
         for _ in 0..32 {
-            assert_eq!(world.post(&nobody(), "/blog_posts", "{}").await.status, 201);
+            assert_eq!(world.post(&anonymous(), "/blog_posts", "{}").await.status, 201);
         }
         let started = Instant::now();
-        assert_eq!(world.post(&nobody(), "/blog_posts", "{}").await.status, 201);
+        assert_eq!(world.post(&anonymous(), "/blog_posts", "{}").await.status, 201);
         assert!(started.elapsed() >= timeout, "{:?}", started.elapsed());
         drop(unread);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
+async fn a_caller_who_disconnects_leaves_both_a_row_and_its_event_or_neither() {
     for mut world in worlds([posts()]).await {
         for number in 0..100 {
             let body = json!({"title": number.to_string()});
-            let caller = nobody();
+            let caller = anonymous();
             let mut request = Box::pin(world.post(&caller, "/blog_posts", body));
             for _ in 0..number % 7 {
                 if futures_util::poll!(&mut request).is_ready() {
@@ -218,7 +218,7 @@ async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
                 tokio::task::yield_now().await;
             }
         }
-        // Statements that were under way come to their end; then as many events were told as there are rows.
+        // Statements in progress finish; then there are as many events as rows.
         let agree = async {
             while world.rows("blog_posts").await != i64::try_from(world.bus.published()).unwrap() {
                 tokio::task::yield_now().await;
@@ -234,9 +234,9 @@ async fn a_caller_who_hangs_up_leaves_a_row_and_its_event_or_neither() {
 }
 
 #[tokio::test]
-async fn without_a_bus_streams_are_503_and_writes_go_on() {
+async fn without_a_bus_streams_are_503_and_writes_work() {
     for world in worlds_with([posts()], |builder| builder.streams(Streams::disabled())).await {
-        assert_eq!(world.get(&nobody(), "/blog_posts/_events").await.status, 503);
-        assert_eq!(world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await.status, 201);
+        assert_eq!(world.get(&anonymous(), "/blog_posts/_events").await.status, 503);
+        assert_eq!(world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await.status, 201);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests made to cost much more than they look like.
+//! Requests that are designed to cost much.
 
 use std::num::NonZeroUsize;
 
@@ -6,15 +6,15 @@ use gatewright_entities::operations::Error;
 use gatewright_entities::{Action, Call, Entity, Field, ListLimits, ListQuery, Surface};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, user, worlds, worlds_with};
+use super::support::{World, anonymous, user, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").public().field(Field::string("title").max(1_000_000)).field(Field::int("views"))
 }
 
-/// A list as tools ask for it: no line of a request bounds its parameters.
+/// A list by a tool: its parameters are not limited by the request line.
 async fn list(world: &World, pairs: &[(String, String)]) -> Result<Value, Error> {
-    let list = world.entities.table("posts").unwrap().list(&Call::from(nobody()), &query(pairs)).await?;
+    let list = world.entities.table("posts").unwrap().list(&Call::from(anonymous()), &query(pairs)).await?;
     Ok(serde_json::from_slice(&list.to_json(world.entities.json_case())).unwrap())
 }
 
@@ -27,9 +27,9 @@ fn pair(name: &str, value: impl Into<String>) -> (String, String) {
 }
 
 #[tokio::test]
-async fn as_many_values_as_are_allowed_are_compared_and_more_are_refused() {
+async fn comparisons_are_accepted_up_to_the_limit() {
     for world in worlds([posts()]).await {
-        world.post(&nobody(), "/posts", json!({"title": "x", "views": 7})).await.data();
+        world.post(&anonymous(), "/posts", json!({"title": "x", "views": 7})).await.data();
         let numbers = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
         let terms = |full: usize, last: u32| {
             let full = vec![format!("views in [{}]", numbers(1000)); full];
@@ -46,7 +46,7 @@ async fn as_many_values_as_are_allowed_are_compared_and_more_are_refused() {
             let refused = list(&world, &pairs).await.unwrap_err();
             assert!(matches!(refused, Error::Query(_)), "{} {refused}", world.name());
         }
-        // Statements of every length, of which none is kept, answer like short ones.
+        // Statements of any length, which are not cached, answer like short ones.
         for count in [1, 100, 999] {
             let found = list(&world, &[pair("views_in", numbers(count))]).await.unwrap();
             assert_eq!(found["total"], u32::from(count > 7), "{}", world.name());
@@ -54,9 +54,9 @@ async fn as_many_values_as_are_allowed_are_compared_and_more_are_refused() {
     }
 }
 
-/// Were each name held against each other, this would take minutes.
+/// If each name were compared with each other, this would take minutes.
 #[tokio::test]
-async fn a_hundred_thousand_names_are_looked_at_once_each() {
+async fn each_of_a_hundred_thousand_names_is_checked_once() {
     for world in worlds([posts()]).await {
         let mut pairs: Vec<_> = (0..200_000).map(|number| pair(&format!("n{number}"), "x")).collect();
         let refused = list(&world, &pairs).await.unwrap_err().to_string();
@@ -67,7 +67,7 @@ async fn a_hundred_thousand_names_are_looked_at_once_each() {
     }
 }
 
-/// What is long and deep is refused where it begins to be too much.
+/// Long and deep expressions are refused at the limit.
 #[tokio::test]
 async fn long_and_deep_expressions_are_refused() {
     for world in worlds([posts()]).await {
@@ -96,15 +96,15 @@ async fn long_and_deep_expressions_are_refused() {
     }
 }
 
-/// What tools answer is built as values twice over: a page of eight megabytes would take hundreds.
+/// Answers to tools are built as values twice: a page of eight megabytes would take hundreds.
 #[tokio::test]
-async fn tools_are_answered_with_less() {
+async fn answers_to_tools_have_a_lower_size_limit() {
     for world in worlds([posts()]).await {
         for _ in 0..3 {
-            world.post(&nobody(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
+            world.post(&anonymous(), "/posts", json!({"title": "x".repeat(500_000)})).await.data();
         }
         let posts = world.entities.table("posts").unwrap();
-        let call = |surface| Call::from(nobody()).through(surface);
+        let call = |surface| Call::from(anonymous()).through(surface);
         let list = async |surface, pairs: &[(String, String)]| posts.list(&call(surface), &query(pairs)).await;
         assert!(list(Surface::Rest, &[]).await.unwrap().json.len() > 1_500_000);
         for pairs in [vec![], vec![pair("cursor", "")]] {
@@ -115,13 +115,13 @@ async fn tools_are_answered_with_less() {
 }
 
 #[tokio::test]
-async fn a_batch_of_nonsense_is_answered_in_bounded_words() {
+async fn the_errors_of_an_invalid_batch_are_limited_in_size() {
     for world in worlds([posts()]).await {
         let nonsense: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("n{number}"), json!(1))).collect();
-        let refused = world.post(&nobody(), "/posts/_batch", Value::Object(nonsense)).await;
+        let refused = world.post(&anonymous(), "/posts/_batch", Value::Object(nonsense)).await;
         assert_eq!(refused.status, 422);
         assert!(refused.text.len() < 20_000, "{}: {}", world.name(), refused.text.len());
-        let many = world.post(&nobody(), "/posts/_batch", json!({"items": vec![json!({}); 101]})).await;
+        let many = world.post(&anonymous(), "/posts/_batch", json!({"items": vec![json!({}); 101]})).await;
         assert!(many.status == 422 && many.text.contains("must have at most 100 entries"), "{}", many.text);
     }
 }
@@ -160,12 +160,12 @@ async fn others_are_answered_while_one_callers_heavy_lists_run() {
 }
 
 #[tokio::test]
-async fn one_list_too_many_is_refused_with_the_time_to_come_again() {
+async fn one_list_too_many_is_refused_with_retry_after() {
     let limits = ListLimits { per_caller: NonZeroUsize::MIN, per_address: NonZeroUsize::MIN };
     let notes = Entity::new("posts").access(Action::Read, "public").field(Field::text("body").max(1_000_000));
     for world in worlds_with([notes], |builder| builder.lists(limits)).await {
         world.post(&user("ann"), "/posts", json!({"body": "é".repeat(500_000)})).await.id();
-        // A list that takes much longer than the first look at it.
+        // A list that takes much longer than its first slice.
         let filter = vec!["body ~ 'x'"; 64].join(" || ");
         let pairs = [pair("filter", &filter), pair("fields", "id")];
         let (posts, call, query) = (world.entities.table("posts").unwrap(), Call::from(user("ann")), query(&pairs));
@@ -176,7 +176,7 @@ async fn one_list_too_many_is_refused_with_the_time_to_come_again() {
         assert_eq!((refused.status.as_u16(), &refused.json()["code"]), (429, &json!("too_many_lists")));
         assert_eq!(refused.header("retry-after"), "1");
         assert_eq!(world.get(&user("ben"), "/posts").await.status, 200, "others are not held to it");
-        // Whether it finds its records or takes too long on a loaded machine: its place is free afterwards.
+        // It may find its records, or take too long on a loaded machine: its place is free afterwards.
         let _found_or_too_slow = first.await;
         assert_eq!(world.get(&user("ann"), "/posts").await.status, 200);
     }

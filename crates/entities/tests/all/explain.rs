@@ -1,4 +1,4 @@
-//! What `explain` says is what the operations do.
+//! The decision of `explain` is that of the operations.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Explanation, Term};
@@ -6,7 +6,7 @@ use gatewright_entities::{Action, Call, Entity, Field};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, tenant_id, user, user_with, worlds};
+use super::support::{World, anonymous, tenant_id, user, user_with, worlds};
 
 fn entities() -> [Entity; 3] {
     [
@@ -57,7 +57,7 @@ async fn the_decision_is_that_of_the_operations() {
             if member {
                 assert_eq!(world.post(&ann, "/members", &editor).await.status, StatusCode::CREATED, "{role}");
             }
-            for caller in [user("ann"), user("ben"), stranger.clone(), user_with("ben", &["editor"]), nobody()] {
+            for caller in [user("ann"), user("ben"), stranger.clone(), user_with("ben", &["editor"]), anonymous()] {
                 for title in ["open", "closed"] {
                     let id = task(&world, &project, title).await;
                     let path = format!("/tasks/{id}");
@@ -141,7 +141,7 @@ fn shown(term: &Term) -> (&str, bool, Value) {
 }
 
 #[tokio::test]
-async fn owner_tenant_and_existence_are_checks_of_their_own() {
+async fn owner_tenant_and_existence_are_separate_checks() {
     let notes = Entity::new("notes").owner("user_id").multi_tenant().soft_delete().field(Field::string("title"));
     for world in worlds([notes]).await {
         let (ann, ben) = (user("ann"), user("ben"));

@@ -3,7 +3,7 @@
 use gatewright_entities::{Entity, Field};
 use serde_json::json;
 
-use super::support::{World, nobody, query, user, worlds};
+use super::support::{World, anonymous, query, user, worlds};
 
 fn books() -> Entity {
     Entity::new("books")
@@ -27,28 +27,28 @@ async fn with_books() -> Vec<World> {
             json!({"title": "Say \"hi\"", "pageCount": 300, "price": "100.01", "lent": false, "notes": {"a": 1}}),
             json!({"title": "Empty"}),
         ] {
-            world.post(&nobody(), "/books", book).await.data();
+            world.post(&anonymous(), "/books", book).await.data();
         }
     }
     worlds
 }
 
 async fn titles(world: &World, query: &str) -> String {
-    let list = world.get(&nobody(), &format!("/books?{query}")).await.data();
+    let list = world.get(&anonymous(), &format!("/books?{query}")).await.data();
     let titles: Vec<&str> = list.as_array().unwrap().iter().map(|book| book["title"].as_str().unwrap()).collect();
     titles.join("; ")
 }
 
-/// What is no text contains none, in a negated condition too.
+/// A value that is not text contains no text, in a negated condition too.
 #[tokio::test]
-async fn a_value_in_json_that_is_no_text_contains_none() {
+async fn a_json_value_that_is_not_text_contains_no_text() {
     for world in worlds([books()]).await {
         for (title, notes) in
             [("n", json!({"a": 1})), ("t", json!({"a": "an x"})), ("l", json!({"a": ["x"]})), ("b", json!({"a": true}))]
         {
-            world.post(&nobody(), "/books", json!({ "title": title, "notes": notes })).await.data();
+            world.post(&anonymous(), "/books", json!({ "title": title, "notes": notes })).await.data();
         }
-        world.post(&nobody(), "/books", json!({ "title": "e" })).await.data();
+        world.post(&anonymous(), "/books", json!({ "title": "e" })).await.data();
         for (filter, found) in [
             ("notes.a ~ 'x'", "t"),
             ("notes.a !~ 'x'", "n; l; b; e"),
@@ -61,7 +61,7 @@ async fn a_value_in_json_that_is_no_text_contains_none() {
 }
 
 #[tokio::test]
-async fn filters_find_what_they_say() {
+async fn filters_match_the_right_records() {
     const ALL: &str = "Emma; ÜBER Zeit; Say \"hi\"; Empty";
     for world in with_books().await {
         for (filter, found) in [
@@ -112,13 +112,13 @@ async fn filters_find_what_they_say() {
         ] {
             assert_eq!(titles(&world, parameters).await, found, "{} {parameters}", world.name());
         }
-        let page = world.get(&nobody(), "/books?filter=lent!=null&limit=2").await.json();
+        let page = world.get(&anonymous(), "/books?filter=lent!=null&limit=2").await.json();
         assert_eq!((&page["total"], &page["hasMore"]), (&json!(3), &json!(true)), "the total is of what passes");
     }
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_with_its_place() {
+async fn invalid_filters_are_refused_with_their_position() {
     for world in worlds([books()]).await {
         for (filter, detail) in [
             ("titel = 'x'", "filter: unknown field \"titel\" at 1:1, did you mean \"title\"?"),
@@ -130,7 +130,7 @@ async fn what_does_not_fit_is_refused_with_its_place() {
             ("nosuch = 'canary'", "filter: unknown field \"nosuch\" at 1:1"),
             ("pageCount > 'many'", "filter: \"pageCount\" takes a whole number at 1:1"),
             ("pageCount > null", "filter: \"pageCount\" cannot be ordered against null at 1:1"),
-            ("pageCount ~ '1'", "filter: \"pageCount\" is not text, so that ~ does not apply to it at 1:1"),
+            ("pageCount ~ '1'", "filter: \"pageCount\" is not text; ~ needs text at 1:1"),
             ("shelf = 'garden'", "filter: \"shelf\" takes one of fiction, science at 1:1"),
             ("notes = 'x'", "filter: \"notes\" takes no comparison but = null and != null at 1:1"),
             (
@@ -140,7 +140,7 @@ async fn what_does_not_fit_is_refused_with_its_place() {
             ),
             ("title = 'x", "filter: a text that does not end at 1:9"),
         ] {
-            let answer = world.get(&nobody(), &format!("/books?{}", query("filter", filter))).await;
+            let answer = world.get(&anonymous(), &format!("/books?{}", query("filter", filter))).await;
             answer.is_refused(400, detail);
         }
         for (parameters, detail) in [
@@ -150,7 +150,7 @@ async fn what_does_not_fit_is_refused_with_its_place() {
             ("pageCount_gt=x", "\"pageCount\" takes a whole number"),
             ("price_null=maybe", "price_null takes true or false"),
         ] {
-            world.get(&nobody(), &format!("/books?{parameters}")).await.is_refused(400, detail);
+            world.get(&anonymous(), &format!("/books?{parameters}")).await.is_refused(400, detail);
         }
     }
 }
@@ -170,17 +170,17 @@ async fn a_filter_never_reaches_beyond_the_caller() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_only_what_passes_its_filter() {
+async fn a_stream_has_only_events_that_pass_its_filter() {
     use futures_util::StreamExt;
 
     for world in worlds([books()]).await {
-        let bad = world.get(&nobody(), "/books/_events?filter=titel%3D1").await;
+        let bad = world.get(&anonymous(), "/books/_events?filter=titel%3D1").await;
         assert_eq!(bad.status, 400);
         let path = format!("/books/_events?{}", query("filter", "pageCount > 100"));
-        let stream = world.ask(&nobody(), http::Method::GET, &path).open().await;
+        let stream = world.ask(&anonymous(), http::Method::GET, &path).open().await;
         let mut stream = stream.into_body().into_data_stream();
-        world.post(&nobody(), "/books", json!({"title": "thin", "pageCount": 10})).await.data();
-        world.post(&nobody(), "/books", json!({"title": "thick", "pageCount": 1000})).await.data();
+        world.post(&anonymous(), "/books", json!({"title": "thin", "pageCount": 10})).await.data();
+        world.post(&anonymous(), "/books", json!({"title": "thick", "pageCount": 1000})).await.data();
         let mut read = String::new();
         while !read.contains("thick") {
             read.push_str(&String::from_utf8_lossy(&stream.next().await.unwrap().unwrap()));

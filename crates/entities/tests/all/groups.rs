@@ -1,4 +1,4 @@
-//! `group=`: what a caller can count and sum up is what they could list.
+//! `group=`: a caller can count and sum up only records that they could list.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gatewright_entities::{Action, Entity, Field};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, service, user, worlds};
+use super::support::{World, anonymous, service, user, worlds};
 
 fn orders() -> Entity {
     Entity::new("orders")
@@ -86,7 +86,7 @@ async fn groups_are_counted_and_summed_up_alike_on_both_engines() {
                 {"gift": true, "due": "2026-01-02", "count": 1},
             ])
         );
-        // Without fields to group by, all records are one group, also where there is none.
+        // Without fields to group by, all records are one group, even if there are none.
         assert_eq!(groups(&world, &ann, "sum=items&status=open").await, json!([{"count": 2, "sum": {"items": 3}}]));
         assert_eq!(groups(&world, &ann, "max=items&q=nothing").await, json!([{"count": 0, "max": {"items": null}}]));
         assert_eq!(
@@ -102,7 +102,7 @@ async fn groups_are_counted_and_summed_up_alike_on_both_engines() {
 }
 
 #[tokio::test]
-async fn what_a_caller_may_not_list_is_in_no_group() {
+async fn records_that_a_caller_may_not_list_are_in_no_group() {
     let ruled = Entity::new("orders")
         .owner("user_id")
         .access(Action::Read, "posts:read")
@@ -142,11 +142,11 @@ async fn what_a_caller_may_not_list_is_in_no_group() {
         assert_eq!(groups(&world, &auditor, "sum=items").await, json!([{"count": 6, "sum": {"items": 14}}]));
         assert_eq!(groups(&world, &ann, "max=items").await, json!([{"count": 2, "max": {"items": 4}}]));
         for (caller, status) in [
-            (nobody(), StatusCode::UNAUTHORIZED),
+            (anonymous(), StatusCode::UNAUTHORIZED),
             (user("ann"), StatusCode::FORBIDDEN),
             (service("bot", &["other:read"]), StatusCode::FORBIDDEN),
         ] {
-            // Whether the parameters are right is said to those who may read.
+            // Errors in parameters are shown only to callers who may read.
             for query in ["group=status", "group=nosuch", "sum=status"] {
                 assert_eq!(world.get(&caller, &format!("/orders?{query}")).await.status, status, "{query}");
             }
@@ -173,7 +173,7 @@ async fn tenants_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_grouped_is_refused_in_words() {
+async fn invalid_groupings_are_refused_with_a_reason() {
     let orders = orders().field(Field::int("count")).field(Field::int("avg"));
     for world in worlds([orders]).await {
         let ann = user("ann");
@@ -182,8 +182,8 @@ async fn what_cannot_be_grouped_is_refused_in_words() {
             ("max=secret", "max: there is no field \"secret\""),
             ("group=nosuch", "group: there is no field \"nosuch\""),
             ("group=staus", "group: there is no field \"staus\"; did you mean \"status\"?"),
-            ("group=meta", "group: \"meta\" is JSON, which has no order"),
-            ("sum=meta", "sum: \"meta\" is JSON, which has no order"),
+            ("group=meta", "group: \"meta\" is JSON and has no order"),
+            ("sum=meta", "sum: \"meta\" is JSON and has no order"),
             ("sum=title", "sum takes numbers; \"title\" is none"),
             ("avg=due", "avg takes numbers; \"due\" is none"),
             ("min=gift", "min takes numbers, text and times; \"gift\" is none"),
@@ -200,7 +200,7 @@ async fn what_cannot_be_grouped_is_refused_in_words() {
         ] {
             world.get(&ann, &format!("/orders?{query}")).await.is_refused(400, message);
         }
-        // Empty parameters ask for nothing.
+        // Empty parameters are ignored.
         assert_eq!(world.get(&ann, "/orders?group=&sum=").await.json()["total"], 0);
     }
 }

@@ -7,7 +7,7 @@ use gatewright_entities::operations::Error;
 use gatewright_entities::{Entity, Field, OnDelete};
 use serde_json::json;
 
-use super::support::{World, nobody, worlds_with};
+use super::support::{World, anonymous, worlds_with};
 
 /// Writes a line for every change, and refuses titles that say so.
 struct Ledger;
@@ -48,10 +48,10 @@ async fn lines(world: &World) -> Vec<String> {
 #[tokio::test]
 async fn every_write_carries_its_hooks_in_its_transaction() {
     for mut world in worlds().await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "a"})).await;
-        world.patch(&nobody(), album.header("location"), json!({"title": "b"})).await.data();
-        world.post(&nobody(), "/photos", json!({"album": album.id()})).await.data();
-        assert_eq!(world.delete(&nobody(), album.header("location")).await.status, 204);
+        let album = world.post(&anonymous(), "/albums", json!({"title": "a"})).await;
+        world.patch(&anonymous(), album.header("location"), json!({"title": "b"})).await.data();
+        world.post(&anonymous(), "/photos", json!({"album": album.id()})).await.data();
+        assert_eq!(world.delete(&anonymous(), album.header("location")).await.status, 204);
         assert_eq!(
             lines(&world).await,
             [
@@ -70,22 +70,22 @@ async fn every_write_carries_its_hooks_in_its_transaction() {
 }
 
 #[tokio::test]
-async fn a_hook_that_refuses_leaves_neither_row_nor_line_nor_event() {
+async fn a_hook_that_refuses_leaves_no_row_line_or_event() {
     for mut world in worlds().await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "a"})).await;
+        let album = world.post(&anonymous(), "/albums", json!({"title": "a"})).await;
         world.event().await;
         let before = lines(&world).await;
         for refused in [
-            world.post(&nobody(), "/albums", json!({"title": "refuse me"})).await,
-            world.patch(&nobody(), album.header("location"), json!({"title": "refuse me"})).await,
+            world.post(&anonymous(), "/albums", json!({"title": "refuse me"})).await,
+            world.patch(&anonymous(), album.header("location"), json!({"title": "refuse me"})).await,
         ] {
             refused.is_refused(422, "not today");
         }
-        let taken = world.post(&nobody(), "/albums", json!({"title": "a"})).await;
+        let taken = world.post(&anonymous(), "/albums", json!({"title": "a"})).await;
         assert_eq!((taken.status.as_u16(), &*taken.faults()["title"]), (409, "unique"));
         assert_eq!(lines(&world).await, before);
         assert_eq!(world.rows("albums").await, 1);
-        assert_eq!(world.get(&nobody(), album.header("location")).await.data(), album.data());
+        assert_eq!(world.get(&anonymous(), album.header("location")).await.data(), album.data());
         world.no_more_events().await;
     }
 }

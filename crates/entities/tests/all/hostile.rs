@@ -1,11 +1,11 @@
-//! What attackers write where a list takes text: it is data, or it is refused, and it is never run.
+//! Hostile text in the parameters of a list: it is treated as data or refused, and never run.
 
 use gatewright_entities::{Entity, Field};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
 
-use super::support::{World, nobody, query, worlds};
+use super::support::{World, anonymous, query, worlds};
 
 /// Text that ends strings, statements, lines, patterns, paths and numbers.
 const HOSTILE: [&str; 22] = [
@@ -79,7 +79,7 @@ fn entities() -> [Entity; 2] {
 async fn ask(world: &World, name: &str, value: &str) {
     let query = query(name, value);
     for path in [format!("/posts?{query}"), format!("/posts?cursor=&{query}"), format!("/posts/nope?{query}")] {
-        let answer = world.get(&nobody(), &path).await;
+        let answer = world.get(&anonymous(), &path).await;
         let status = answer.status.as_u16();
         assert!([200, 400, 404].contains(&status), "{} {path}: {status} {}", world.name(), answer.text);
         assert!(!answer.text.contains("canary"), "{path}: {}", answer.text);
@@ -93,14 +93,14 @@ async fn ask(world: &World, name: &str, value: &str) {
 
 async fn unharmed(world: &World, title: &str) {
     assert_eq!(world.rows("posts").await, 1, "{}", world.name());
-    let list = world.get(&nobody(), "/posts").await.json();
+    let list = world.get(&anonymous(), "/posts").await.json();
     assert_eq!((&list["total"], &list["data"][0]["title"]), (&json!(1), &json!(title)));
 }
 
 #[tokio::test]
-async fn every_parameter_takes_hostile_text_for_what_it_is() {
+async fn every_parameter_treats_hostile_text_as_text() {
     for world in worlds(entities()).await {
-        world.post(&nobody(), "/posts", json!({"title": "kept"})).await.data();
+        world.post(&anonymous(), "/posts", json!({"title": "kept"})).await.data();
         for text in HOSTILE {
             for name in PARAMETERS {
                 ask(&world, name, text).await;
@@ -114,10 +114,10 @@ async fn every_parameter_takes_hostile_text_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn text_is_found_as_it_is_written_by_every_way_that_compares() {
+async fn every_comparison_finds_text_exactly_as_written() {
     for world in worlds(entities()).await {
         for text in HOSTILE.iter().filter(|text| !text.contains('\0')) {
-            world.post(&nobody(), "/posts", json!({"title": text})).await.data();
+            world.post(&anonymous(), "/posts", json!({"title": text})).await.data();
         }
         for text in HOSTILE.iter().filter(|text| !text.contains('\0')) {
             let quoted = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
@@ -131,7 +131,7 @@ async fn text_is_found_as_it_is_written_by_every_way_that_compares() {
             }
             for (name, value) in ways {
                 let query = query(name, &value);
-                let answer = world.get(&nobody(), &format!("/posts?{query}")).await;
+                let answer = world.get(&anonymous(), &format!("/posts?{query}")).await;
                 assert_eq!((answer.status.as_u16(), &answer.json()["total"]), (200, &json!(1)), "{name}={value}");
                 assert_eq!(answer.data()[0]["title"], **text);
             }
@@ -167,11 +167,11 @@ async fn no_combination_of_parameters_makes_a_list_fail() {
     ];
     let pairs = proptest::collection::vec((names, values), 1..6);
     for world in worlds(entities()).await {
-        world.post(&nobody(), "/posts", json!({"title": "kept"})).await.data();
+        world.post(&anonymous(), "/posts", json!({"title": "kept"})).await.data();
         for _ in 0..200 {
             let pairs = pairs.new_tree(&mut runner).unwrap().current();
             let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&pairs).finish();
-            let answer = world.get(&nobody(), &format!("/posts?{query}")).await;
+            let answer = world.get(&anonymous(), &format!("/posts?{query}")).await;
             assert!([200, 400].contains(&answer.status.as_u16()), "{pairs:?}: {} {}", answer.status, answer.text);
             assert!(!answer.text.contains("canary"));
         }

@@ -7,9 +7,9 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::support::{nobody, user, user_with, worlds};
+use super::support::{anonymous, user, user_with, worlds};
 
-/// The statements that ran in this process, whoever ran them: only tables that no other test has can be counted.
+/// The statements of all tests in this process: count only those on tables that no other test has.
 pub(super) fn statements() -> &'static Arc<Mutex<Vec<String>>> {
     static STATEMENTS: OnceLock<Arc<Mutex<Vec<String>>>> = OnceLock::new();
     STATEMENTS.get_or_init(|| {
@@ -20,7 +20,7 @@ pub(super) fn statements() -> &'static Arc<Mutex<Vec<String>>> {
     })
 }
 
-/// Takes the text of every statement that the data layer tells of.
+/// Records the text of every statement that the data layer logs.
 struct Listener(Arc<Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Listener {
@@ -55,7 +55,7 @@ fn included(record: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn related_records_come_along_with_one_statement_for_each_relation() {
+async fn related_records_are_included_with_one_statement_for_each_relation() {
     let seen = statements();
     let entities = [
         Entity::new("n1_topics").public().field(Field::string("name")),
@@ -70,9 +70,9 @@ async fn related_records_come_along_with_one_statement_for_each_relation() {
     for world in worlds(entities).await {
         let mut topics = Vec::new();
         for name in ["rust", "sql"] {
-            topics.push(world.post(&nobody(), "/n1_topics", json!({"name": name})).await.data());
+            topics.push(world.post(&anonymous(), "/n1_topics", json!({"name": name})).await.data());
         }
-        let image = world.post(&nobody(), "/n1_images", json!({"url": "/a.png"})).await.data();
+        let image = world.post(&anonymous(), "/n1_images", json!({"url": "/a.png"})).await.data();
         for number in 0..30 {
             let post = json!({
                 "title": number.to_string(),
@@ -80,14 +80,15 @@ async fn related_records_come_along_with_one_statement_for_each_relation() {
                 "cover": if number % 3 == 0 { image["id"].clone() } else { Value::Null },
                 "author": "ann",
             });
-            world.post(&nobody(), "/n1_posts", post).await.data();
+            world.post(&anonymous(), "/n1_posts", post).await.data();
         }
         for paging in ["limit=30", "limit=30&cursor=", "limit=30&cursor=&direction=backward"] {
             let about = |word: &str| seen.lock().iter().filter(|sql| sql.contains(word)).count();
             let before = [about("n1_posts"), about("n1_topics"), about("n1_images")];
-            let list = world.get(&nobody(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
+            let list =
+                world.get(&anonymous(), &format!("/n1_posts?{paging}&include=topicId,cover,author")).await.data();
             let after = [about("n1_posts"), about("n1_topics"), about("n1_images")];
-            // On Postgres the total of numbered pages is asked with the page, whether it turns out to be needed or not.
+            // On Postgres the total of numbered pages is read with the page, even if it is not needed.
             let pages = if world.name() == "postgres" && paging == "limit=30" { 2 } else { 1 };
             assert_eq!(
                 [after[0] - before[0], after[1] - before[1], after[2] - before[2]],
@@ -103,12 +104,12 @@ async fn related_records_come_along_with_one_statement_for_each_relation() {
                 assert_eq!(post["topicId"], topics[number % 2]["id"], "the relation itself stays an id");
             }
         }
-        let id = world.get(&nobody(), "/n1_posts?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
-        let one = world.get(&nobody(), &format!("/n1_posts/{id}?include=topic_id&fields=title")).await;
+        let id = world.get(&anonymous(), "/n1_posts?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
+        let one = world.get(&anonymous(), &format!("/n1_posts/{id}?include=topic_id&fields=title")).await;
         assert_eq!(one.data(), json!({"title": "0", "_included": {"topicId": topics[0]}}));
         assert_eq!(one.header("etag"), "");
-        let whole = world.get(&nobody(), &format!("/n1_posts/{id}?include=author")).await.data();
-        let sent_back = world.patch(&nobody(), &format!("/n1_posts/{id}"), &whole).await;
+        let whole = world.get(&anonymous(), &format!("/n1_posts/{id}?include=author")).await.data();
+        let sent_back = world.patch(&anonymous(), &format!("/n1_posts/{id}"), &whole).await;
         assert_eq!(sent_back.status, 200, "{}", sent_back.text);
     }
 }
@@ -129,11 +130,11 @@ async fn a_related_record_is_shown_as_its_own_list_would() {
     ];
     for world in worlds(entities).await {
         let note = world.post(&user("ann"), "/notes", json!({"text": "of ann"})).await;
-        let draft = world.post(&nobody(), "/drafts", json!({"text": "thrown away"})).await;
+        let draft = world.post(&anonymous(), "/drafts", json!({"text": "thrown away"})).await;
         let pin = json!({"note": note.id(), "draft": draft.id()});
         let pin = world.post(&user("ann"), "/pins", pin).await;
         let child = world.post(&user("ben"), "/pins", json!({"parent": pin.id()})).await;
-        world.delete(&nobody(), draft.header("location")).await;
+        world.delete(&anonymous(), draft.header("location")).await;
         let path = format!("{}?include=note,draft", pin.header("location"));
         let own = world.get(&user("ann"), &path).await;
         assert_eq!(included(&own.data()), &json!({"note": note.data(), "draft": null}));
@@ -145,27 +146,27 @@ async fn a_related_record_is_shown_as_its_own_list_would() {
             let list = world.get(&user("ben"), &format!("/pins?{query}")).await;
             assert!(list.status.is_success() && !list.text.contains("of ann"), "{}", list.text);
         }
-        let parent = world.get(&nobody(), &format!("{}?include=parent", child.header("location"))).await.data();
+        let parent = world.get(&anonymous(), &format!("{}?include=parent", child.header("location"))).await.data();
         assert_eq!(included(&parent)["parent"], pin.data(), "one step deep");
     }
 }
 
 #[tokio::test]
-async fn whoever_may_not_read_the_target_is_refused() {
+async fn a_caller_who_may_not_read_the_target_is_refused() {
     let entities = [
         Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title")),
         Entity::new("links").public().field(Field::relation("post", "posts")).field(Field::relation("author", "users")),
     ];
     for world in worlds(entities).await {
         let reader = user_with("ann", &["reader"]);
-        let link = world.post(&nobody(), "/links", json!({"author": "ann"})).await;
+        let link = world.post(&anonymous(), "/links", json!({"author": "ann"})).await;
         for path in ["/links".to_owned(), link.header("location").to_owned()] {
-            for (caller, status) in [(&reader, 200), (&user("ben"), 403), (&nobody(), 401)] {
+            for (caller, status) in [(&reader, 200), (&user("ben"), 403), (&anonymous(), 401)] {
                 let answer = world.get(caller, &format!("{path}?include=post,author")).await;
                 assert_eq!(answer.status, status, "{path}: {}", answer.text);
             }
-            // Of a user nobody sees more than the id, whatever they may.
-            let answer = world.get(&nobody(), &format!("{path}?include=author")).await.data();
+            // No caller sees more of a user than the id, whatever their permissions.
+            let answer = world.get(&anonymous(), &format!("{path}?include=author")).await.data();
             let record = answer.get(0).unwrap_or(&answer);
             assert_eq!(included(record)["author"], json!({"id": "ann"}));
         }
@@ -176,7 +177,7 @@ async fn whoever_may_not_read_the_target_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones() {
+async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
     let posts = || {
         Entity::new("posts")
             .public()
@@ -185,18 +186,18 @@ async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones
             .field(Field::relation("hidden_topic", "topics").hidden())
     };
     for world in worlds([posts(), Entity::new("topics").public()]).await {
-        let made = world.post(&nobody(), "/posts", json!({})).await;
+        let made = world.post(&anonymous(), "/posts", json!({})).await;
         for (include, detail) in [
             ("mainTopc", "include: there is no relation \"mainTopc\"; did you mean \"mainTopic\"?"),
             ("zebra", "include: there is no relation \"zebra\""),
             ("hiddenTopic", "include: there is no relation \"hiddenTopic\""),
             ("hidden_topic", "include: there is no relation \"hidden_topic\""),
-            ("title", "include: \"title\" is no relation"),
-            ("id", "include: \"id\" is no relation"),
+            ("title", "include: \"title\" is not a relation"),
+            ("id", "include: \"id\" is not a relation"),
             ("mainTopic.owner", "include: there is no relation \"mainTopic.owner\""),
         ] {
             for path in ["/posts".to_owned(), made.header("location").to_owned()] {
-                let answer = world.get(&nobody(), &format!("{path}?include={include}")).await;
+                let answer = world.get(&anonymous(), &format!("{path}?include={include}")).await;
                 let expected = (400, json!(detail));
                 let hint = answer.json()["detail"].clone();
                 assert_eq!((answer.status.as_u16(), hint), expected, "{path} {include}");
@@ -204,7 +205,7 @@ async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones
         }
         for path in ["/posts".to_owned(), made.header("location").to_owned()] {
             let (plain, empty) =
-                (world.get(&nobody(), &path).await, world.get(&nobody(), &format!("{path}?include=")).await);
+                (world.get(&anonymous(), &path).await, world.get(&anonymous(), &format!("{path}?include=")).await);
             assert_eq!(
                 (empty.status.as_u16(), empty.json()),
                 (200, plain.json()),
@@ -215,8 +216,8 @@ async fn what_is_no_relation_is_refused_in_words_that_do_not_tell_of_hidden_ones
 }
 
 #[tokio::test]
-async fn the_tenant_of_the_request_bounds_what_comes_along() {
-    // The relation is made by the program's own SQL: no request could make it.
+async fn included_records_stay_within_the_tenant_of_the_request() {
+    // The program's own SQL sets the relation: no request could.
     let entities = [
         Entity::new("rooms").multi_tenant().field(Field::string("name")),
         Entity::new("keys").public().field(Field::relation("room", "rooms")),
@@ -228,7 +229,7 @@ async fn the_tenant_of_the_request_bounds_what_comes_along() {
         }
         for (tenant, name) in [("acme", "ours"), ("other", "theirs")] {
             let room = world.ask(&caller, Method::POST, "/rooms").tenant(tenant).json(json!({"name": name}));
-            let (room, key) = (room.send().await.id(), world.post(&nobody(), "/keys", "{}").await.id());
+            let (room, key) = (room.send().await.id(), world.post(&anonymous(), "/keys", "{}").await.id());
             let sql = "UPDATE keys SET room = ?1 WHERE id = ?2";
             world.db().execute(sql, gatewright_db::params![&room, &key]).await.unwrap();
         }
@@ -242,7 +243,7 @@ async fn the_tenant_of_the_request_bounds_what_comes_along() {
 }
 
 #[tokio::test]
-async fn the_right_to_every_owners_records_lifts_the_owner_of_the_entity_that_gives_it_and_of_no_other() {
+async fn cross_owner_read_applies_only_to_the_entity_that_grants_it() {
     let entities = [
         Entity::new("notes").owner("user_id").cross_owner_read("posts:audit").field(Field::string("text")),
         Entity::new("diaries").owner("user_id").field(Field::string("text")),
@@ -284,11 +285,11 @@ async fn the_right_to_every_owners_records_lifts_the_owner_of_the_entity_that_gi
                 // The tenant stays the request's.
                 let expected = if tenant == "acme" { room.data() } else { Value::Null };
                 assert_eq!(included(page)["room"], expected, "{} {path}", world.name());
-                // Without the role nothing of another's is shown, the page itself included.
+                // Without the role no record of another owner is shown, nor the page itself.
                 assert!(!ask(&ben).send().await.text.contains("of ann"), "{path}");
             }
         }
-        // The permission is read by reads alone, the trash's among them.
+        // Only reads use the permission, including reads of the trash.
         assert_eq!(world.patch(&auditor, note.header("location"), json!({"text": "x"})).await.status, 403);
         assert_eq!(world.delete(&auditor, note.header("location")).await.status, 403);
     }

@@ -1,4 +1,4 @@
-//! Entities without HTTP: what a program does through a `Table` is what the endpoints would do for the same caller.
+//! Entities without HTTP: a program's calls to a `Table` behave like the endpoints for the same caller.
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Body, Error, IfMatch, Transaction};
@@ -8,7 +8,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, service, tenant_id, user, user_with, worlds};
+use super::support::{World, anonymous, service, tenant_id, user, user_with, worlds};
 
 /// Owners, permissions, a rule on what others may see, and a trash.
 fn entities() -> [Entity; 3] {
@@ -32,7 +32,7 @@ fn entities() -> [Entity; 3] {
 
 fn callers() -> [(&'static str, Identity); 7] {
     [
-        ("nobody", nobody()),
+        ("nobody", anonymous()),
         ("ann", user("ann")),
         ("ben", user("ben")),
         ("editor", user_with("ann", &["editor"])),
@@ -47,7 +47,7 @@ fn status<T>(done: Result<T, Error>, ok: u16) -> u16 {
     done.map_or_else(|error| Problem::from(error).status().as_u16(), |_| ok)
 }
 
-/// Plants a record behind everybody's back.
+/// Inserts a record without any check.
 async fn plant(world: &World, id: &str, table: &str, fields: &str, values: &str) {
     let now = "2026-01-02T03:04:05Z";
     let sql = format!(
@@ -59,7 +59,7 @@ async fn plant(world: &World, id: &str, table: &str, fields: &str, values: &str)
 }
 
 #[tokio::test]
-async fn a_program_is_answered_as_the_endpoints_answer_the_same_caller() {
+async fn library_calls_answer_like_the_endpoints_for_the_same_caller() {
     for world in worlds(entities()).await {
         plant(&world, "n1", "notes", "title, user_id", "'first', 'ann'").await;
         plant(&world, "p1", "posts", "title", "'first'").await;
@@ -103,7 +103,7 @@ async fn a_program_is_answered_as_the_endpoints_answer_the_same_caller() {
                 let expected = removing.send().await.status.as_u16();
                 assert_eq!(status(of.delete(&call, id, stale()).await, 204), expected, "{place}");
             }
-            // What is refused is refused alike; what is made is made twice, and counted.
+            // Refusals are the same; records are created twice, and counted.
             for (table, body) in [
                 ("posts", json!({ "title": "x" })),
                 ("posts", json!({ "titel": "x" })),
@@ -123,7 +123,7 @@ async fn a_program_is_answered_as_the_endpoints_answer_the_same_caller() {
 }
 
 #[tokio::test]
-async fn an_unknown_table_is_a_typed_error_that_names_the_one_meant() {
+async fn an_unknown_table_is_a_typed_error_with_a_suggestion() {
     for mut world in worlds(entities()).await {
         let unknown = world.entities.table("post").unwrap_err();
         assert_eq!((&*unknown.name, unknown.meant.as_deref()), ("post", Some("posts")));
@@ -131,7 +131,7 @@ async fn an_unknown_table_is_a_typed_error_that_names_the_one_meant() {
         for name in ["", "users", "posts; DROP TABLE posts", "gatewright_migrations"] {
             assert_eq!(world.entities.table(name).unwrap_err().name, name);
         }
-        // In a transaction it undoes what was done before.
+        // In a transaction it rolls back the earlier operations.
         let call = Call::from(user("ann"));
         let failed = world.entities.transaction(async move |transaction: &Transaction<'_>| {
             transaction.table("notes")?.create(&call, json!({ "title": "undone" })).await?;
@@ -152,7 +152,7 @@ async fn an_entity_is_found_by_its_name_before_any_table() {
         for (name, table) in [("a", "c"), ("b", "a"), ("c", "d"), ("d", "d")] {
             assert_eq!(world.entities.table(name).unwrap().plan().table(), table, "{name}");
         }
-        let call = Call::from(nobody());
+        let call = Call::from(anonymous());
         world.entities.table("a").unwrap().create(&call, "{}").await.unwrap();
         let rows = (world.rows("c").await, world.rows("a").await, world.rows("d").await);
         assert_eq!(rows, (1, 0, 0), "{}: a table writes where its own entity is", world.name());
@@ -162,7 +162,7 @@ async fn an_entity_is_found_by_its_name_before_any_table() {
 }
 
 #[tokio::test]
-async fn a_query_by_methods_lists_what_its_query_string_lists() {
+async fn a_query_by_methods_lists_the_same_as_its_query_string() {
     let items = Entity::new("items")
         .public()
         .soft_delete()
@@ -174,12 +174,13 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
         let mut parent = Value::Null;
         for rank in 0..12 {
             let name = if rank % 2 == 0 { "even" } else { "odd" };
-            let made = world.post(&nobody(), "/items", json!({ "name": name, "rank": rank, "parent": parent })).await;
+            let made =
+                world.post(&anonymous(), "/items", json!({ "name": name, "rank": rank, "parent": parent })).await;
             parent = made.data()["id"].clone();
         }
-        world.delete(&nobody(), &format!("/items/{}", parent.as_str().unwrap())).await;
+        world.delete(&anonymous(), &format!("/items/{}", parent.as_str().unwrap())).await;
         let (items, call, case) =
-            (world.entities.table("items").unwrap(), Call::from(nobody()), world.entities.json_case());
+            (world.entities.table("items").unwrap(), Call::from(anonymous()), world.entities.json_case());
         let query = ListQuery::new;
         for (built, read) in [
             (query(), ""),
@@ -201,7 +202,7 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
                 "group=name&sum=rank&min=rank&max=rank&avg=rank",
             ),
         ] {
-            let answer = world.get(&nobody(), &format!("/items?{read}")).await;
+            let answer = world.get(&anonymous(), &format!("/items?{read}")).await;
             let list = items.list(&call, &built).await.unwrap_or_else(|error| panic!("{read}: {error}"));
             let list: Value = serde_json::from_slice(&list.to_json(case)).unwrap();
             assert_eq!(list, answer.json(), "{}: {read}", world.name());
@@ -211,7 +212,7 @@ async fn a_query_by_methods_lists_what_its_query_string_lists() {
 }
 
 #[tokio::test]
-async fn what_a_query_asks_wrongly_is_told_to_those_alone_who_may_list() {
+async fn query_errors_are_shown_only_to_callers_who_may_list() {
     for world in worlds(entities()).await {
         let notes = world.entities.table("notes").unwrap();
         for wrong in [
@@ -224,7 +225,7 @@ async fn what_a_query_asks_wrongly_is_told_to_those_alone_who_may_list() {
             ListQuery::new().group_by(["title"]).limit(3),
             ListQuery::new().after("forged"),
         ] {
-            let refused = notes.list(&Call::from(nobody()), &wrong).await;
+            let refused = notes.list(&Call::from(anonymous()), &wrong).await;
             assert!(matches!(refused, Err(Error::Refused(_))), "{wrong:?} {refused:?}");
             let told = notes.list(&Call::from(user("ann")), &wrong).await;
             assert!(matches!(told, Err(Error::Query(_))), "{} {wrong:?} {told:?}", world.name());
@@ -235,7 +236,7 @@ async fn what_a_query_asks_wrongly_is_told_to_those_alone_who_may_list() {
 }
 
 #[tokio::test]
-async fn a_tenants_records_are_its_members_alone() {
+async fn a_tenants_records_are_open_only_to_its_members() {
     let posts = Entity::new("posts").multi_tenant().field(Field::string("title"));
     for world in worlds([posts]).await {
         world.join("acme", &user("ann")).await;
@@ -248,7 +249,7 @@ async fn a_tenants_records_are_its_members_alone() {
             (ann.clone(), 400),
             (ann.in_tenant(tenant_id("other")), 403),
             (Call::from(user("ben")).in_tenant(tenant_id("acme")), 403),
-            (Call::from(nobody()).in_tenant(tenant_id("acme")), 401),
+            (Call::from(anonymous()).in_tenant(tenant_id("acme")), 401),
         ] {
             assert_eq!(status(posts.get(&call, post.id()).await, 200), expected, "{}", world.name());
             assert_eq!(status(posts.update(&call, post.id(), "{}", None).await, 200), expected, "{}", world.name());

@@ -1,9 +1,9 @@
-//! Lists: pages, order, and parameters that do not fit.
+//! Lists: pages, order, and invalid parameters.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{World, encoded, nobody, user, worlds};
+use super::support::{World, anonymous, encoded, user, worlds};
 
 fn items() -> Entity {
     Entity::new("items")
@@ -20,19 +20,19 @@ fn items() -> Entity {
 }
 
 async fn names(world: &World, query: &str) -> Vec<String> {
-    let list = world.get(&nobody(), &format!("/items{query}")).await.data();
+    let list = world.get(&anonymous(), &format!("/items{query}")).await.data();
     list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn pages_follow_the_order_of_creation_and_know_their_place() {
+async fn pages_follow_the_order_of_creation_and_have_their_number() {
     for world in worlds([items()]).await {
-        let empty = world.get(&nobody(), "/items").await;
+        let empty = world.get(&anonymous(), "/items").await;
         assert_eq!(empty.json(), json!({"data": [], "total": 0, "page": 1, "limit": 25, "hasMore": false}));
-        let beyond = world.get(&nobody(), "/items?page=7").await.json();
+        let beyond = world.get(&anonymous(), "/items?page=7").await.json();
         assert_eq!(beyond, json!({"data": [], "total": 0, "page": 7, "limit": 25, "hasMore": false}));
         for number in 0..60 {
-            world.post(&nobody(), "/items", json!({"name": format!("{number:02}")})).await.data();
+            world.post(&anonymous(), "/items", json!({"name": format!("{number:02}")})).await.data();
         }
         let cases: [(&str, std::ops::Range<u32>, u32, u32, bool); 9] = [
             ("", 0..25, 1, 25, true),
@@ -48,7 +48,7 @@ async fn pages_follow_the_order_of_creation_and_know_their_place() {
         for (query, range, page, limit, more) in cases {
             let expected: Vec<String> = range.map(|number| format!("{number:02}")).collect();
             assert_eq!(names(&world, query).await, expected, "{query}");
-            let mut list = world.get(&nobody(), &format!("/items{query}")).await.json();
+            let mut list = world.get(&anonymous(), &format!("/items{query}")).await.json();
             list.as_object_mut().unwrap().remove("data");
             assert_eq!(list, json!({"total": 60, "page": page, "limit": limit, "hasMore": more}), "{query}");
         }
@@ -56,17 +56,17 @@ async fn pages_follow_the_order_of_creation_and_know_their_place() {
 }
 
 #[tokio::test]
-async fn totals_are_counted_as_the_caller_asks() {
+async fn totals_are_counted_as_requested() {
     let mine = Entity::new("mine").owner("owner_id").field(Field::string("name"));
     let sums = Entity::new("sums").public().field(Field::int("total"));
     for world in worlds([items(), mine, sums]).await {
         let place = async |query: &str| {
-            let mut list = world.get(&nobody(), &format!("/items?{query}")).await.json();
+            let mut list = world.get(&anonymous(), &format!("/items?{query}")).await.json();
             list.as_object_mut().unwrap().remove("data");
             list
         };
         let batch: Vec<Value> = (0..100).map(|number| json!({"name": number.to_string()})).collect();
-        world.post(&nobody(), "/items/_batch", json!({"items": batch[..60].to_vec()})).await;
+        world.post(&anonymous(), "/items/_batch", json!({"items": batch[..60].to_vec()})).await;
         for (query, expected) in [
             ("total=exact", json!({"total": 60, "page": 1, "limit": 25, "hasMore": true})),
             ("total=estimate", json!({"total": 60, "page": 1, "limit": 25, "hasMore": true})),
@@ -79,7 +79,7 @@ async fn totals_are_counted_as_the_caller_asks() {
             assert_eq!(place(query).await, expected, "{} {query}", world.name());
         }
         for _ in 0..10 {
-            world.post(&nobody(), "/items/_batch", json!({"items": batch})).await;
+            world.post(&anonymous(), "/items/_batch", json!({"items": batch})).await;
         }
         for (query, expected) in [
             ("total=exact&limit=1", json!({"total": 1060, "page": 1, "limit": 1, "hasMore": true})),
@@ -87,7 +87,7 @@ async fn totals_are_counted_as_the_caller_asks() {
                 "total=estimate&limit=1",
                 json!({"total": 1000, "totalIsEstimate": true, "page": 1, "limit": 1, "hasMore": true}),
             ),
-            // As many as are known to be there.
+            // As many as were counted.
             (
                 "total=estimate&limit=1&page=1020",
                 json!({"total": 1021, "totalIsEstimate": true, "page": 1020, "limit": 1, "hasMore": true}),
@@ -102,20 +102,20 @@ async fn totals_are_counted_as_the_caller_asks() {
         ] {
             assert_eq!(place(query).await, expected, "{} {query}", world.name());
         }
-        // Nobody's records but one's own are counted.
+        // Only the caller's own records are counted.
         let (ann, ben) = (user("ann"), user("ben"));
         world.post(&ann, "/mine", json!({"name": "a"})).await.data();
         assert_eq!(world.get(&ben, "/mine?total=estimate&limit=1&page=2").await.json()["total"], 0);
         for bad in ["total=some", "total=", "total=none&total=none", "total=none&cursor=", "total=none&group=name"] {
-            assert_eq!(world.get(&nobody(), &format!("/items?{bad}")).await.status, 400, "{bad}");
+            assert_eq!(world.get(&anonymous(), &format!("/items?{bad}")).await.status, 400, "{bad}");
         }
         // A field of this name comes first.
         for sum in [5, 6, 6] {
-            world.post(&nobody(), "/sums", json!({"total": sum})).await.data();
+            world.post(&anonymous(), "/sums", json!({"total": sum})).await.data();
         }
-        assert_eq!(world.get(&nobody(), "/sums?total=6").await.json()["total"], 2);
-        assert_eq!(world.get(&nobody(), "/sums?total=none").await.status, 400);
-        assert_eq!(world.get(&nobody(), "/sums?total=6&cursor=").await.data().as_array().unwrap().len(), 2);
+        assert_eq!(world.get(&anonymous(), "/sums?total=6").await.json()["total"], 2);
+        assert_eq!(world.get(&anonymous(), "/sums?total=none").await.status, 400);
+        assert_eq!(world.get(&anonymous(), "/sums?total=6&cursor=").await.data().as_array().unwrap().len(), 2);
     }
 }
 
@@ -130,7 +130,7 @@ async fn every_sort_is_the_same_on_both_engines() {
             json!({"name": "d", "rank": 10, "price": "0.25", "live": false, "day": "1999-01-01", "seenAt": "2030-01-01T00:00:00Z"}),
         ];
         for item in made {
-            world.post(&nobody(), "/items", item).await.data();
+            world.post(&anonymous(), "/items", item).await.data();
         }
         for (sort, expected) in [
             ("name", "B a c d é"),
@@ -158,7 +158,10 @@ async fn every_sort_is_the_same_on_both_engines() {
 async fn equal_records_are_spread_over_pages_without_loss_or_repeat() {
     for world in worlds([items()]).await {
         for number in 0..50 {
-            world.post(&nobody(), "/items", json!({"name": format!("{number:02}"), "rank": number % 2})).await.data();
+            world
+                .post(&anonymous(), "/items", json!({"name": format!("{number:02}"), "rank": number % 2}))
+                .await
+                .data();
         }
         let mut seen = Vec::new();
         for page in 1..=8 {
@@ -172,7 +175,7 @@ async fn equal_records_are_spread_over_pages_without_loss_or_repeat() {
 }
 
 #[tokio::test]
-async fn parameters_that_do_not_fit_are_named() {
+async fn invalid_parameters_are_named() {
     for world in worlds([items()]).await {
         for (query, detail) in [
             ("page=0", "page is a whole number from 1"),
@@ -193,7 +196,7 @@ async fn parameters_that_do_not_fit_are_named() {
             ("sort=name,name", "sort names \"name\" twice"),
             ("sort=meta", "a list cannot be sorted by \"meta\": JSON has no order"),
         ] {
-            let answer = world.get(&nobody(), &format!("/items?{query}")).await;
+            let answer = world.get(&anonymous(), &format!("/items?{query}")).await;
             answer.is_refused(400, detail);
             assert_eq!(answer.json()["code"], "bad_request");
         }
@@ -218,7 +221,7 @@ async fn lists_of_owners_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn names_that_are_almost_right_are_suggested() {
+async fn misspelled_names_get_a_suggestion() {
     let posts =
         Entity::new("posts").public().field(Field::int("priority")).field(Field::relation("topic_id", "topics"));
     for world in worlds([posts, Entity::new("topics").public().field(Field::string("name"))]).await {
@@ -228,7 +231,7 @@ async fn names_that_are_almost_right_are_suggested() {
             ("include=topic", "topicId"),
             ("sort=prority", "priority"),
         ] {
-            let refused = world.get(&nobody(), &format!("/posts?{query}")).await;
+            let refused = world.get(&anonymous(), &format!("/posts?{query}")).await;
             assert_eq!(refused.status, 400, "{query}");
             let detail = refused.json()["detail"].as_str().unwrap().to_owned();
             assert!(detail.contains(&format!("did you mean \"{meant}\"?")), "{}: {detail}", world.name());
@@ -238,22 +241,22 @@ async fn names_that_are_almost_right_are_suggested() {
             ("priority = [1]", "a list goes with in: \"priority\" in [1, 2] at 1:12"),
             ("priority in 5", "\"priority\" in takes a list, such as [1, 2] at 1:13"),
         ] {
-            let refused = world.get(&nobody(), &format!("/posts?filter={}", encoded(filter))).await;
+            let refused = world.get(&anonymous(), &format!("/posts?filter={}", encoded(filter))).await;
             refused.is_refused(400, &format!("filter: {said}"));
         }
     }
 }
 
 #[tokio::test]
-async fn empty_parameters_ask_for_nothing() {
+async fn empty_parameters_are_ignored() {
     let things = items().search_fields(["name"]);
     for world in worlds([things, Entity::new("plain").public().field(Field::int("rank"))]).await {
-        let made = world.post(&nobody(), "/items", json!({"name": "x"})).await;
-        let plain = world.get(&nobody(), "/items").await.json();
+        let made = world.post(&anonymous(), "/items", json!({"name": "x"})).await;
+        let plain = world.get(&anonymous(), "/items").await.json();
         let all = "filter=&sort=&fields=&include=&q=";
-        assert_eq!(world.get(&nobody(), &format!("/items?{all}")).await.json(), plain, "{}", world.name());
-        assert_eq!(world.get(&nobody(), &format!("/plain?{all}")).await.status, 200);
+        assert_eq!(world.get(&anonymous(), &format!("/items?{all}")).await.json(), plain, "{}", world.name());
+        assert_eq!(world.get(&anonymous(), &format!("/plain?{all}")).await.status, 200);
         let path = made.header("location");
-        assert_eq!(world.get(&nobody(), &format!("{path}?fields=&include=")).await.data(), made.data());
+        assert_eq!(world.get(&anonymous(), &format!("{path}?fields=&include=")).await.data(), made.data());
     }
 }

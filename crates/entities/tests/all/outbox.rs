@@ -13,7 +13,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::support::{World, nobody};
+use super::support::{World, anonymous};
 
 /// Refuses titles that say so, after the event was staged.
 struct Refusing;
@@ -62,10 +62,10 @@ async fn staged(db: &Db) -> Vec<(String, Value)> {
 #[tokio::test]
 async fn every_write_stages_its_event_and_cascades_stage_theirs() {
     for world in worlds().await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "a"})).await;
-        let changed = world.patch(&nobody(), album.header("location"), json!({"title": "b"})).await;
-        let photo = world.post(&nobody(), "/photos", json!({"album": album.id()})).await;
-        assert_eq!(world.delete(&nobody(), album.header("location")).await.status, 204);
+        let album = world.post(&anonymous(), "/albums", json!({"title": "a"})).await;
+        let changed = world.patch(&anonymous(), album.header("location"), json!({"title": "b"})).await;
+        let photo = world.post(&anonymous(), "/photos", json!({"album": album.id()})).await;
+        assert_eq!(world.delete(&anonymous(), album.header("location")).await.status, 204);
         let event = |kind: &str, entity: &str, record: Value| {
             (format!("entity.{kind}"), json!({"entity": entity, "table": entity, "record": record}))
         };
@@ -81,11 +81,11 @@ async fn every_write_stages_its_event_and_cascades_stage_theirs() {
 }
 
 #[tokio::test]
-async fn a_write_that_does_not_happen_stages_nothing() {
+async fn a_failed_write_stages_nothing() {
     for world in worlds().await {
-        world.post(&nobody(), "/albums", json!({"title": "a"})).await.data();
+        world.post(&anonymous(), "/albums", json!({"title": "a"})).await.data();
         for title in ["a", "refuse me"] {
-            let refused = world.post(&nobody(), "/albums", json!({ "title": title })).await;
+            let refused = world.post(&anonymous(), "/albums", json!({ "title": title })).await;
             assert!(matches!(refused.status, StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY));
         }
         assert_eq!(staged(world.db()).await.len(), 1, "{}", world.name());

@@ -11,7 +11,7 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, pending, service, user, worlds_with};
+use super::support::{World, anonymous, pending, service, user, worlds_with};
 
 fn profile() -> Arc<Profile> {
     let fields = [ProfileField::new(Field::string("nick_name")).public(), ProfileField::new(Field::string("secret"))];
@@ -23,7 +23,7 @@ async fn know(world: &World, id: &str, profile: &str) {
     assert_eq!(world.test_db.db.execute(sql, params![id, profile]).await.unwrap(), 1);
 }
 
-/// Adds the column, and what ann and ben say of themselves.
+/// Adds the column, and the profiles of ann and ben.
 async fn people(world: &World) {
     let db = &world.test_db.db;
     db.execute(column_types("ALTER TABLE users ADD COLUMN profile {text}", db.engine()), vec![]).await.unwrap();
@@ -37,16 +37,16 @@ fn named(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn who_is_not_signed_in_sees_the_id_alone() {
+async fn an_anonymous_caller_sees_only_the_id() {
     let notes = Entity::new("notes").public().field(Field::relation("writer", "users"));
     for world in worlds_with([notes], |builder| builder.profiles(profile(), "users")).await {
         people(&world).await;
         for writer in ["ann", "ben", "ann"] {
-            world.post(&nobody(), "/notes", json!({ "writer": writer })).await.data();
+            world.post(&anonymous(), "/notes", json!({ "writer": writer })).await.data();
         }
         let path = "/notes?include=writer";
         for (caller, knows) in
-            [(nobody(), false), (pending(), false), (user("ben"), true), (service("bot", &["*:*"]), true)]
+            [(anonymous(), false), (pending(), false), (user("ben"), true), (service("bot", &["*:*"]), true)]
         {
             let list = world.get(&caller, path).await;
             let expected = |id: &str| if knows { named(id) } else { json!({ "id": id }) };
@@ -55,7 +55,7 @@ async fn who_is_not_signed_in_sees_the_id_alone() {
             }
             assert!(!list.text.contains("canary") && !list.text.contains("secret"), "{}", list.text);
         }
-        // What nobody can read hides the fields, and not the record.
+        // If memberships cannot be read, the fields are hidden, but not the record.
         for broken in ["not JSON", "[]", "{\"nick_name\": 5}"] {
             know(&world, "ann", broken).await;
             let list = world.get(&user("ben"), path).await;
@@ -64,7 +64,7 @@ async fn who_is_not_signed_in_sees_the_id_alone() {
     }
 }
 
-/// Belong to every tenant; "?" stands for a store that cannot answer.
+/// Everybody belongs to every tenant; for "?" the store fails.
 struct Members(Mutex<Vec<&'static str>>);
 
 #[async_trait]

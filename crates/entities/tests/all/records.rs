@@ -5,7 +5,7 @@ use gatewright_entities::{Entity, Field};
 use http::Method;
 use serde_json::json;
 
-use super::support::{nobody, user, worlds, worlds_with};
+use super::support::{anonymous, user, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts")
@@ -19,9 +19,9 @@ fn posts() -> Entity {
 }
 
 #[tokio::test]
-async fn a_record_lives_from_create_to_delete() {
+async fn a_record_is_created_read_changed_and_deleted() {
     for world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One", "meta": {"a": [1, 2.5]}})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One", "meta": {"a": [1, 2.5]}})).await;
         assert_eq!(created.status, 201, "{}", created.text);
         let record = created.data();
         let id = record["id"].as_str().unwrap();
@@ -34,13 +34,13 @@ async fn a_record_lives_from_create_to_delete() {
         assert_eq!(record["createdAt"], "2026-01-02T03:04:05.000006Z");
 
         let path = format!("/blog_posts/{id}");
-        let got = world.get(&nobody(), &path).await;
+        let got = world.get(&anonymous(), &path).await;
         assert_eq!((got.status.as_u16(), got.data()), (200, record.clone()));
         assert_eq!(got.header("etag"), created.header("etag"));
 
         world.clock.advance(jiff::SignedDuration::from_secs(1));
         for method in [Method::PATCH, Method::PUT] {
-            let updated = world.ask(&nobody(), method, &path).json(json!({"view_count": 7})).send().await;
+            let updated = world.ask(&anonymous(), method, &path).json(json!({"view_count": 7})).send().await;
             let expected = json!({"title": "One", "viewCount": 7, "meta": {"a": [1, 2.5]}, "state": "draft"});
             for (key, value) in expected.as_object().unwrap() {
                 assert_eq!(&updated.data()[key], value);
@@ -50,32 +50,32 @@ async fn a_record_lives_from_create_to_delete() {
             assert_ne!(updated.header("etag"), created.header("etag"));
         }
 
-        let deleted = world.delete(&nobody(), &path).await;
+        let deleted = world.delete(&anonymous(), &path).await;
         assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
         for method in [Method::GET, Method::DELETE] {
-            assert_eq!(world.ask(&nobody(), method, &path).send().await.status, 404);
+            assert_eq!(world.ask(&anonymous(), method, &path).send().await.status, 404);
         }
-        assert_eq!(world.patch(&nobody(), &path, json!({"title": "Two"})).await.status, 404);
-        assert_eq!(world.patch(&nobody(), &path, json!({})).await.status, 404);
+        assert_eq!(world.patch(&anonymous(), &path, json!({"title": "Two"})).await.status, 404);
+        assert_eq!(world.patch(&anonymous(), &path, json!({})).await.status, 404);
     }
 }
 
 #[tokio::test]
 async fn an_answer_can_be_sent_back() {
     for world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         let path = created.header("location").to_owned();
         let mut record = created.data();
         record["title"] = "Two".into();
         record["id"] = "another".into();
         record["state"] = "published".into();
         record["createdAt"] = "1999-01-01T00:00:00Z".into();
-        let updated = world.patch(&nobody(), &path, &record).await.data();
+        let updated = world.patch(&anonymous(), &path, &record).await.data();
         assert_eq!(updated["title"], "Two");
         assert_eq!(updated["state"], "draft");
         assert_eq!(updated["id"], created.data()["id"]);
         assert_eq!(updated["createdAt"], created.data()["createdAt"]);
-        let second = world.post(&nobody(), "/blog_posts", json!({"id": updated["id"], "title": "x"})).await;
+        let second = world.post(&anonymous(), "/blog_posts", json!({"id": updated["id"], "title": "x"})).await;
         assert_ne!(second.id(), updated["id"].as_str().unwrap());
     }
 }
@@ -83,10 +83,10 @@ async fn an_answer_can_be_sent_back() {
 #[tokio::test]
 async fn an_update_that_names_no_field_changes_nothing_and_is_no_write() {
     for mut world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         world.event().await;
         world.clock.advance(jiff::SignedDuration::from_secs(1));
-        let same = world.patch(&nobody(), created.header("location"), json!({"id": "x", "state": "y"})).await;
+        let same = world.patch(&anonymous(), created.header("location"), json!({"id": "x", "state": "y"})).await;
         assert_eq!(same.data(), created.data());
         world.no_more_events().await;
     }
@@ -95,10 +95,10 @@ async fn an_update_that_names_no_field_changes_nothing_and_is_no_write() {
 #[tokio::test]
 async fn a_stale_record_is_not_overwritten() {
     for world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         let (path, etag) = (created.header("location").to_owned(), created.header("etag").to_owned());
         let ask = |method: Method, tag: &str| {
-            let ask = world.ask(&nobody(), method.clone(), &path).header("if-match", tag);
+            let ask = world.ask(&anonymous(), method.clone(), &path).header("if-match", tag);
             if method == Method::DELETE { ask } else { ask.json(json!({"viewCount": 1})) }
         };
         for method in [Method::PATCH, Method::PUT, Method::DELETE] {
@@ -107,7 +107,7 @@ async fn a_stale_record_is_not_overwritten() {
             }
         }
         let nothing =
-            world.ask(&nobody(), Method::PATCH, &path).header("if-match", "\"stale\"").json("{}").send().await;
+            world.ask(&anonymous(), Method::PATCH, &path).header("if-match", "\"stale\"").json("{}").send().await;
         assert_eq!(nothing.status, 412);
         let updated = ask(Method::PATCH, &format!("\"other\", {etag}")).send().await;
         assert_eq!(updated.data()["viewCount"], 1);
@@ -120,10 +120,10 @@ async fn a_stale_record_is_not_overwritten() {
 #[tokio::test]
 async fn a_caller_who_has_the_record_already_gets_304() {
     for world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         let (path, etag) = (created.header("location"), created.header("etag"));
         for (tag, status) in [(etag, 304), (&*format!("W/{etag}"), 304), ("*", 304), ("\"other\"", 200)] {
-            let got = world.ask(&nobody(), Method::GET, path).header("if-none-match", tag).send().await;
+            let got = world.ask(&anonymous(), Method::GET, path).header("if-none-match", tag).send().await;
             assert_eq!(got.status, status, "{tag}");
             assert_eq!(got.header("etag"), etag);
         }
@@ -133,39 +133,40 @@ async fn a_caller_who_has_the_record_already_gets_304() {
 #[tokio::test]
 async fn a_value_that_is_taken_is_a_conflict_that_names_the_field() {
     for world in worlds([posts()]).await {
-        let first = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
-        let second = world.post(&nobody(), "/blog_posts", json!({"title": "Two"})).await;
+        let first = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
+        let second = world.post(&anonymous(), "/blog_posts", json!({"title": "Two"})).await;
         let taken = [
-            world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await,
-            world.patch(&nobody(), second.header("location"), json!({"title": "One"})).await,
+            world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await,
+            world.patch(&anonymous(), second.header("location"), json!({"title": "One"})).await,
         ];
         for answer in taken {
             answer.is_refused(409, "title is taken already");
             assert_eq!(answer.faults()["title"], "unique");
         }
-        let own = world.patch(&nobody(), first.header("location"), json!({"title": "One"})).await;
+        let own = world.patch(&anonymous(), first.header("location"), json!({"title": "One"})).await;
         assert_eq!(own.status, 200);
     }
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_with_its_own_status() {
+async fn malformed_requests_are_refused_with_the_right_status() {
     for world in worlds([posts()]).await {
         let post = |body: &'static str, content_type: &'static str| {
-            let ask = world.ask(&nobody(), Method::POST, "/blog_posts").json(body);
+            let ask = world.ask(&anonymous(), Method::POST, "/blog_posts").json(body);
             async move { ask.header("content-type", content_type).send().await.status.as_u16() }
         };
         for body in
             ["", "{", "[]", "null", "7", "{\"title\":\"a\"} x", "{\"title\":}", "{'title':1}", "{\"title\":\"\u{1}\"}"]
         {
-            let answer = world.post(&nobody(), "/blog_posts", body).await;
+            let answer = world.post(&anonymous(), "/blog_posts", body).await;
             assert_eq!(answer.status, 400, "{body}: {}", answer.text);
             assert_eq!(answer.header("content-type"), "application/problem+json");
         }
         let deep = format!("{{\"meta\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(world.post(&nobody(), "/blog_posts", deep).await.status, 422);
+        assert_eq!(world.post(&anonymous(), "/blog_posts", deep).await.status, 422);
         assert_eq!(post("{}", "text/plain").await, 415);
-        let plain = world.ask(&nobody(), Method::POST, "/blog_posts").header("content-type", "text/plain").send().await;
+        let plain =
+            world.ask(&anonymous(), Method::POST, "/blog_posts").header("content-type", "text/plain").send().await;
         assert_eq!(plain.status, 415);
     }
 }
@@ -177,9 +178,9 @@ async fn paths_that_name_no_record_are_404_and_methods_that_are_not_there_405() 
             ["nope", "%00", "%ff%fe", "a%20b", "..%2f..%2fetc", &"x".repeat(5_000), "'%20OR%201=1--", "%F0%9F%92%A9"]
         {
             let path = format!("/blog_posts/{id}");
-            assert_eq!(world.get(&nobody(), &path).await.status, 404, "{id}");
-            assert_eq!(world.patch(&nobody(), &path, json!({"title": "x"})).await.status, 404, "{id}");
-            assert_eq!(world.delete(&nobody(), &path).await.status, 404, "{id}");
+            assert_eq!(world.get(&anonymous(), &path).await.status, 404, "{id}");
+            assert_eq!(world.patch(&anonymous(), &path, json!({"title": "x"})).await.status, 404, "{id}");
+            assert_eq!(world.delete(&anonymous(), &path).await.status, 404, "{id}");
         }
         let cases = [
             ("/blog_posts", Method::DELETE, "GET,HEAD,POST"),
@@ -187,20 +188,20 @@ async fn paths_that_name_no_record_are_404_and_methods_that_are_not_there_405() 
             ("/blog_posts/_events", Method::POST, "GET,HEAD"),
         ];
         for (path, method, allowed) in cases {
-            let answer = world.ask(&nobody(), method, path).json("{}").send().await;
+            let answer = world.ask(&anonymous(), method, path).json("{}").send().await;
             assert_eq!((answer.status.as_u16(), answer.header("allow")), (405, allowed), "{path}");
             assert_eq!(answer.json()["code"], "method_not_allowed");
         }
-        assert_eq!(world.get(&nobody(), "/posts").await.status, 404);
+        assert_eq!(world.get(&anonymous(), "/posts").await.status, 404);
     }
 }
 
 #[tokio::test]
 async fn head_is_get_without_the_body() {
     for world in worlds([posts()]).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One"})).await;
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
         for path in ["/blog_posts", created.header("location")] {
-            let head = world.ask(&nobody(), Method::HEAD, path).send().await;
+            let head = world.ask(&anonymous(), Method::HEAD, path).send().await;
             assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
         }
     }
@@ -209,9 +210,9 @@ async fn head_is_get_without_the_body() {
 #[tokio::test]
 async fn keys_follow_the_case_that_is_configured() {
     for world in worlds_with([posts()], |builder| builder.json_case(JsonCase::Snake)).await {
-        let created = world.post(&nobody(), "/blog_posts", json!({"title": "One", "viewCount": 3})).await.data();
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One", "viewCount": 3})).await.data();
         assert_eq!(created["view_count"], 3);
-        let list = world.get(&nobody(), "/blog_posts").await.json();
+        let list = world.get(&anonymous(), "/blog_posts").await.json();
         assert_eq!(list["has_more"], false);
         assert_eq!(list["data"][0]["created_at"], created["created_at"]);
     }
@@ -221,10 +222,10 @@ async fn keys_follow_the_case_that_is_configured() {
 async fn an_entity_without_crud_has_no_endpoints_and_keeps_its_operations() {
     for world in worlds([posts().crud(false)]).await {
         for path in ["/blog_posts", "/blog_posts/x", "/blog_posts/_events"] {
-            assert_eq!(world.get(&nobody(), path).await.status, 404, "{path}");
+            assert_eq!(world.get(&anonymous(), path).await.status, 404, "{path}");
         }
         let posts = world.entities.table("posts").unwrap();
-        let call = nobody().into();
+        let call = anonymous().into();
         let record = posts.create(&call, br#"{"title":"One"}"#).await.unwrap();
         assert_eq!(posts.get(&call, record.id()).await.unwrap().json(), record.json());
     }

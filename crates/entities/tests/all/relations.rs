@@ -1,9 +1,9 @@
-//! Relations: what they may point at, and who may point where.
+//! Relations: which records they may refer to, and who may set them.
 
 use gatewright_entities::{Action, Entity, Field, Users};
 use serde_json::json;
 
-use super::support::{nobody, user, user_with, worlds, worlds_with};
+use super::support::{anonymous, user, user_with, worlds, worlds_with};
 
 fn album() -> Entity {
     Entity::new("albums").public().field(Field::string("title"))
@@ -17,8 +17,8 @@ async fn a_relation_names_a_record_that_exists() {
         .field(Field::relation("cover_of", "albums"))
         .field(Field::relation("taken_by", "users"));
     for world in worlds([photos, album()]).await {
-        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
-        let good = world.post(&nobody(), "/photos", json!({"album": album, "takenBy": "ann"})).await;
+        let album = world.post(&anonymous(), "/albums", json!({"title": "x"})).await.id();
+        let good = world.post(&anonymous(), "/photos", json!({"album": album, "takenBy": "ann"})).await;
         assert_eq!(good.data()["album"], album.as_str());
         let cases = [
             (json!({"album": "nope"}), vec!["album"]),
@@ -27,8 +27,8 @@ async fn a_relation_names_a_record_that_exists() {
         ];
         for (body, fields) in cases {
             for answer in [
-                world.post(&nobody(), "/photos", &body).await,
-                world.patch(&nobody(), good.header("location"), &body).await,
+                world.post(&anonymous(), "/photos", &body).await,
+                world.patch(&anonymous(), good.header("location"), &body).await,
             ] {
                 assert_eq!(answer.status, 422, "{} {body} {}", world.name(), answer.text);
                 let faults = answer.faults();
@@ -36,7 +36,7 @@ async fn a_relation_names_a_record_that_exists() {
                 assert!(faults.values().all(|code| code == "relation"));
             }
         }
-        let missing = world.post(&nobody(), "/photos", json!({"coverOf": album})).await;
+        let missing = world.post(&anonymous(), "/photos", json!({"coverOf": album})).await;
         assert_eq!(missing.faults()["album"], "required");
         assert_eq!(world.rows("photos").await, 1);
     }
@@ -54,7 +54,7 @@ async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
         assert_eq!(mine.status, 201, "{}", mine.text);
         assert_eq!(world.post(&user_with("ben", &["auditor"]), "/tasks", &body).await.status, 201);
 
-        // Another's record and none at all look the same.
+        // A record of another owner and a missing one look the same.
         let others = world.post(&user("ben"), "/tasks", &body).await;
         let absent = world.post(&user("ben"), "/tasks", json!({"project": "nope"})).await;
         assert_eq!(others.status, 422);
@@ -66,7 +66,7 @@ async fn a_relation_to_an_owned_record_needs_one_that_the_caller_could_read() {
 }
 
 #[tokio::test]
-async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
+async fn relations_to_missing_records_are_reported_with_the_other_errors_of_a_body() {
     let projects = Entity::new("projects").owner("user_id").field(Field::string("name"));
     let tasks = Entity::new("tasks")
         .field(Field::string("title").required().min(2))
@@ -84,7 +84,7 @@ async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
             ),
             (json!({"title": "x", "takenBy": "ann"}), vec![("title", "min")]),
             (json!({"title": "x", "album": 7}), vec![("album", "type"), ("title", "min")]),
-            // Of a body that fits, those that the foreign key refuses come with those that the caller may not read.
+            // For a valid body, relations that the foreign key refuses are reported with those that the caller may not read.
             (
                 json!({"title": "fits", "album": "nope", "project": of_ann}),
                 vec![("album", "relation"), ("project", "relation")],
@@ -114,7 +114,7 @@ async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
                 assert_eq!(told, expected, "{} {way}", world.name());
             }
         }
-        // Another's record and none at all look the same.
+        // A record of another owner and a missing one look the same.
         let refused = async |project: &str| {
             world.post(&user("ben"), "/tasks", json!({"title": "x", "project": project})).await.text
         };
@@ -124,41 +124,41 @@ async fn relations_that_name_no_record_come_with_the_other_errors_of_a_body() {
 }
 
 #[tokio::test]
-async fn users_may_live_elsewhere() {
+async fn users_may_be_stored_elsewhere() {
     let notes = Entity::new("notes").public().field(Field::relation("author", "users"));
     for world in worlds_with([notes], |builder| builder.users(Users::Elsewhere)).await {
-        let made = world.post(&nobody(), "/notes", json!({"author": "somebody-of-another-system"})).await;
+        let made = world.post(&anonymous(), "/notes", json!({"author": "somebody-of-another-system"})).await;
         assert_eq!(made.status, 201);
     }
 }
 
 #[tokio::test]
-async fn entities_may_refer_to_each_other_in_a_circle_and_to_themselves() {
+async fn entities_may_refer_to_each_other_in_a_cycle_and_to_themselves() {
     let people = Entity::new("people")
         .public()
         .field(Field::relation("home", "houses"))
         .field(Field::relation("boss", "people"));
     let houses = Entity::new("houses").public().field(Field::relation("landlord", "people"));
     for world in worlds([people, houses]).await {
-        let boss = world.post(&nobody(), "/people", "{}").await.id();
-        let house = world.post(&nobody(), "/houses", json!({"landlord": boss})).await.id();
-        let settled = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": house, "boss": boss})).await;
+        let boss = world.post(&anonymous(), "/people", "{}").await.id();
+        let house = world.post(&anonymous(), "/houses", json!({"landlord": boss})).await.id();
+        let settled = world.patch(&anonymous(), &format!("/people/{boss}"), json!({"home": house, "boss": boss})).await;
         assert_eq!(settled.data()["home"], house.as_str());
-        let nowhere = world.patch(&nobody(), &format!("/people/{boss}"), json!({"home": "nope"})).await;
+        let nowhere = world.patch(&anonymous(), &format!("/people/{boss}"), json!({"home": "nope"})).await;
         assert_eq!(nowhere.status, 422, "{}", world.name());
     }
 }
 
-/// One record after the other in one transaction: what is wrong with a relation is told as it is of a single write.
+/// Several writes in one transaction: an invalid relation is reported like that of a single write.
 #[tokio::test]
-async fn a_batch_tells_of_relations_that_name_no_record() {
+async fn a_batch_reports_relations_to_missing_records() {
     let photos = Entity::new("photos")
         .public()
         .field(Field::string("title"))
         .field(Field::relation("album", "albums"))
         .field(Field::relation("taken_by", "users"));
     for world in worlds([photos, album()]).await {
-        let made = world.post(&nobody(), "/photos", json!({"title": "x"})).await.id();
+        let made = world.post(&anonymous(), "/photos", json!({"title": "x"})).await.id();
         for (body, fields) in [
             (json!({"album": "nope"}), vec!["album"]),
             (json!({"album": "nope", "takenBy": "nobody"}), vec!["album", "takenBy"]),
@@ -166,8 +166,8 @@ async fn a_batch_tells_of_relations_that_name_no_record() {
             let mut item = body.clone();
             item["id"] = json!(made);
             for answer in [
-                world.post(&nobody(), "/photos/_batch", json!({"items": [{"title": "y"}, body]})).await,
-                world.patch(&nobody(), "/photos/_batch", json!({"items": [{"id": made, "title": "y"}, item]})).await,
+                world.post(&anonymous(), "/photos/_batch", json!({"items": [{"title": "y"}, body]})).await,
+                world.patch(&anonymous(), "/photos/_batch", json!({"items": [{"id": made, "title": "y"}, item]})).await,
             ] {
                 assert_eq!(answer.status, 422, "{} {}", world.name(), answer.text);
                 let errors = answer.json()["results"][1]["error"]["errors"].clone();
@@ -176,13 +176,13 @@ async fn a_batch_tells_of_relations_that_name_no_record() {
             }
         }
         assert_eq!(world.rows("photos").await, 1);
-        let album = world.post(&nobody(), "/albums", json!({"title": "x"})).await.id();
+        let album = world.post(&anonymous(), "/albums", json!({"title": "x"})).await.id();
         let good = json!({"items": [{"album": album, "takenBy": "ann"}, {"id": made, "album": album}]});
-        assert_eq!(world.post(&nobody(), "/photos/_batch", good).await.status, 200);
+        assert_eq!(world.post(&anonymous(), "/photos/_batch", good).await.status, 200);
     }
 }
 
-/// Whether the refusal comes from a permission or from a rule: what the caller may not read is not there.
+/// A refusal by a permission and one by a rule are the same: a record that the caller may not read does not exist.
 #[tokio::test]
 async fn a_record_of_an_entity_that_the_caller_may_not_read_cannot_be_named() {
     let posts = Entity::new("posts").access(Action::Read, "posts:read").field(Field::string("title"));
@@ -213,7 +213,7 @@ async fn a_record_of_an_entity_that_the_caller_may_not_read_cannot_be_named() {
 
 /// 404 before 412 before 422, on entities without rules too.
 #[tokio::test]
-async fn a_wrong_body_is_told_after_a_record_that_is_not_there_or_has_changed() {
+async fn a_missing_or_changed_record_is_reported_before_an_invalid_body() {
     for world in worlds([album()]).await {
         let ann = user("ann");
         let path = world.post(&ann, "/albums", json!({"title": "x"})).await.header("location").to_owned();

@@ -1,4 +1,4 @@
-//! Any value that is taken comes back the same, from every operation and on both engines.
+//! Any accepted value is returned unchanged, by every operation and on both engines.
 
 use gatewright_entities::{Entity, Field};
 use proptest::prelude::*;
@@ -6,9 +6,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, worlds};
+use super::support::{World, anonymous, worlds};
 
-/// One of every kind but JSON.
+/// One of every kind except JSON.
 fn plain(name: &str) -> Entity {
     Entity::new(name)
         .public()
@@ -50,7 +50,7 @@ fn thing() -> impl Strategy<Value = Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_in_comes_out() {
+async fn generated_values_are_read_back_unchanged() {
     for mut world in worlds([plain("things").field(Field::json("json")), plain("plain")]).await {
         let mut runner = TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
         for _ in 0..64 {
@@ -64,20 +64,20 @@ async fn what_goes_in_comes_out() {
 }
 
 async fn round_trip(world: &mut World, table: &str, sent: &Value) {
-    let made = world.post(&nobody(), table, sent).await;
+    let made = world.post(&anonymous(), table, sent).await;
     let record = made.data();
     assert_eq!(record["json"], sent["json"], "{}: {sent}", world.name());
     for (key, value) in sent.as_object().unwrap().iter().filter(|(key, _)| *key != "json") {
-        // As text: reading a float back is where this test's own parser loses digits.
+        // As text: this test's own parser loses digits of floats.
         assert!(made.text.contains(&format!("\"{key}\":{value}")), "{} {key}: {sent}\n{}", world.name(), made.text);
     }
     let path = made.header("location");
-    assert_eq!(world.get(&nobody(), path).await.text, made.text);
+    assert_eq!(world.get(&anonymous(), path).await.text, made.text);
     let (_, _, event) = world.event().await;
     assert_eq!(event, record);
-    let list = world.get(&nobody(), &format!("{table}?limit=1&sort=-id")).await;
+    let list = world.get(&anonymous(), &format!("{table}?limit=1&sort=-id")).await;
     assert_eq!(list.data()[0], record);
-    let updated = world.patch(&nobody(), path, sent).await;
+    let updated = world.patch(&anonymous(), path, sent).await;
     assert_eq!(updated.data(), record);
     world.event().await;
 }

@@ -1,4 +1,4 @@
-//! What a caller tries who may not read a record: every answer must be the one that they would get if the record were not there.
+//! Attacks of a caller who may not read a record: every answer must be the same as if the record did not exist.
 
 use gatewright_base::Identity;
 use gatewright_entities::{Action, Entity, Field};
@@ -9,7 +9,7 @@ use super::support::{Answer, Stream, World, encoded, user, worlds};
 
 const ABSENT: &str = "0191d2b3-0000-7000-8000-00000000000a";
 
-/// Files are read by those who share a drawer with them, and by those who know the hidden code.
+/// Files may be read by members of their drawer, and by callers who know the hidden code.
 fn entities() -> [Entity; 3] {
     [
         Entity::new("drawers")
@@ -32,7 +32,7 @@ fn entities() -> [Entity; 3] {
 }
 
 struct Scene {
-    /// A file of ann's, and a link of ben's to nothing.
+    /// A file of ann, and a link of ben without a target.
     file: String,
     drawer: String,
     link: String,
@@ -55,14 +55,14 @@ async fn scene(world: &World) -> Scene {
 /// Method, path, body and header.
 type Attempt<'a> = (Method, &'a str, Option<Value>, Option<(&'a str, &'a str)>);
 
-/// The answer without what names the record that was asked for.
+/// The answer without the name of the requested record.
 fn shape(answer: &Answer, file: &str) -> (u16, String, String) {
     let text = answer.text.replace(file, "ID").replace(ABSENT, "ID");
     (answer.status.as_u16(), text, answer.header("etag").to_owned())
 }
 
 #[tokio::test]
-async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
+async fn an_unreadable_record_is_indistinguishable_from_a_missing_one() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let ben = user("ben");
@@ -83,7 +83,7 @@ async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
             (Method::GET, "/files/{}", None, None),
             (Method::GET, "/files/{}?fields=id", None, None),
             (Method::GET, "/files/{}?include=drawer", None, None),
-            // The tag is known, from before the caller lost the right to read it.
+            // The caller knows the tag from before they lost the right to read the record.
             (Method::GET, "/files/{}", None, Some(("if-none-match", &etag))),
             (Method::PATCH, "/files/{}", Some(json!({})), Some(("if-match", &etag))),
             (Method::PATCH, "/files/{}", Some(json!({})), Some(("if-match", "\"x\""))),
@@ -112,7 +112,7 @@ async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
             let (hidden, absent) = (batch(&scene.file).await, batch(ABSENT).await);
             assert_eq!(shape(&hidden, &scene.file), shape(&absent, &scene.file), "{} {method}", world.name());
         }
-        // A relation to it is refused as if it did not exist, and one that is there leads to nothing.
+        // A relation to it is refused as if it did not exist, and an existing one includes nothing.
         for (method, path, key) in
             [(Method::POST, "/links".to_owned(), "file"), (Method::PATCH, format!("/links/{}", scene.link), "file")]
         {
@@ -129,7 +129,7 @@ async fn a_record_that_may_not_be_read_is_like_one_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn lists_totals_orders_groups_and_filters_tell_nothing_of_it() {
+async fn lists_totals_sorts_groups_and_filters_reveal_nothing_of_an_unreadable_record() {
     let filters = [
         "title = 'canary'",
         "title ~ 'canary'",
@@ -170,12 +170,12 @@ async fn lists_totals_orders_groups_and_filters_tell_nothing_of_it() {
         }
         let groups = world.get(&ben, "/files?min=size&max=size&sum=size").await.data();
         assert_eq!(groups, json!([{"count": 2, "sum": {"size": 100}, "min": {"size": 1}, "max": {"size": 99}}]));
-        // From the other side: the link is there for everybody, and of its file nothing can be asked.
+        // From the other side: everybody sees the link, but no filter can read its file.
         for filter in ["file.title = 'canary'", "file.size = 42", "file.tags has 'canary'", "file.drawer.id != null"] {
             let list = world.get(&ben, &format!("/links?filter={}", encoded(filter))).await.json();
             assert_eq!(list["total"], 0, "{} {filter}", world.name());
         }
-        // A hidden field is unknown to filters, in the words of one that was never declared.
+        // A hidden field is unknown to filters, with the same text as an undeclared one.
         for path in [
             "/drawers?filter={} = 'x'",
             "/files?filter=drawer.{} = 'x'",
@@ -195,7 +195,7 @@ async fn lists_totals_orders_groups_and_filters_tell_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn who_may_not_create_learns_of_no_unique_value_and_of_no_hidden_field() {
+async fn a_caller_who_may_not_create_learns_no_unique_value_or_hidden_field() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let (ben, eve) = (user("ben"), user("eve"));
@@ -211,7 +211,7 @@ async fn who_may_not_create_learns_of_no_unique_value_and_of_no_hidden_field() {
             assert_eq!(taken, free, "{}", world.name());
             assert_eq!((taken.0, nowhere.0), (403, 403), "{} {} {}", world.name(), taken.1, nowhere.1);
         }
-        // A rule over a hidden field refuses without a word of it.
+        // A rule over a hidden field refuses without naming it.
         let locked = world.post(&ben, "/drawers", json!({"keeper": "ben"})).await.id();
         world
             .db()
@@ -227,7 +227,7 @@ async fn who_may_not_create_learns_of_no_unique_value_and_of_no_hidden_field() {
 }
 
 #[tokio::test]
-async fn a_stream_is_silent_about_it_whatever_happens_to_it() {
+async fn a_stream_never_reports_an_unreadable_record() {
     for world in worlds(entities()).await {
         let scene = scene(&world).await;
         let (ann, ben) = (user("ann"), user("ben"));

@@ -11,7 +11,7 @@ use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{Stream, World, ear, make_users, user};
+use super::support::{Stream, World, event_receiver, make_users, user};
 
 fn memos() -> Entity {
     Entity::new("memos")
@@ -34,7 +34,7 @@ async fn logged_worlds() -> Vec<(World, Following)> {
         let (ambient, clock): (Ambient, std::sync::Arc<ManualClock>) =
             Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
         let bus = Bus::new(&ambient);
-        let events = ear(&bus);
+        let events = event_receiver(&bus);
         let log = open_log(&test_db.db).await;
         let following = log.follow(&bus);
         let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
@@ -59,7 +59,7 @@ async fn open(world: &World, path: &str) -> Stream {
     Stream::open(world.ask(&user("ben"), Method::GET, path)).await
 }
 
-/// The next event as `type title`; where the record has nothing but an id, as `type path`.
+/// The next event as `type title`; if the record has only an id, as `type path`.
 async fn next(stream: &mut Stream) -> String {
     let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("no event within 20 seconds");
     let (kind, record): (String, Value) = next.unwrap();
@@ -88,7 +88,7 @@ async fn a_stream_under_a_rule_resumes_with_what_its_caller_may_read_now() {
         create(&world, "two", Some("ben")).await;
         let mut stream = open(&world, &format!("/memos/_events?since={position}")).await;
         assert_eq!(next(&mut stream).await, "entity.updated finished", "{}", world.name());
-        // Ben could read it before that change, so that he may have it.
+        // Ben could read it before that change, so he gets the event.
         assert_eq!(next(&mut stream).await, format!("entity.deleted {taken_back}"), "{}", world.name());
         assert_eq!(next(&mut stream).await, "entity.created two", "{}", world.name());
         create(&world, "three", Some("ben")).await;
@@ -116,7 +116,7 @@ async fn a_stream_under_a_rule_shows_the_writes_of_another_server() {
 }
 
 #[tokio::test]
-async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_updated() {
+async fn a_record_that_leaves_a_view_is_deleted_there_and_one_that_enters_is_updated() {
     for (world, _following) in logged_worlds().await {
         world.db().execute("INSERT INTO users (id) VALUES ('cid')", vec![]).await.unwrap();
         let mut bens = open(&world, "/memos/_events").await;
@@ -131,7 +131,7 @@ async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_update
         for step in steps {
             assert_eq!(next(&mut bens).await, step, "{}", world.name());
         }
-        // That it left is told whatever the filter says of what it is now: else a filter would tell what it holds.
+        // The deletion is sent whatever the filter finds in its present values: otherwise a filter would reveal them.
         for step in &steps[..2] {
             assert_eq!(next(&mut filtered).await, *step, "{}", world.name());
         }
@@ -141,7 +141,7 @@ async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_update
         }
         let marker = json!({"title": "marker", "author": "ann", "reader": "cid"});
         let marker = format!("/memos/{}", world.post(&user("ann"), "/memos", marker).await.id());
-        // Nobody else hears of what they never could read.
+        // Callers who could never read it get no event.
         assert_eq!(next(&mut cids).await, "entity.created marker", "{}", world.name());
         assert_eq!(world.delete(&user("ann"), &marker).await.status, StatusCode::NO_CONTENT);
         assert_eq!(next(&mut cids).await, "entity.deleted marker", "{}", world.name());
@@ -149,7 +149,7 @@ async fn a_record_that_leaves_a_view_is_gone_there_and_one_that_enters_is_update
 }
 
 #[tokio::test]
-async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile() {
+async fn a_resumed_stream_reports_records_that_left_or_were_deleted_meanwhile() {
     for (mut world, _following) in logged_worlds().await {
         let mut stream = open(&world, "/memos/_events").await;
         let leaving = create(&world, "leaving", Some("ben")).await;
@@ -158,7 +158,7 @@ async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile(
         assert_eq!(next(&mut stream).await, "entity.created going", "{}", world.name());
         let position = stream.position.clone();
         drop(stream);
-        // Another server writes, so that nobody here could be asked.
+        // Another server writes, so no caller of this one was checked.
         let replica = Entities::builder(world.db().clone(), Ambient::system()).log(open_log(world.db()).await);
         let replica = replica.declare(memos()).build().await.unwrap();
         let own = std::mem::replace(&mut world.router, replica.router());
@@ -181,7 +181,7 @@ async fn a_stream_that_resumes_is_told_what_left_and_what_was_deleted_meanwhile(
 }
 
 #[tokio::test]
-async fn what_an_on_delete_takes_out_of_a_view_is_gone_there() {
+async fn a_record_that_an_on_delete_removes_from_a_view_is_deleted_there() {
     let boxes = Entity::new("boxes").field(Field::relation("boss", "users"));
     let memos = Entity::new("memos")
         .field(Field::string("title"))

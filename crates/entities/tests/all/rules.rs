@@ -1,11 +1,11 @@
-//! Access rules: members of a project see and change its tasks, on every surface, and nobody else learns of them.
+//! Access rules: members of a project see and change its tasks, on every surface, and others learn nothing of them.
 
 use gatewright_base::Identity;
 use gatewright_entities::{Action, Declarations, Entity, Field};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{Stream, World, encoded, nobody, user, user_with, worlds};
+use super::support::{Stream, World, anonymous, encoded, user, user_with, worlds};
 
 const MEMBER: &str = "project.members(project).user = @me";
 
@@ -41,7 +41,7 @@ fn entities() -> [Entity; 3] {
     ]
 }
 
-/// A project of ann's with two tasks, none of them ben's.
+/// A project of ann with two tasks, neither of them ben's.
 struct Project {
     id: String,
     tasks: [String; 2],
@@ -94,12 +94,12 @@ async fn members_see_the_tasks_of_their_project_on_every_surface_and_others_do_n
             }
             assert_eq!(titles(&world, &ann, "").await, ["one", "two"]);
         }
-        assert_eq!(world.get(&nobody(), "/tasks").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(world.get(&anonymous(), "/tasks").await.status, StatusCode::UNAUTHORIZED);
     }
 }
 
 #[tokio::test]
-async fn writes_are_refused_by_the_rule_before_anything_else_is_said() {
+async fn the_rule_refuses_a_write_before_any_other_error() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;
@@ -117,7 +117,7 @@ async fn writes_are_refused_by_the_rule_before_anything_else_is_said() {
         for answer in writes("x").await {
             assert_eq!(answer.status, StatusCode::NOT_FOUND, "{} {}", world.name(), answer.text);
         }
-        // A title that is taken, a project that is not there: neither is told to one who may not create.
+        // A caller who may not create learns neither that a title is taken nor that a project does not exist.
         for body in [json!({"title": "one", "project": project.id}), json!({"title": "new", "project": project.id})] {
             let answer = world.post(&ben, "/tasks", body).await;
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{} {}", world.name(), answer.text);
@@ -141,7 +141,7 @@ async fn writes_are_refused_by_the_rule_before_anything_else_is_said() {
 }
 
 #[tokio::test]
-async fn the_rule_for_updates_holds_before_and_after_the_change() {
+async fn the_rule_for_updates_is_checked_before_and_after_the_change() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;
@@ -149,7 +149,7 @@ async fn the_rule_for_updates_holds_before_and_after_the_change() {
         join(&world, &project, "ben").await;
         assert_eq!(world.patch(&ann, &task, json!({"assignee": "ben"})).await.status, StatusCode::OK);
         assert_eq!(world.patch(&ben, &task, json!({"title": "mine"})).await.status, StatusCode::OK);
-        // Afterwards it would be nobody's that ben may change.
+        // After the change, ben could no longer change it.
         assert_eq!(world.patch(&ben, &task, json!({"assignee": null})).await.status, StatusCode::FORBIDDEN);
         let batch = json!({"items": [{"id": project.tasks[0], "title": "a"}, {"id": project.tasks[1], "title": "b"}]});
         let answer = world.ask(&ben, Method::PATCH, "/tasks/_batch").json(batch).send().await;
@@ -164,7 +164,7 @@ async fn the_rule_for_updates_holds_before_and_after_the_change() {
 }
 
 #[tokio::test]
-async fn nobody_admits_themselves_by_creating_a_membership() {
+async fn a_caller_cannot_admit_themselves_by_creating_a_membership() {
     for world in worlds(entities()).await {
         let ben = user("ben");
         let project = project(&world).await;
@@ -187,7 +187,7 @@ async fn nobody_admits_themselves_by_creating_a_membership() {
 }
 
 #[tokio::test]
-async fn a_relation_to_a_record_that_the_caller_may_not_read_is_refused_like_one_that_is_not_there() {
+async fn a_relation_to_an_unreadable_record_is_refused_like_one_to_a_missing_record() {
     let notes = Entity::new("notes").field(Field::relation("task", "tasks"));
     let entities = entities().into_iter().chain([notes]);
     for world in worlds(entities).await {
@@ -221,7 +221,7 @@ async fn filters_follow_paths_under_the_callers_own_rights() {
         assert_eq!(count(&ann, "tags has 'urgent'").await, 1);
         assert_eq!(count(&ann, "tags has 'Urgent'").await, 0);
         assert_eq!(count(&ann, "assignee = @me || title = 'two'").await, 1);
-        // Ben reads the task that is assigned to him and not its project, of which nothing is told.
+        // Ben reads the task that is assigned to him but not its project, of which nothing is revealed.
         assert_eq!(count(&ben, "assignee = @me").await, 1);
         assert_eq!(count(&ben, "project.name = 'p'").await, 0, "{}", world.name());
         assert_eq!(count(&ben, "project.name != 'p'").await, 1);
@@ -256,7 +256,7 @@ async fn the_trash_is_shown_and_emptied_under_the_rules_for_reading_and_changing
         assert_eq!(world.delete(&ben, &path).await.status, StatusCode::FORBIDDEN, "{}", world.name());
         assert_eq!(world.delete(&ann, &path).await.status, StatusCode::NO_CONTENT, "{}", world.name());
         assert_eq!((total(&ann).await, total(&ben).await), (json!(1), json!(0)), "{}", world.name());
-        // A project in the trash admits nobody to its tasks.
+        // A project in the trash gives no access to its tasks.
         assert_eq!(titles(&world, &ben, "").await, Vec::<String>::new(), "{}", world.name());
         let restore = format!("{path}/_restore");
         assert_eq!(world.post(&ben, &restore, "{}").await.status, StatusCode::FORBIDDEN, "{}", world.name());
@@ -316,7 +316,7 @@ async fn related_rows_are_those_of_the_requests_tenant() {
 }
 
 #[tokio::test]
-async fn roles_and_the_time_decide_too_and_anonymous_callers_are_nobody() {
+async fn rules_use_roles_and_the_time_and_anonymous_callers_have_no_id() {
     let notices = Entity::new("notices")
         .access(Action::Read, "public")
         .field(Field::string("text"))
@@ -331,16 +331,18 @@ async fn roles_and_the_time_decide_too_and_anonymous_callers_are_nobody() {
             assert_eq!(world.post(&user("ann"), "/notices", body.clone()).await.status, StatusCode::FORBIDDEN);
             assert_eq!(world.post(&editor, "/notices", body).await.status, StatusCode::CREATED, "{}", world.name());
         }
-        for (caller, seen) in [(nobody(), 1), (user("ann"), 0), (user("ben"), 1), (user_with("ann", &["auditor"]), 2)] {
+        for (caller, seen) in
+            [(anonymous(), 1), (user("ann"), 0), (user("ben"), 1), (user_with("ann", &["auditor"]), 2)]
+        {
             assert_eq!(world.get(&caller, "/notices").await.json()["total"], seen, "{} {caller:?}", world.name());
         }
     }
 }
 
 #[test]
-fn rules_that_are_wrong_are_named_with_the_place_of_the_word() {
+fn invalid_rules_are_refused_with_the_position_of_the_word() {
     let table = [
-        ("", "the rule is empty; leave it out, and nothing is narrowed"),
+        ("", "the rule is empty; leave it out if nothing is to be narrowed"),
         ("assignee = ", "expected a value, found the end at 1:12"),
         ("asignee = @me", "unknown field \"asignee\" of \"tasks\", did you mean \"assignee\"? at 1:1"),
         (
@@ -349,13 +351,13 @@ fn rules_that_are_wrong_are_named_with_the_place_of_the_word() {
         ),
         ("project = @me", "\"project\" names a record, and @me an account at 1:11"),
         ("assignee > @me", "@me has no order; use = or != at 1:12"),
-        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is no relation to \"tasks\" at 1:1"),
+        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is not a relation to \"tasks\" at 1:1"),
         ("project.members(project) = @me", "a path ends in a field; write members(project).id at 1:9"),
         ("assignee.email = 'x'", "a path stops at users: of an account only id is known at 1:10"),
         ("title has 'x'", "has takes an array on its left: a json field or @roles at 1:1"),
         ("@you = 'x'", "unknown word \"@you\"; use @me, @roles, @tenant or @now at 1:1"),
-        ("@now = title", "\"title\" is no timestamp, so that @now does not compare with it at 1:1"),
-        ("title.x = 'x'", "\"title\" is no relation and no json field at 1:1"),
+        ("@now = title", "\"title\" is not a timestamp; @now cannot be compared with it at 1:1"),
+        ("title.x = 'x'", "\"title\" is neither a relation nor a json field at 1:1"),
         (
             "project.tasks(project).project.tasks(project).project.name = 'x'",
             "more than 4 relations in one path at 1:47",
@@ -369,7 +371,7 @@ fn rules_that_are_wrong_are_named_with_the_place_of_the_word() {
 }
 
 #[tokio::test]
-async fn streams_tell_those_who_may_read_the_record_and_nobody_else() {
+async fn streams_send_events_only_to_callers_who_may_read_the_record() {
     for world in worlds(entities()).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let project = project(&world).await;

@@ -1,6 +1,6 @@
 //! Generated rules and filters over generated data: the database must decide as an evaluator that shares no code with it.
 //!
-//! `GATEWRIGHT_TEST_RULES=100` makes a hundred times as many of both, from other dice.
+//! `GATEWRIGHT_TEST_RULES=100` generates a hundred times as many of both, from another seed.
 
 mod evaluator;
 mod sorts;
@@ -21,7 +21,7 @@ type Row = Map<String, Value>;
 /// The evaluator's own data: records by table.
 type Data = BTreeMap<&'static str, Vec<Row>>;
 
-/// How many times as many cases are made as in the gate, and what the dice begin with.
+/// The multiple of the usual number of cases, and the seed.
 fn scale() -> (usize, u64) {
     let times = std::env::var("GATEWRIGHT_TEST_RULES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     (times, if times == 1 { 0 } else { times as u64 })
@@ -48,7 +48,7 @@ fn entities() -> [Entity; 4] {
     ]
 }
 
-/// What leads to tasks from outside.
+/// The relations that lead to tasks from other entities.
 fn notes() -> Entity {
     Entity::new("notes").public().max_list_limit(1000).field(Field::relation("task", "tasks"))
 }
@@ -107,7 +107,7 @@ enum Rule {
     Each(bool, Vec<Step>, Box<Rule>),
 }
 
-/// What leads on from a table, and where to.
+/// The relations of a table, and their targets.
 fn ways(table: &str) -> Vec<(Step, &'static str)> {
     match table {
         "projects" => vec![

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::support::{World, user_with, worlds};
 
 const PROJECTS: usize = 60;
-/// So many that a list's window of its order does not hold them all.
+/// More than a list's window of its order holds.
 const TASKS: usize = 1_500;
 /// From here on, tasks belong to the later projects.
 const LATE: usize = 1_200;
@@ -127,7 +127,7 @@ async fn pages(world: &World, caller: &str, query: &str, direction: &str) -> Vec
 }
 
 #[tokio::test]
-async fn every_page_shows_what_the_rule_does() {
+async fn every_page_agrees_with_the_rule() {
     for cursor in [&[][..], &["n"]] {
         for world in worlds(entities(cursor)).await {
             let tasks = tasks();
@@ -251,7 +251,7 @@ async fn a_rule_that_comes_later_brings_the_order_of_lists_into_its_indexes() {
     }
 }
 
-/// A column that a rule compares becomes the owner's, and back: an index that is in the place of another stays.
+/// A column that a rule compares becomes the owner's, and back: an index that replaces another stays.
 #[tokio::test]
 async fn a_column_keeps_an_index_while_a_rule_becomes_an_owner_and_back() {
     let tasks = || Entity::new("tasks").field(Field::string("assignee").index());

@@ -25,14 +25,14 @@ pub(super) async fn apply(db: &Db, entities: &[Entity]) -> Result<Changes, Schem
     schema::apply(db, &declared(entities), &Users::default()).await
 }
 
-/// Makes a post with the given fields in the words of the first declaration.
+/// Creates a post with the given fields of the first declaration.
 pub(super) async fn write(db: &Db, entity: Entity, body: serde_json::Value) {
     let entities = Entities::builder(db.clone(), Ambient::system()).declare(entity).build().await.unwrap();
     let call = gatewright_base::Identity::Anonymous.into();
     entities.tables().next().unwrap().create(&call, body.to_string().as_bytes()).await.unwrap();
 }
 
-/// What stands in the way, one line each.
+/// The obstacles, one line each.
 async fn refusals(db: &Db, entities: &[Entity]) -> Vec<String> {
     match apply(db, entities).await {
         Err(SchemaError::Refused(refusals)) => refusals.iter().map(ToString::to_string).collect(),
@@ -41,7 +41,7 @@ async fn refusals(db: &Db, entities: &[Entity]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tables_are_made_once_as_the_plan_says() {
+async fn tables_are_created_once_as_planned() {
     let entities = [
         posts()
             .owner("user_id")
@@ -121,7 +121,7 @@ fn unpublic(_: Entity) -> Entity {
 }
 
 #[tokio::test]
-async fn additions_are_made_while_rows_are_there() {
+async fn additions_are_made_to_tables_with_rows() {
     for TestDb { db, name, .. } in &engines().await {
         write(db, posts(), json!({"title": "old"})).await;
         let more = posts()
@@ -144,7 +144,7 @@ async fn additions_are_made_while_rows_are_there() {
 }
 
 #[tokio::test]
-async fn an_entity_and_a_relation_to_it_are_added_and_one_that_left_keeps_its_rows() {
+async fn an_entity_and_a_relation_to_it_are_added_and_a_removed_entity_keeps_its_rows() {
     let topics = || Entity::new("topics").public().field(Field::string("name"));
     let related = || posts().field(Field::relation("topic", "topics").on_delete(OnDelete::Cascade));
     for TestDb { db, name, .. } in &engines().await {
@@ -158,7 +158,7 @@ async fn an_entity_and_a_relation_to_it_are_added_and_one_that_left_keeps_its_ro
         assert!(db.execute(orphan, vec![]).await.is_err(), "{name}: the relation holds for the rows that are there");
         db.execute("UPDATE posts SET topic = (SELECT id FROM topics)", vec![]).await.unwrap();
 
-        // Neither entity is declared any more, and nothing of them goes.
+        // Neither entity is declared now, and nothing of them is removed.
         let left = apply(db, &[Entity::new("others")]).await.unwrap();
         assert!(left.statements.iter().all(|sql| sql.starts_with("CREATE TABLE \"others\"")), "{name}: {left}");
         apply(db, &both).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_required_field_is_added_to_an_empty_table_and_not_to_one_with_rows() 
 }
 
 #[tokio::test]
-async fn a_field_that_left_keeps_its_column_where_rows_can_be_written_without_it() {
+async fn a_removed_field_keeps_its_column_if_rows_can_be_written_without_it() {
     for TestDb { db, name, .. } in &engines().await {
         write(
             db,
@@ -201,8 +201,8 @@ async fn a_field_that_left_keeps_its_column_where_rows_can_be_written_without_it
         assert_eq!(
             changes.notes,
             [
-                "table \"posts\" keeps its column \"a\", which no field declares any more",
-                "table \"posts\" keeps its column \"b\", which no field declares any more",
+                "table \"posts\" keeps its column \"a\", which no field declares now",
+                "table \"posts\" keeps its column \"b\", which no field declares now",
             ]
         );
         write(db, posts(), json!({"title": "y"})).await;
@@ -212,10 +212,8 @@ async fn a_field_that_left_keeps_its_column_where_rows_can_be_written_without_it
         let lines = refusals(db, &[Entity::new("posts").field(Field::string("a").index())]).await;
         assert_eq!(
             lines,
-            [
-                "table \"posts\", column \"title\": no field declares it any more, and without a value for it no row can be \
-             written; to do it, run: ALTER TABLE \"posts\" DROP COLUMN \"title\";",
-            ],
+            ["table \"posts\", column \"title\": no field declares it now, and no row can be written without a value \
+             for it; to do it, run: ALTER TABLE \"posts\" DROP COLUMN \"title\";",],
             "{name}"
         );
         db.execute("ALTER TABLE \"posts\" DROP COLUMN \"title\"", vec![]).await.unwrap();
@@ -234,7 +232,7 @@ async fn run_as_operator(db: &Db, error: SchemaError) {
 }
 
 #[tokio::test]
-async fn what_would_lose_or_break_is_refused_with_the_sql_to_do_it() {
+async fn destructive_changes_are_refused_with_their_sql() {
     let before = || {
         posts()
             .field(Field::string("slug").unique())
@@ -246,15 +244,15 @@ async fn what_would_lose_or_break_is_refused_with_the_sql_to_do_it() {
         (Field::string("slug").unique(), Field::string("code"), Field::relation("parent", "posts"));
     let cases = [
         (base(slug.clone(), Field::int("code"), parent.clone()), "column \"code\": the declaration makes it"),
-        (
-            base(Field::string("slug"), code.clone(), parent.clone()),
-            "column \"slug\": the field is not unique any more",
-        ),
+        (base(Field::string("slug"), code.clone(), parent.clone()), "column \"slug\": the field is no longer unique"),
         (
             base(slug.clone(), code.clone(), parent.clone().on_delete(OnDelete::Cascade)),
             "column \"parent\": the declaration makes it refer to posts ON DELETE CASCADE, and it refers to posts ON DELETE RESTRICT",
         ),
-        (base(slug.clone(), code.clone(), Field::string("parent")), "column \"parent\": the field is no relation now"),
+        (
+            base(slug.clone(), code.clone(), Field::string("parent")),
+            "column \"parent\": the field is not a relation now",
+        ),
         (
             base(slug.clone(), Field::relation("code", "posts"), parent.clone()),
             "column \"code\": the declaration makes it refer to posts ON DELETE RESTRICT, and it refers to nothing",
@@ -271,9 +269,9 @@ async fn what_would_lose_or_break_is_refused_with_the_sql_to_do_it() {
             assert!(error.to_string().contains(expected), "{name}: {error}");
             assert!(plan(db, std::slice::from_ref(&after)).await.is_err());
             run_as_operator(db, error).await;
-            // On SQLite a required column stays beside its successor until it is dropped.
+            // On SQLite a required column stays next to its successor until it is dropped.
             if let Err(error) = apply(db, std::slice::from_ref(&after)).await {
-                assert!(error.to_string().contains("_before\": no field declares it any more"), "{name}: {error}");
+                assert!(error.to_string().contains("_before\": no field declares it now"), "{name}: {error}");
                 run_as_operator(db, error).await;
             }
             apply(db, std::slice::from_ref(&after)).await.unwrap_or_else(|error| panic!("{name} {expected}: {error}"));
@@ -304,7 +302,7 @@ async fn the_operators_sql_keeps_columns_that_no_field_declares() {
 }
 
 #[tokio::test]
-async fn a_field_becomes_unique_once_no_value_is_there_twice() {
+async fn a_field_becomes_unique_once_it_has_no_duplicates() {
     let before = || Entity::new("posts").public().field(Field::string("title"));
     let unique = || Entity::new("posts").public().field(Field::string("title").unique());
     for TestDb { db, name, .. } in &engines().await {
@@ -328,7 +326,7 @@ async fn a_field_becomes_unique_once_no_value_is_there_twice() {
 }
 
 #[tokio::test]
-async fn a_table_that_something_else_made_is_not_taken_over() {
+async fn a_table_of_another_program_is_not_taken_over() {
     for TestDb { db, name, .. } in &engines().await {
         for table in [
             "CREATE TABLE posts (id {text}, title {text}, created_at {time} NOT NULL, updated_at {time} NOT NULL)",
@@ -396,7 +394,7 @@ async fn replicas_that_start_together_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn rows_that_break_a_new_rule_are_counted_with_the_sql_to_find_and_to_mend_them() {
+async fn rows_that_violate_a_new_rule_are_counted_with_the_sql_to_find_and_fix_them() {
     let with = |a: Field, n: Field, state: Field| Entity::new("posts").public().field(a).field(n).field(state);
     let state = |words: &[&str]| Field::choice("state", words.to_vec());
     let before = with(Field::string("a"), Field::int("n"), state(&["draft", "it's \"live\""]));
@@ -432,14 +430,14 @@ async fn rows_that_break_a_new_rule_are_counted_with_the_sql_to_find_and_to_mend
             let between = |from: &str, to: &str| {
                 remarks[0].split_once(from).and_then(|(_, rest)| rest.split_once(to)).unwrap().0.to_owned()
             };
-            assert_eq!(db.query(between("run: ", "; to mend"), vec![]).await.unwrap().len(), rows, "{name}");
-            // A start looks at the new rule again and again, until the rows are mended.
+            assert_eq!(db.query(between("run: ", "; to fix"), vec![]).await.unwrap().len(), rows, "{name}");
+            // Every start checks the new rule, until the rows are fixed.
             for _ in 0..2 {
                 let remarks = schema::remember_kept_rules(db, &declared(&after), Rules::Unknown).await.unwrap();
                 assert_eq!(remarks.len(), 1, "{name}");
             }
-            let mend = between("put the right value in: ", ";").replace("'VALUE'", value).replace("NUMBER", value);
-            db.execute(mend, vec![]).await.unwrap();
+            let fix = between("set the right value: ", ";").replace("'VALUE'", value).replace("NUMBER", value);
+            db.execute(fix, vec![]).await.unwrap();
             let remarks = schema::remember_kept_rules(db, &declared(&after), Rules::Unknown).await.unwrap();
             assert_eq!(remarks, Vec::<String>::new(), "{name}");
         }

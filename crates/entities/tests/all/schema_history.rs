@@ -49,7 +49,7 @@ async fn texts(db: &Db, table: &str, column: &str) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_configuration_from_before_a_rename_is_refused_and_told_how_to_go_back() {
+async fn a_configuration_from_before_a_rename_is_refused_with_the_steps_to_go_back() {
     for (new, back, table, column) in [
         (
             renamed_field(),
@@ -124,7 +124,7 @@ async fn replica(test: &TestDb) -> Db {
 }
 
 #[tokio::test]
-async fn a_replica_of_before_a_rename_fails_to_write_and_loses_nothing() {
+async fn a_replica_from_before_a_rename_fails_to_write_and_loses_nothing() {
     for test in &engines().await {
         let before = build(&test.db, old()).await;
         assert!(create(&before, json!({"title": "first"})).await);
@@ -137,7 +137,7 @@ async fn a_replica_of_before_a_rename_fails_to_write_and_loses_nothing() {
     }
 }
 
-/// The way without a failed request that the handbook describes: add, copy, drop.
+/// The procedure of the handbook without a failed request: add, copy, drop.
 #[tokio::test]
 async fn a_rename_in_three_steps_serves_from_old_and_new_replicas_throughout() {
     let both = || old().field(Field::string("headline"));
@@ -184,7 +184,7 @@ impl Holder {
 }
 
 #[tokio::test]
-async fn a_change_of_tables_gives_way_to_a_long_transaction_and_lets_others_pass() {
+async fn a_schema_change_yields_to_a_long_transaction_and_does_not_block_others() {
     for test in &engines().await {
         if test.db.engine() == Engine::Sqlite {
             // Readers delay no writer there.

@@ -246,7 +246,7 @@ async fn write_and_read(db: &Db, after: &[Entity], edit: &Edit, told: &str) {
 }
 
 #[tokio::test]
-async fn while_a_rename_is_pending_the_rename_alone_is_printed() {
+async fn while_a_rename_is_pending_only_the_rename_is_printed() {
     for test in &engines().await {
         make(&test.db).await;
         let after = entities(&Edit { table: vec![], fields: [vec![Rename, ToInt], vec![ToInt]] });

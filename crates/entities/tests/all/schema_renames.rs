@@ -53,19 +53,19 @@ async fn a_declared_rename_keeps_rows_rules_and_relations() {
 }
 
 #[tokio::test]
-async fn old_names_that_somebody_bears_are_refused() {
+async fn old_names_that_are_in_use_are_refused() {
     let posts = || Entity::new("posts").field(Field::string("a"));
     for (entities, words) in [
-        (vec![posts().renamed_from("users")], "belongs to the service"),
+        (vec![posts().renamed_from("users")], "is reserved for the service"),
         (vec![posts().renamed_from("posts")], "there is a table \"posts\" now"),
-        (vec![posts().renamed_from("x; DROP TABLE users")], "is no name"),
+        (vec![posts().renamed_from("x; DROP TABLE users")], "is not a valid name"),
         (vec![posts(), Entity::new("notes").renamed_from("posts")], "there is a table \"posts\" now"),
-        (vec![posts().renamed_from("old"), Entity::new("notes").renamed_from("old")], "cannot both have been"),
+        (vec![posts().renamed_from("old"), Entity::new("notes").renamed_from("old")], "can have been \"old\""),
         (vec![posts().field(Field::string("b").renamed_from("a"))], "there is a field \"a\" now"),
         (vec![posts().field(Field::string("b").renamed_from("id"))], "cannot be declared"),
         (
             vec![posts().field(Field::string("b").renamed_from("x")).field(Field::string("c").renamed_from("x"))],
-            "two fields cannot both",
+            "only one field can have been",
         ),
     ] {
         let error = Declarations::check(&entities).unwrap_err().to_string();

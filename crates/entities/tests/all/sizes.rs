@@ -1,11 +1,11 @@
-//! Answers that would be larger than one may be, and values at the ends of what their types hold.
+//! Answers above the maximum size, and values at the limits of their types.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, worlds};
+use super::support::{World, anonymous, worlds};
 
-/// What an answer may hold.
+/// The maximum size of an answer.
 const MOST: usize = 8 * 1024 * 1024;
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -21,10 +21,10 @@ async fn with_papers(count: usize, size: usize) -> Vec<World> {
     let worlds = worlds(entities).await;
     for world in &worlds {
         for number in 0..count {
-            let made = world.post(&nobody(), "/papers", json!({"number": number, "body": "x".repeat(size)})).await;
+            let made = world.post(&anonymous(), "/papers", json!({"number": number, "body": "x".repeat(size)})).await;
             if number == 0 {
                 for _ in 0..20 {
-                    world.post(&nobody(), "/marks", json!({"paper": made.id()})).await.data();
+                    world.post(&anonymous(), "/marks", json!({"paper": made.id()})).await.data();
                 }
             }
         }
@@ -39,7 +39,7 @@ async fn a_page_by_cursor_ends_where_it_is_full_and_loses_nothing() {
             let (mut seen, mut from, mut pages) = (Vec::new(), String::new(), 0);
             loop {
                 let answer =
-                    world.get(&nobody(), &format!("/papers?limit=100&direction={direction}&cursor={from}")).await;
+                    world.get(&anonymous(), &format!("/papers?limit=100&direction={direction}&cursor={from}")).await;
                 assert!(answer.status.is_success() && answer.text.len() < MOST + 1024, "{}", answer.text.len());
                 let page = answer.json();
                 let mut numbers: Vec<u64> =
@@ -68,7 +68,7 @@ async fn a_page_by_cursor_ends_where_it_is_full_and_loses_nothing() {
 async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
     for world in with_papers(20, MEGABYTE - 1024).await {
         for sort in ["", "&sort=-created_at", "&sort=-number,body"] {
-            let first = world.get(&nobody(), &format!("/papers?limit=20{sort}")).await;
+            let first = world.get(&anonymous(), &format!("/papers?limit=20{sort}")).await;
             if sort.contains("body") {
                 assert_eq!(first.status, 413, "the values sorted by are too long for a cursor");
                 continue;
@@ -81,7 +81,7 @@ async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
             };
             let mut seen = numbers(&page);
             while let Some(cursor) = page["cursor"].as_str() {
-                page = world.get(&nobody(), &format!("/papers?limit=20&cursor={cursor}{sort}")).await.json();
+                page = world.get(&anonymous(), &format!("/papers?limit=20&cursor={cursor}{sort}")).await.json();
                 seen.extend(numbers(&page));
             }
             let mut expected: Vec<u64> = (0..20).collect();
@@ -95,16 +95,16 @@ async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
             assert_eq!(seen, expected, "{} {sort}", world.name());
         }
         for query in ["limit=8", "limit=20&fields=number", "limit=8&page=3"] {
-            let page = world.get(&nobody(), &format!("/papers?{query}")).await.json();
+            let page = world.get(&anonymous(), &format!("/papers?{query}")).await.json();
             assert!(page.get("cursor").is_none(), "{query}: nothing ended early");
         }
-        // One large record that many refer to is as many times in the answer.
+        // A large record that many refer to is repeated in the answer.
         let mut seen = 0;
-        let mut page = world.get(&nobody(), "/marks?include=paper&limit=20").await.json();
+        let mut page = world.get(&anonymous(), "/marks?include=paper&limit=20").await.json();
         loop {
             seen += page["data"].as_array().unwrap().len();
             let Some(cursor) = page["cursor"].as_str() else { break };
-            let next = world.get(&nobody(), &format!("/marks?include=paper&limit=20&cursor={cursor}")).await;
+            let next = world.get(&anonymous(), &format!("/marks?include=paper&limit=20&cursor={cursor}")).await;
             assert!(next.status.is_success() && next.text.len() < MOST + MEGABYTE, "{}", next.status);
             page = next.json();
         }
@@ -113,7 +113,7 @@ async fn a_page_by_number_ends_where_it_is_full_and_a_cursor_continues_it() {
 }
 
 #[tokio::test]
-async fn text_has_a_default_length_and_longer_values_that_are_there_stay() {
+async fn text_has_a_default_length_limit_and_longer_stored_values_stay() {
     let notes = Entity::new("notes")
         .public()
         .field(Field::string("title"))
@@ -122,18 +122,18 @@ async fn text_has_a_default_length_and_longer_values_that_are_there_stay() {
         .field(Field::int("rank"));
     for world in worlds([notes]).await {
         for (field, most) in [("title", 1_000), ("body", 262_144), ("long", 5_000)] {
-            let fits = world.post(&nobody(), "/notes", json!({field: "é".repeat(most)})).await;
+            let fits = world.post(&anonymous(), "/notes", json!({field: "é".repeat(most)})).await;
             assert_eq!(fits.status, 201, "{} {field}", world.name());
-            let refused = world.post(&nobody(), "/notes", json!({field: "é".repeat(most + 1)})).await;
+            let refused = world.post(&anonymous(), "/notes", json!({field: "é".repeat(most + 1)})).await;
             assert_eq!((refused.status.as_u16(), &*refused.faults()[field]), (422, "max"), "{field}");
         }
-        let path = world.post(&nobody(), "/notes", json!({"title": "x"})).await.header("location").to_owned();
+        let path = world.post(&anonymous(), "/notes", json!({"title": "x"})).await.header("location").to_owned();
         let sql = "UPDATE notes SET title = ?1, body = ?2";
         world.db().execute(sql, gatewright_db::params!["x".repeat(2_000), "y".repeat(300_000)]).await.unwrap();
-        let changed = world.patch(&nobody(), &path, json!({"rank": 7})).await.data();
+        let changed = world.patch(&anonymous(), &path, json!({"rank": 7})).await.data();
         assert_eq!((&changed["rank"], changed["title"].as_str().unwrap().len()), (&json!(7), 2_000));
-        assert_eq!(world.get(&nobody(), &path).await.data(), changed, "{}", world.name());
-        assert_eq!(world.patch(&nobody(), &path, json!({"title": "x".repeat(2_000)})).await.status, 422);
+        assert_eq!(world.get(&anonymous(), &path).await.data(), changed, "{}", world.name());
+        assert_eq!(world.patch(&anonymous(), &path, json!({"title": "x".repeat(2_000)})).await.status, 422);
     }
 }
 
@@ -141,14 +141,14 @@ async fn text_has_a_default_length_and_longer_values_that_are_there_stay() {
 async fn a_record_that_is_larger_than_an_answer_is_still_answered() {
     for world in worlds([Entity::new("papers").public().field(long_body())]).await {
         for number in 0..3 {
-            let id = world.post(&nobody(), "/papers", "{}").await.id();
+            let id = world.post(&anonymous(), "/papers", "{}").await.id();
             let sql = "UPDATE papers SET body = ?1 WHERE id = ?2";
             let body = number.to_string().repeat(MOST + 10);
             world.db().execute(sql, gatewright_db::params![body, &id]).await.unwrap();
         }
         let (mut from, mut pages) = (String::new(), 0);
         loop {
-            let page = world.get(&nobody(), &format!("/papers?cursor={from}")).await.json();
+            let page = world.get(&anonymous(), &format!("/papers?cursor={from}")).await.json();
             assert_eq!(page["data"].as_array().unwrap().len(), 1);
             pages += 1;
             match page["cursor"].as_str() {
@@ -181,20 +181,20 @@ async fn numbers_at_their_ends_come_back_sort_filter_and_page_exactly() {
         ];
         for (units, amount) in rows.iter().rev() {
             let body = format!("{{\"units\":{units},\"amount\":\"{amount}\"}}");
-            let made = world.post(&nobody(), "/ledger", body).await;
+            let made = world.post(&anonymous(), "/ledger", body).await;
             assert!(made.text.contains(&format!("\"units\":{units},\"amount\":\"{amount}\"")), "{}", made.text);
         }
         let amounts = |list: &Value| -> Vec<String> {
             list.as_array().unwrap().iter().map(|row| row["amount"].as_str().unwrap().to_owned()).collect()
         };
         let expected: Vec<String> = rows.iter().map(|(_, amount)| amount.clone()).collect();
-        assert_eq!(amounts(&world.get(&nobody(), "/ledger?sort=amount").await.data()), expected);
-        assert_eq!(amounts(&world.get(&nobody(), "/ledger?sort=units").await.data()), expected);
-        assert_eq!(amounts(&world.get(&nobody(), "/ledger?cursor=").await.data()), expected);
+        assert_eq!(amounts(&world.get(&anonymous(), "/ledger?sort=amount").await.data()), expected);
+        assert_eq!(amounts(&world.get(&anonymous(), "/ledger?sort=units").await.data()), expected);
+        assert_eq!(amounts(&world.get(&anonymous(), "/ledger?cursor=").await.data()), expected);
         let mut paged = Vec::new();
         let mut from = String::new();
         loop {
-            let page = world.get(&nobody(), &format!("/ledger?limit=1&cursor={from}")).await.json();
+            let page = world.get(&anonymous(), &format!("/ledger?limit=1&cursor={from}")).await.json();
             paged.extend(amounts(&page["data"]));
             match page["cursor"].as_str() {
                 Some(cursor) => cursor.clone_into(&mut from),
@@ -217,19 +217,19 @@ async fn numbers_at_their_ends_come_back_sort_filter_and_page_exactly() {
             ("amount=3e-1", 1),
             ("amount_gte=0.3", 2),
         ] {
-            let list = world.get(&nobody(), &format!("/ledger?{query}")).await.data();
+            let list = world.get(&anonymous(), &format!("/ledger?{query}")).await.data();
             assert_eq!(list.as_array().unwrap().len(), count, "{} {query}", world.name());
         }
         for query in
             ["units=9223372036854775808", "units=1.5", &format!("amount={digits}9"), "amount=NaN", "amount=1,5"]
         {
-            assert_eq!(world.get(&nobody(), &format!("/ledger?{query}")).await.status, 400, "{query}");
+            assert_eq!(world.get(&anonymous(), &format!("/ledger?{query}")).await.status, 400, "{query}");
         }
     }
 }
 
 #[tokio::test]
-async fn json_comes_back_as_it_was_sent_and_is_asked_for_by_absence_alone() {
+async fn json_is_returned_as_sent_and_filtered_only_by_absence() {
     for world in worlds([Entity::new("things").public().field(Field::json("meta"))]).await {
         for meta in [
             json!({"a": {"b": [1, null, "é\u{1f4a9}\""]}, "": []}),
@@ -239,18 +239,18 @@ async fn json_comes_back_as_it_was_sent_and_is_asked_for_by_absence_alone() {
             json!(9_007_199_254_740_993_i64),
             json!({"deep": [[[[[["x"]]]]]]}),
         ] {
-            let made = world.post(&nobody(), "/things", json!({"meta": meta})).await;
+            let made = world.post(&anonymous(), "/things", json!({"meta": meta})).await;
             assert_eq!(made.data()["meta"], meta, "{}", world.name());
-            assert_eq!(world.get(&nobody(), made.header("location")).await.data()["meta"], meta);
-            let shown = world.get(&nobody(), &format!("{}?fields=meta", made.header("location"))).await.data();
+            assert_eq!(world.get(&anonymous(), made.header("location")).await.data()["meta"], meta);
+            let shown = world.get(&anonymous(), &format!("{}?fields=meta", made.header("location"))).await.data();
             assert_eq!(shown, json!({"meta": meta}));
         }
-        world.post(&nobody(), "/things", json!({"meta": null})).await.data();
+        world.post(&anonymous(), "/things", json!({"meta": null})).await.data();
         for (query, total) in [("meta_null=true", 1), ("meta_null=false", 6)] {
-            assert_eq!(world.get(&nobody(), &format!("/things?{query}")).await.json()["total"], total, "{query}");
+            assert_eq!(world.get(&anonymous(), &format!("/things?{query}")).await.json()["total"], total, "{query}");
         }
         for query in ["meta=x", "meta_like=x", "meta_gt=1", "meta_in=1", "sort=meta"] {
-            assert_eq!(world.get(&nobody(), &format!("/things?{query}")).await.status, 400, "{query}");
+            assert_eq!(world.get(&anonymous(), &format!("/things?{query}")).await.status, 400, "{query}");
         }
     }
 }

@@ -6,7 +6,7 @@ use gatewright_entities::operations::{Call, Error, PagePlace};
 use gatewright_entities::{Action, Entity, Field, ListQuery, Table};
 use serde_json::{Value, json};
 
-use super::support::{nobody, worlds};
+use super::support::{anonymous, worlds};
 
 const RECORDS: i64 = 300;
 const MOST: u32 = 40;
@@ -25,7 +25,7 @@ fn posts() -> Entity {
         .field(Field::string("kind").index())
 }
 
-/// Those whose number ends with 99 have a word that others lack; from 200 on, all have another. Some have no rank, some are deleted.
+/// Those whose number ends with 99 have one word; from 200 on, all have another word. Some have no rank, some are deleted.
 async fn fill(db: &Db) {
     for n in 0..RECORDS {
         let mut title = format!("title {n}");
@@ -45,7 +45,7 @@ async fn fill(db: &Db) {
     }
 }
 
-/// The ids of all pages, and what each page says it has looked at.
+/// The ids of all pages, and how many records each page has read.
 async fn walk(table: Table<'_>, query: &dyn Fn() -> ListQuery, is_backward: bool) -> (Vec<String>, Vec<Option<u32>>) {
     let call = Call::from(Identity::Anonymous);
     let (mut ids, mut searched, mut cursor) = (Vec::new(), Vec::new(), String::new());
@@ -71,7 +71,7 @@ async fn walk(table: Table<'_>, query: &dyn Fn() -> ListQuery, is_backward: bool
 }
 
 #[tokio::test]
-async fn a_search_in_slices_finds_what_a_whole_one_finds() {
+async fn a_search_in_slices_finds_the_same_as_a_whole_one() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let table = world.entities.table("posts").unwrap();
@@ -103,7 +103,7 @@ async fn a_search_in_slices_finds_what_a_whole_one_finds() {
 }
 
 #[tokio::test]
-async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() {
+async fn a_search_without_results_stops_at_its_limit_and_reports_the_count() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let table = world.entities.table("posts").unwrap();
@@ -112,7 +112,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
             let (found, searched) =
                 walk(table, &|| ListQuery::new().search("no such word").sort(sort).looking_at(MOST), false).await;
             assert!(found.is_empty());
-            // Every page but the last has looked at so many, so that none has looked at more.
+            // Every page except the last has read that many, so none has read more.
             let (last, others) = searched.split_last().unwrap();
             assert_eq!(*last, None, "{}", world.name());
             assert!(others.iter().all(|searched| *searched == Some(MOST)), "{}: {others:?}", world.name());
@@ -126,7 +126,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
             (&answer["data"], &answer["hasMore"], &answer["searched"]),
             (&json!([]), &json!(true), &json!(MOST))
         );
-        // An index that leaves too much is no better than none.
+        // An index that leaves too many records is treated like none.
         let of_half = ListQuery::new().filter("kind = 'k1' && plain > 1000").after("");
         assert_eq!(
             table.list(&call, &of_half.looking_at(MOST)).await.unwrap().searched,
@@ -134,7 +134,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
             "{}",
             world.name()
         );
-        // What an index finds, and what an index has in its order, is read as a whole.
+        // Records that an index finds, or has in order, are read completely.
         for query in [
             ListQuery::new().condition("slug", "s250").after(""),
             ListQuery::new().filter("slug = 's250' && plain > 3").after(""),
@@ -152,7 +152,7 @@ async fn a_fruitless_search_looks_at_no_more_than_its_bound_and_says_how_many() 
 }
 
 #[tokio::test]
-async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
+async fn sorting_or_counting_more_than_the_limit_is_refused() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
         let (table, call) = (world.entities.table("posts").unwrap(), Call::from(Identity::Anonymous));
@@ -177,12 +177,12 @@ async fn what_would_sort_or_count_more_than_the_bound_is_refused() {
 }
 
 #[tokio::test]
-async fn lists_over_http_are_as_they_were() {
+async fn lists_over_http_are_not_sliced() {
     for world in worlds([posts()]).await {
         fill(world.db()).await;
-        let answer = world.get(&nobody(), "/posts?q=no+such+word&cursor=").await.json();
+        let answer = world.get(&anonymous(), "/posts?q=no+such+word&cursor=").await.json();
         assert_eq!(answer, json!({ "data": [], "cursor": null, "hasMore": false }), "{}", world.name());
-        assert_eq!(world.get(&nobody(), "/posts?looksAt=3").await.status, 400);
-        assert_eq!(world.get(&nobody(), "/posts?looks_at=3").await.status, 400);
+        assert_eq!(world.get(&anonymous(), "/posts?looksAt=3").await.status, 400);
+        assert_eq!(world.get(&anonymous(), "/posts?looks_at=3").await.status, 400);
     }
 }

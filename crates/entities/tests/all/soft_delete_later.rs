@@ -1,4 +1,4 @@
-//! Entities that keep deleted records aside from some day on, or no more.
+//! Entities whose soft delete is switched on or off later.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use gatewright_entities::{BuildError, Declarations, Entities, Entity, Field, Rec
 
 use super::support::{tenant_id, user};
 
-/// What start would do, as SQL.
+/// The SQL that a start would run.
 async fn planned(db: &Db, entity: &Entity) -> Result<Vec<String>, SchemaError> {
     let declared = Declarations::check(std::slice::from_ref(entity)).unwrap();
     Ok(schema::plan(db, &declared, &Users::default()).await?.statements)
@@ -40,7 +40,7 @@ fn posts() -> Entity {
 }
 
 #[tokio::test]
-async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
+async fn switching_soft_delete_on_frees_unique_values_of_later_deletions() {
     for (before, kind, columns) in
         [(posts(), "unique", "\"title\""), (posts().multi_tenant(), "tenant_unique", "\"tenant_id\", \"title\"")]
     {
@@ -78,7 +78,7 @@ async fn switched_on_it_frees_unique_values_of_what_is_deleted_from_then_on() {
 }
 
 #[tokio::test]
-async fn switched_off_it_is_refused_until_the_operator_has_emptied_the_trash() {
+async fn switching_soft_delete_off_is_refused_until_the_trash_is_empty() {
     let before = posts().soft_delete();
     for TestDb { db, name, .. } in &engines().await {
         let entities = start(db, &before).await.unwrap();

@@ -4,7 +4,7 @@ use gatewright_entities::{Action, Entity, Field};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Answer, World, nobody, tenant_id, user, user_with, worlds};
+use super::support::{Answer, World, anonymous, tenant_id, user, user_with, worlds};
 
 fn entities() -> [Entity; 3] {
     [
@@ -116,7 +116,7 @@ async fn a_list_is_sorted_by_related_records_page_by_page() {
 #[tokio::test]
 async fn a_related_record_that_the_caller_may_not_read_sorts_as_an_absent_one() {
     for world in worlds(entities()).await {
-        // Each secret name lies between two that are known: a sort by it would tell which.
+        // Each secret name lies between two known ones: a sort by it would reveal its position.
         let ids = fill(
             &world,
             &[
@@ -132,10 +132,10 @@ async fn a_related_record_that_the_caller_may_not_read_sorts_as_an_absent_one() 
         assert_eq!(sorted(&world, "ann", "project.name").await, ["4", "5", "2", "1", "0", "3", "none"]);
         assert_eq!(sorted(&world, "ben", "project.name").await, ["4", "5", "2", "0", "none", "1", "3"]);
         assert_eq!(sorted(&world, "ben", "-project.name").await, ["none", "1", "3", "0", "2", "5", "4"]);
-        // The record that leads there is no way round its rule.
+        // A record that refers to it does not bypass its rule.
         assert_eq!(sorted(&world, "ann", "project.parent.name").await[0], "4");
         assert_eq!(sorted(&world, "ben", "project.parent.name").await, ["none", "0", "1", "2", "3", "4", "5"]);
-        // A filter's parameters and a page's stand beside those of the path.
+        // The parameters of a filter and of a page are combined with those of the path.
         let filter = "filter=title!='5'%26%26project.name!='c'&title_ne=4";
         let both = world.get(&user("ben"), &format!("/tasks?sort=project.name&{filter}")).await;
         assert_eq!(titles(&both), ["2", "none", "1", "3"], "{}", world.name());
@@ -159,8 +159,8 @@ async fn a_path_into_what_the_caller_may_not_read_is_refused() {
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.text);
         let auditor = user_with("ben", &["auditor"]);
         assert_eq!(ask(&auditor, "project.folder.name").await.status, StatusCode::OK);
-        assert_eq!(ask(&nobody(), "project.name").await.status, StatusCode::UNAUTHORIZED);
-        // A hidden field is unknown in the words of one that never was.
+        assert_eq!(ask(&anonymous(), "project.name").await.status, StatusCode::UNAUTHORIZED);
+        // A hidden field is unknown, with the text of an undeclared one.
         let hidden = ask(&user("ann"), "project.secret").await;
         let never = ask(&user("ann"), "project.zzzzzz").await;
         assert_eq!(hidden.status, StatusCode::BAD_REQUEST);
@@ -174,7 +174,7 @@ async fn a_path_into_what_the_caller_may_not_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cursor_holds_for_its_path_alone() {
+async fn a_cursor_is_valid_only_for_its_path() {
     for world in worlds(entities()).await {
         fill(&world, &[json!({"name": "a"}), json!({"name": "b"}), json!({"name": "c"})]).await;
         let first = world.get(&user("ann"), "/tasks?sort=project.name&limit=1&cursor=").await;
@@ -212,7 +212,7 @@ async fn a_path_into_another_tenant_has_no_value() {
         let blue = post("blue", "/projects", json!({"name": "0"})).await;
         let one = post("red", "/tasks", json!({"title": "one", "project": red})).await;
         let two = post("red", "/tasks", json!({"title": "two", "project": red})).await;
-        // As a row that came by another way might be.
+        // As a row from another source might be.
         let sql = "UPDATE tasks SET project = ?1 WHERE id = ?2";
         world.db().execute(sql, gatewright_db::params![blue, two]).await.unwrap();
         let ask = async |sort: &str| {

@@ -13,7 +13,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::include::statements;
-use super::support::{Answer, Stream, World, ear, encoded, make_users, nobody, user, user_with, worlds_with};
+use super::support::{
+    Answer, Stream, World, anonymous, encoded, event_receiver, make_users, user, user_with, worlds_with,
+};
 
 fn entities(prefix: &str) -> Vec<Entity> {
     let (projects, tasks) = (format!("{prefix}projects"), format!("{prefix}tasks"));
@@ -34,7 +36,7 @@ fn entities(prefix: &str) -> Vec<Entity> {
     ]
 }
 
-/// Worlds whose heartbeats are long, so that no stream ends because a busy machine was late to confirm its caller.
+/// Worlds with long heartbeats, so that no stream ends because a busy machine was late to confirm its caller.
 async fn patient_worlds(entities: impl IntoIterator<Item = Entity>) -> Vec<World> {
     let patient = |builder: Builder| {
         let bus = Bus::new(&Ambient::system());
@@ -81,7 +83,7 @@ async fn patch(world: &World, path: &str, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_stream_shows_what_its_filter_lets_through() {
+async fn a_stream_shows_what_its_filter_matches() {
     for world in patient_worlds(entities("")).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let red = project(&world, json!({"name": "red", "boss": "ben"})).await;
@@ -90,7 +92,7 @@ async fn a_stream_shows_what_its_filter_lets_through() {
         let mut bens = open(&world, &ben, "tasks", "project.boss = @me").await;
         let mut anns = open(&world, &ann, "tasks", "project.boss = @me").await;
         let mut urgent = open(&world, &ben, "tasks", "tags has 'urgent'").await;
-        let mut large = open(&world, &nobody(), "tasks", "meta.size > 3").await;
+        let mut large = open(&world, &anonymous(), "tasks", "meta.size > 3").await;
         let mut all = open(&world, &ben, "tasks", "title != null").await;
         let one = task(&world, json!({"title": "one", "project": red, "tags": ["urgent"], "meta": {"size": 4}})).await;
         let two = task(&world, json!({"title": "two", "project": blue, "tags": "urgent", "meta": {"size": 3}})).await;
@@ -107,7 +109,7 @@ async fn a_stream_shows_what_its_filter_lets_through() {
         assert_eq!(until_end(&mut bens).await, of_red, "{}", world.name());
         assert_eq!(until_end(&mut anns).await, of_blue, "{}", world.name());
         assert_eq!(until_end(&mut urgent).await, of_one, "{}", world.name());
-        // An anonymous caller may not read projects, and needs not here.
+        // An anonymous caller may not read projects, and need not here.
         assert_eq!(until_end(&mut large).await, of_one, "{}", world.name());
         assert_eq!(until_end(&mut all).await.len(), 6, "{}", world.name());
     }
@@ -132,7 +134,7 @@ async fn a_related_record_that_the_listener_may_not_read_does_not_count() {
 }
 
 #[tokio::test]
-async fn owners_of_related_records_are_each_listener_s_own() {
+async fn ownership_of_related_records_is_checked_for_each_listener() {
     let entities = [
         Entity::new("notes").owner("user_id").cross_owner_read("posts:audit").field(Field::string("text")),
         Entity::new("tasks").public().field(Field::string("title")).field(Field::relation("note", "notes")),
@@ -151,7 +153,7 @@ async fn owners_of_related_records_are_each_listener_s_own() {
 }
 
 #[tokio::test]
-async fn a_record_that_leaves_a_rule_s_view_is_gone_whatever_the_filter_says() {
+async fn a_record_that_leaves_a_rules_view_is_deleted_whatever_the_filter() {
     let entities = [
         Entity::new("projects").field(Field::string("name")),
         Entity::new("tasks")
@@ -180,7 +182,7 @@ async fn a_record_that_leaves_a_rule_s_view_is_gone_whatever_the_filter_says() {
 }
 
 #[tokio::test]
-async fn what_a_stream_may_not_ask_is_refused() {
+async fn invalid_stream_filters_are_refused() {
     for world in patient_worlds(entities("")).await {
         let ask = async |caller: &Identity, filter: &str| {
             let path = format!("/tasks/_events?filter={}", encoded(filter));
@@ -190,7 +192,7 @@ async fn what_a_stream_may_not_ask_is_refused() {
         };
         let ben = user("ben");
         assert_eq!(ask(&ben, "project.folder.name = 'a'").await.status, StatusCode::FORBIDDEN);
-        assert_eq!(ask(&nobody(), "project.name = 'a'").await.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(ask(&anonymous(), "project.name = 'a'").await.status, StatusCode::UNAUTHORIZED);
         let (hidden, never) = (ask(&ben, "hidden has 'a'").await, ask(&ben, "zzzzzz has 'a'").await);
         assert_eq!((hidden.status, never.status), (StatusCode::BAD_REQUEST, StatusCode::BAD_REQUEST));
         assert_eq!(hidden.text.replace("hidden", "zzzzzz"), never.text);
@@ -207,14 +209,14 @@ async fn what_a_stream_may_not_ask_is_refused() {
 }
 
 #[tokio::test]
-async fn one_caller_has_so_many_filters_and_others_are_none_the_worse() {
+async fn filters_are_limited_per_caller_without_affecting_others() {
     for world in patient_worlds(entities("")).await {
         let ben = user("ben");
         let ask = async |caller: &Identity, number: usize| {
             let filter = encoded(&format!("project.name = '{number}'"));
             world.ask(caller, Method::GET, &format!("/tasks/_events?filter={filter}")).open().await
         };
-        // Of twenty at once, eight find room.
+        // Eight of twenty parallel requests are admitted.
         let opened = futures_util::future::join_all((0..20).map(|number| ask(&ben, number))).await;
         let (found, refused): (Vec<_>, Vec<_>) =
             opened.into_iter().partition(|answer| answer.status() == StatusCode::OK);
@@ -223,7 +225,7 @@ async fn one_caller_has_so_many_filters_and_others_are_none_the_worse() {
             assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
             assert!(answer.headers().contains_key("retry-after"));
         }
-        // One that is open already costs nothing more; others have room of their own.
+        // A stream with an equal filter costs nothing more; other callers have their own limit.
         let again = open(&world, &ben, "tasks", "title = 'plain'").await;
         let anns = ask(&user("ann"), 99).await;
         assert_eq!(anns.status(), StatusCode::OK);
@@ -235,7 +237,7 @@ async fn one_caller_has_so_many_filters_and_others_are_none_the_worse() {
 }
 
 #[tokio::test]
-async fn all_filters_of_an_entity_are_asked_in_one_statement() {
+async fn all_filters_of_an_entity_are_evaluated_in_one_statement() {
     let seen = statements();
     for world in patient_worlds(entities("w1_")).await {
         let project = world.post(&user("ann"), "/w1_projects", json!({"name": "3", "boss": "ben"})).await.id();
@@ -264,12 +266,12 @@ async fn all_filters_of_an_entity_are_asked_in_one_statement() {
     }
 }
 
-/// A world with an event log, which is followed as long as the second value lives.
+/// A world with an event log, which is followed until the second value is dropped.
 async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> (World, impl Sized) {
     make_users(&test_db.db).await;
     let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
     let bus = Bus::new(&ambient);
-    let events = ear(&bus);
+    let events = event_receiver(&bus);
     let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
     let log = EventLog::open(test_db.db.clone(), Ambient::system(), options).await.unwrap();
     let following = log.follow(&bus);
@@ -279,7 +281,7 @@ async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> 
     (World { router: entities.router(), entities, bus, events, clock, test_db }, following)
 }
 
-/// Tasks that a filter takes long about: each has comments of which it searches every byte.
+/// Tasks for which a filter takes long: it searches every byte of their comments.
 fn discussed() -> Vec<Entity> {
     vec![
         Entity::new("projects").field(Field::string("name")),
@@ -292,14 +294,14 @@ fn discussed() -> Vec<Entity> {
     ]
 }
 
-/// Follows 16 relations, and holds of a task with a comment that ends with `found`.
+/// Follows 16 relations, and matches a task with a comment that ends with `found`.
 fn slow_filter() -> String {
     let mut parts: Vec<String> = (0..15).map(|number| format!("comments(task).text ~ 'nothing{number}'")).collect();
     parts.push("comments(task).text ~ 'found'".to_owned());
     parts.join(" || ")
 }
 
-/// Gives a task comments, one of which ends with `found`, until the slow filter takes so long. How long that is.
+/// Adds comments to a task, one of which ends with `found`, until the slow filter takes that long. Returns the time.
 async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
     let (ann, task) = (user("ann"), task.trim_start_matches("/tasks/"));
     let path = format!("/tasks?limit=1&filter={}", encoded(&slow_filter()));
@@ -320,7 +322,7 @@ async fn discuss(world: &World, task: &str, least: Duration) -> Duration {
 }
 
 #[tokio::test]
-async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
+async fn a_slow_filter_delays_no_write_and_its_stream_gets_its_events() {
     for test_db in engines().await {
         let (world, _following) = logged(test_db, discussed()).await;
         let ben = user("ben");
@@ -338,7 +340,7 @@ async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
         }
         // Each write would have waited for it.
         assert!(quick > count / 2, "{}: {quick} of {count} writes took less than the filter: {takes:?}", world.name());
-        // One whose comments say nothing, and what leaves their view.
+        // A task whose comments do not match, and one that leaves the view.
         let other = task(&world, json!({"title": "other"})).await;
         patch(&world, &other, json!({"reader": "ann"})).await;
         task(&world, json!({"title": "end"})).await;
@@ -346,7 +348,7 @@ async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
         of_red.push("deleted ?".to_owned());
         for (whose, stream) in [("eve", &mut eves), ("ben", &mut bens)] {
             let got = until_end(stream).await;
-            // Under an access rule, what was changed again before it was asked about is told by the later event alone.
+            // Under an access rule, a record that changed again before it was read causes only the later event.
             let mut left = of_red.iter();
             assert!(got.iter().all(|event| left.any(|other| other == event)), "{} {whose}: {got:?}", world.name());
             assert!(got.ends_with(&of_red[of_red.len() - 2..]), "{} {whose}: {got:?}", world.name());
@@ -355,7 +357,7 @@ async fn a_slow_filter_holds_no_write_up_and_its_stream_gets_what_it_wants() {
 }
 
 #[tokio::test]
-async fn without_a_log_a_write_is_held_up_for_a_bounded_time() {
+async fn without_a_log_a_write_is_delayed_for_a_limited_time() {
     for world in patient_worlds(discussed()).await {
         let ann = user("ann");
         let slow = task(&world, json!({"title": "slow"})).await;
@@ -375,12 +377,12 @@ async fn without_a_log_a_write_is_held_up_for_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn anonymous_callers_have_filters_by_address() {
+async fn filters_of_anonymous_callers_are_limited_by_address() {
     for world in patient_worlds(entities("")).await {
         let ask = async |address: [u8; 4], filter: &str| {
             let path = format!("/tasks/_events?filter={}", encoded(filter));
             let peer = ConnectInfo(SocketAddr::from((address, 4711)));
-            world.ask(&nobody(), Method::GET, &path).extension(peer).open().await
+            world.ask(&anonymous(), Method::GET, &path).extension(peer).open().await
         };
         let mut streams = Vec::new();
         for number in 0..8 {
@@ -391,7 +393,7 @@ async fn anonymous_callers_have_filters_by_address() {
         assert_eq!(ninth.status(), StatusCode::TOO_MANY_REQUESTS, "{}", world.name());
         let elsewhere = ask([192, 0, 2, 2], "meta.size = 8").await;
         assert_eq!(elsewhere.status(), StatusCode::OK, "{}", world.name());
-        // What others have costs a caller's own share.
+        // The filters of others count against a caller's own share.
         let mut shared = Vec::new();
         for number in 0..7 {
             shared.push(ask([192, 0, 2, 2], &format!("meta.size = {number}")).await.status());
@@ -403,7 +405,7 @@ async fn anonymous_callers_have_filters_by_address() {
 }
 
 #[tokio::test]
-async fn a_resumed_stream_shows_what_its_filter_lets_through() {
+async fn a_resumed_stream_shows_what_its_filter_matches() {
     for test_db in engines().await {
         let (world, _following) = logged(test_db, entities("")).await;
         let red = project(&world, json!({"name": "red"})).await;

@@ -1,4 +1,4 @@
-//! A world per engine: entities on a fresh database, a bus with an ear on it, and callers by name.
+//! A world per engine: entities on a fresh database, a bus with a receiver, and callers by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) async fn worlds_with(
         make_users(&test_db.db).await;
         let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
         let bus = Bus::new(&ambient);
-        let events = ear(&bus);
+        let events = event_receiver(&bus);
         gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
         let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
         let builder = Entities::builder(test_db.db.clone(), ambient)
@@ -63,8 +63,8 @@ pub(crate) async fn worlds_with(
     worlds
 }
 
-/// Hears everything on a bus.
-pub(crate) fn ear(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
+/// Receives every event of a bus.
+pub(crate) fn event_receiver(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
     let (sender, events) = mpsc::unbounded_channel();
     bus.on(Interest::all(), move |event| {
         let sent = sender.send(event);
@@ -95,7 +95,7 @@ fn roles() -> RolePermissions {
     ]))
 }
 
-pub(crate) fn nobody() -> Identity {
+pub(crate) fn anonymous() -> Identity {
     Identity::Anonymous
 }
 
@@ -186,7 +186,7 @@ impl Answer {
     }
 }
 
-/// A request being put together.
+/// A request being built.
 pub(crate) struct Ask<'a> {
     world: &'a World,
     request: http::request::Builder,
@@ -247,7 +247,7 @@ impl World {
         (event.kind().to_string(), event.table().to_owned(), record)
     }
 
-    /// That no event is left. Events are delivered in order, so one published now comes after all that were.
+    /// Asserts that no event is left. Events are delivered in order, so an event published now comes last.
     pub(crate) async fn no_more_events(&mut self) {
         let marker = EntityEvent::new(gatewright_events::EventKind::Created, "marker", "marker", "{}");
         drop(self.bus.publish(marker));

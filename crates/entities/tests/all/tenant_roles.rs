@@ -20,9 +20,9 @@ async fn put(world: &World, tenant: &str, caller: &Identity, roles: &[&str]) {
     world.memberships().put(&tenant_id(tenant), subject, &roles).await.unwrap();
 }
 
-/// What a role brings in one tenant it brings in no other, nor where there are none.
+/// A role in one tenant permits nothing in another, nor on entities without tenants.
 #[tokio::test]
-async fn a_role_within_a_tenant_permits_there_alone_and_ends_with_it() {
+async fn a_role_within_a_tenant_permits_only_there_and_ends_with_the_membership() {
     let guarded = |entity: Entity| entity.access(Action::Read, "posts:read").access(Action::Update, "posts:write");
     let posts = guarded(Entity::new("posts").multi_tenant()).field(Field::string("title"));
     let notes = guarded(Entity::new("notes")).field(Field::string("title"));
@@ -45,7 +45,7 @@ async fn a_role_within_a_tenant_permits_there_alone_and_ends_with_it() {
         // Without a tenant the answer says what is missing.
         let unnamed = world.get(&ann, "/posts").await;
         assert_eq!((unnamed.status.as_u16(), &unnamed.json()["code"]), (400, &json!("tenant_required")));
-        // What an editor changes they see whole; who may change alone does not.
+        // An editor gets the whole record back; a caller who may only change it does not.
         let changed = ask(&world, &ann, "acme", Method::PATCH, &path, json!({ "title": "two" })).await;
         assert_eq!(changed.json()["data"]["title"], "two", "{} {}", changed.status, changed.text);
         put(&world, "acme", &ann, &["scribe"]).await;
@@ -58,16 +58,16 @@ async fn a_role_within_a_tenant_permits_there_alone_and_ends_with_it() {
     }
 }
 
-/// Somebody outside of the tenant looks like somebody who does not exist.
+/// A user outside the tenant looks like one who does not exist.
 #[tokio::test]
-async fn a_relation_to_users_names_members_alone() {
+async fn a_relation_to_users_names_only_members() {
     let tasks = Entity::new("tasks").multi_tenant().field(Field::relation("assignee", "users"));
     let free = Entity::new("memos").field(Field::relation("assignee", "users"));
     for world in worlds([tasks, free]).await {
         let ann = user("ann");
         world.join("acme", &ann).await;
         world.join("other", &user("ben")).await;
-        // A service account of a user's id makes the user no member.
+        // A service account with a user's id does not make the user a member.
         world.join("acme", &service("ben", &[])).await;
         let create = |who: &'static str| ask(&world, &ann, "acme", Method::POST, "/tasks", json!({ "assignee": who }));
         let (stranger, missing) = (create("ben").await, create("nosuch").await);
@@ -83,7 +83,7 @@ async fn a_relation_to_users_names_members_alone() {
         world.join("acme", &user("ben")).await;
         assert_eq!(hand("ben").await.status.as_u16(), 200);
         assert_eq!(create("ben").await.status.as_u16(), 201);
-        // An entity without tenants takes everybody.
+        // An entity without tenants accepts every user.
         assert_eq!(world.post(&ann, "/memos", json!({ "assignee": "ben" })).await.status.as_u16(), 201);
     }
 }

@@ -1,4 +1,4 @@
-//! Multi-tenant entities: what a tenant keeps to itself.
+//! Multi-tenant entities: isolation of tenants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use gatewright_events::outbox::{Outbox, OutboxOptions};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Answer, Stream, World, nobody, pending, service, user, worlds, worlds_with};
+use super::support::{Answer, Stream, World, anonymous, pending, service, user, worlds, worlds_with};
 
 fn posts() -> Entity {
     Entity::new("posts").multi_tenant().field(Field::string("title").unique())
@@ -47,7 +47,7 @@ async fn get(world: &World, caller: &Identity, tenant: &str, path: &str) -> Answ
 }
 
 #[tokio::test]
-async fn a_request_without_a_tenant_is_told_the_header() {
+async fn a_request_without_a_tenant_is_refused_with_the_name_of_the_header() {
     let header: http::HeaderName = "x-workspace".parse().unwrap();
     for world in worlds_with([posts()], |builder| builder.tenant_header(header.clone())).await {
         for answer in [world.get(&user("ann"), "/posts").await, world.post(&user("ann"), "/posts", "{}").await] {
@@ -76,8 +76,8 @@ async fn every_operation_needs_a_tenant_that_the_caller_belongs_to() {
         let path = planted.header("location").to_owned();
         world.join("acme", &service("bot", &[])).await;
         let cases = [
-            (nobody(), Some("acme"), 401),
-            (nobody(), None, 401),
+            (anonymous(), Some("acme"), 401),
+            (anonymous(), None, 401),
             (pending(), Some("acme"), 403),
             (user("ann"), None, 400),
             (user("ann"), Some(""), 400),
@@ -86,7 +86,7 @@ async fn every_operation_needs_a_tenant_that_the_caller_belongs_to() {
             (user("ann"), Some("ACME"), 403),
             (user("ann"), Some("nosuch"), 403),
             (user("ben"), Some("acme"), 403),
-            // A user of a service account's id is somebody else.
+            // A user with a service account's id is another member.
             (user("bot"), Some("acme"), 403),
             (service("ann", &["*:*"]), Some("acme"), 403),
             (service("bot", &["other:*"]), Some("acme"), 403),
@@ -226,7 +226,7 @@ async fn relations_do_not_cross_tenants() {
         }
         let unnamed = world.post(&ann, "/likes", &acme).await;
         assert_eq!(unnamed.status, 422, "{}", unnamed.text);
-        // An update is no way around it.
+        // An update does not bypass it.
         let mine = post(&world, &ann, "both", "/comments", both.clone()).await;
         let moved = ask(&world, &ann, "both", Method::PATCH, mine.header("location"), Some(acme)).await;
         assert_eq!(moved.status, 422, "{}", moved.text);
@@ -235,7 +235,7 @@ async fn relations_do_not_cross_tenants() {
         let gone = ask(&world, &ann, "acme", Method::DELETE, of_acme.header("location"), None).await;
         assert_eq!(gone.status, 204, "{}", gone.text);
         for table in ["comments", "posts"] {
-            // What the writes above told may still be on its way.
+            // Events of the writes above may still arrive.
             let event = loop {
                 let event = world.events.recv().await.unwrap();
                 if event.kind() == EventKind::Deleted {
@@ -249,7 +249,7 @@ async fn relations_do_not_cross_tenants() {
 }
 
 #[tokio::test]
-async fn a_stream_carries_its_tenant_alone_and_ends_with_the_membership() {
+async fn a_stream_has_events_of_its_tenant_only_and_ends_with_the_membership() {
     for world in shared([posts()]).await {
         let (ann, ben) = (user("ann"), user("ben"));
         let open = async |caller: &Identity, tenant: &str| {
@@ -275,7 +275,7 @@ async fn a_stream_carries_its_tenant_alone_and_ends_with_the_membership() {
 }
 
 #[tokio::test]
-async fn a_lost_membership_closes_every_door() {
+async fn a_lost_membership_ends_all_access() {
     for world in shared([posts()]).await {
         let ann = user("ann");
         let made = post(&world, &ann, "acme", "/posts", json!({"title": "x"})).await;
@@ -338,7 +338,7 @@ async fn events_and_outbox_rows_name_the_tenant() {
     }
 }
 
-/// A host's own store, which is away.
+/// A custom store that is unavailable.
 struct Away;
 
 #[async_trait]
@@ -349,7 +349,7 @@ impl Memberships for Away {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_while_memberships_cannot_be_read() {
+async fn access_is_refused_while_memberships_cannot_be_read() {
     for world in worlds_with([posts()], |builder| builder.memberships(Arc::new(Away))).await {
         for answer in [
             get(&world, &user("ann"), "acme", "/posts").await,
@@ -362,7 +362,7 @@ async fn nobody_gets_in_while_memberships_cannot_be_read() {
     }
 }
 
-/// Everybody belongs to every tenant, and how often that was asked.
+/// Everybody belongs to every tenant; counts the calls.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -375,7 +375,7 @@ impl Memberships for Counting {
 }
 
 #[tokio::test]
-async fn a_batch_asks_for_the_membership_once_however_many_items_it_has() {
+async fn a_batch_reads_the_membership_once() {
     let likes = Entity::new("likes").field(Field::relation("post", "posts"));
     let asked = Arc::new(Counting::default());
     for world in worlds_with([posts(), likes], |builder| builder.memberships(asked.clone())).await {

@@ -1,10 +1,10 @@
-//! A host's own writes beside entity writes.
+//! A program's own writes together with entity writes.
 
 use gatewright_entities::operations::{Error, Transaction};
 use gatewright_entities::{Call, Entity, Field};
 use serde_json::json;
 
-use super::support::{World, nobody, tenant_id, user, worlds, worlds_with};
+use super::support::{World, anonymous, tenant_id, user, worlds, worlds_with};
 
 async fn ready() -> Vec<World> {
     let posts = Entity::new("posts").owner("user_id").field(Field::string("title").unique());
@@ -16,7 +16,7 @@ async fn ready() -> Vec<World> {
 }
 
 #[tokio::test]
-async fn all_of_it_becomes_durable_and_is_told_together() {
+async fn a_transaction_commits_and_emits_its_events_together() {
     for mut world in ready().await {
         let call = Call::from(user("ann"));
         let done = world.entities.transaction(async move |transaction: &Transaction<'_>| {
@@ -40,7 +40,7 @@ async fn all_of_it_becomes_durable_and_is_told_together() {
 }
 
 #[tokio::test]
-async fn after_an_error_nothing_is_written_and_nothing_told() {
+async fn after_an_error_nothing_is_written_and_no_event_emitted() {
     for mut world in ready().await {
         let kept = world.post(&user("ann"), "/posts", json!({"title": "taken"})).await;
         world.event().await;
@@ -48,7 +48,7 @@ async fn after_an_error_nothing_is_written_and_nothing_told() {
             (user("ann"), r#"{"title":"taken"}"#),
             (user("ann"), r#"{"title":1}"#),
             (user("ann"), r#"{"titel":"x"}"#),
-            (nobody(), r#"{"title":"x"}"#),
+            (anonymous(), r#"{"title":"x"}"#),
         ] {
             let failed = world.entities.transaction(async move |transaction: &Transaction<'_>| {
                 transaction.sql().execute("INSERT INTO counters (n) VALUES (1)", vec![]).await?;
@@ -57,7 +57,7 @@ async fn after_an_error_nothing_is_written_and_nothing_told() {
             });
             assert!(failed.await.is_err(), "{body}");
         }
-        // Another's record is out of reach here too.
+        // A record of another owner is not accessible here either.
         let id = kept.id();
         let others = world.entities.transaction(async move |transaction: &Transaction<'_>| {
             transaction.table("posts")?.delete(&Call::from(user("ben")), &id).await
@@ -88,9 +88,9 @@ async fn members_of_a_tenant_write_in_transactions_and_strangers_do_not() {
     }
 }
 
-/// The engine tells of a foreign key without its name; the caller is told the field, whatever the write is part of.
+/// The engine reports a foreign key violation without its name; the caller gets the field, whatever the write is part of.
 #[tokio::test]
-async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks() {
+async fn a_relation_to_a_missing_record_is_reported_in_transactions_batches_and_hooks() {
     struct Idle;
     impl gatewright_entities::hooks::EntityHooks for Idle {}
 
@@ -101,11 +101,11 @@ async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks(
     let entities = [topics, posts("posts"), posts("hooked")];
     for mut world in worlds_with(entities, |builder| builder.entity_hooks("hooked", Idle)).await {
         for table in ["posts", "hooked"] {
-            let there = world.post(&nobody(), &format!("/{table}"), "{}").await;
+            let there = world.post(&anonymous(), &format!("/{table}"), "{}").await;
             world.event().await;
             let lost = json!({"topic": "nosuch", "author": "ann"});
-            let made = world.post(&nobody(), &format!("/{table}"), &lost).await;
-            let changed = world.patch(&nobody(), there.header("location"), &lost).await;
+            let made = world.post(&anonymous(), &format!("/{table}"), &lost).await;
+            let changed = world.patch(&anonymous(), there.header("location"), &lost).await;
             for single in [made, changed] {
                 assert_eq!(
                     (single.status.as_u16(), single.faults()),
@@ -113,7 +113,7 @@ async fn a_relation_to_nothing_is_named_in_transactions_batches_and_under_hooks(
                 );
             }
             let batch = json!({"items": [{"author": "ann"}, lost]});
-            let batch = world.post(&nobody(), &format!("/{table}/_batch"), batch).await;
+            let batch = world.post(&anonymous(), &format!("/{table}/_batch"), batch).await;
             let error = batch.json()["results"][1]["error"].clone();
             assert_eq!(
                 (batch.status.as_u16(), &error["status"]),

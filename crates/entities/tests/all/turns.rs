@@ -53,7 +53,7 @@ async fn write(entities: Entities, caller: Identity, way: Way, id: String) -> Re
 }
 
 #[tokio::test]
-async fn one_account_s_slow_writes_do_not_hold_up_another_s() {
+async fn slow_writes_of_one_account_do_not_delay_another_account() {
     const WRITES: usize = 16;
     let notes = Entity::new("notes").owner("user_id").soft_delete().field(Field::string("title"));
     for world in worlds_with([notes], |builder| builder.change_hook(Slow)).await {
@@ -70,7 +70,7 @@ async fn one_account_s_slow_writes_do_not_hold_up_another_s() {
             }
             let slow = slow.into_iter().map(|id| tokio::spawn(write(entities.clone(), ann.clone(), way, id)));
             let slow: Vec<_> = slow.collect();
-            // All of them are under way or in the queue.
+            // All of them are running or queued.
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
@@ -79,7 +79,7 @@ async fn one_account_s_slow_writes_do_not_hold_up_another_s() {
             let ended = slow.iter().filter(|write| write.is_finished()).count();
             assert!(ended < WRITES / 2, "{}: {way:?}: {ended} of {WRITES} went before", world.name());
             for write in slow {
-                // Whoever waits for so much of their own for too long is told so.
+                // A caller who waits too long for their own writes gets an error.
                 let ended = write.await.unwrap();
                 assert!(matches!(ended, Ok(()) | Err(Error::Database(DatabaseError::Busy))), "{ended:?}");
             }

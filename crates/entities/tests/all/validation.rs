@@ -1,9 +1,9 @@
-//! Bodies that do not fit: all errors at once, by field and code.
+//! Invalid bodies: all errors at once, by field and code.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{nobody, worlds};
+use super::support::{anonymous, worlds};
 
 fn everything() -> Entity {
     Entity::new("things")
@@ -24,9 +24,9 @@ fn everything() -> Entity {
 }
 
 #[tokio::test]
-async fn all_errors_of_a_body_come_together() {
+async fn all_errors_of_a_body_are_reported_together() {
     for world in worlds([everything()]).await {
-        let answer = world.post(&nobody(), "/things", json!({
+        let answer = world.post(&anonymous(), "/things", json!({
             "body": "ABC", "count": 11, "ratio": -1, "price": "0.001", "live": "yes", "state": "gone", "day": "2024-13-01",
             "seenAt": "noon", "key": "x", "meta": "\0", "parent": 7, "secret": "x", "displayNmae": "x", "\u{1F4A9}": 1,
         })).await;
@@ -59,29 +59,29 @@ async fn all_errors_of_a_body_come_together() {
 }
 
 #[tokio::test]
-async fn a_hidden_field_is_told_of_in_the_words_of_one_that_does_not_exist() {
+async fn a_hidden_field_is_refused_like_an_unknown_one() {
     for world in worlds([everything()]).await {
         let message = async |key: &str| {
-            let answer = world.post(&nobody(), "/things", json!({"displayName": "abc", key: 1})).await;
+            let answer = world.post(&anonymous(), "/things", json!({"displayName": "abc", key: 1})).await;
             assert_eq!(answer.status, 422);
             let text = answer.json()["errors"].to_string();
             text.replace(key, "KEY")
         };
         assert_eq!(message("secret").await, message("zebras").await);
-        // Nor is it ever what a suggestion means.
+        // Nor is it ever suggested.
         assert_eq!(message("secre").await, message("zebra").await);
     }
 }
 
 #[tokio::test]
-async fn a_field_comes_once_in_one_case() {
+async fn a_field_is_accepted_once_in_one_case() {
     for world in worlds([everything()]).await {
         for body in [
             r#"{"displayName":"abc","display_name":"abc"}"#,
             r#"{"displayName":"abc","displayName":"abc"}"#,
             r#"{"displayName":"abc","display\u004eame":"abc"}"#,
         ] {
-            let answer = world.post(&nobody(), "/things", body).await;
+            let answer = world.post(&anonymous(), "/things", body).await;
             assert_eq!((answer.status.as_u16(), &*answer.faults()["displayName"]), (422, "duplicate"), "{body}");
         }
     }
@@ -90,29 +90,29 @@ async fn a_field_comes_once_in_one_case() {
 #[tokio::test]
 async fn null_is_not_absent() {
     for world in worlds([everything()]).await {
-        let made = world.post(&nobody(), "/things", json!({"display_name": "abc", "count": 3})).await;
+        let made = world.post(&anonymous(), "/things", json!({"display_name": "abc", "count": 3})).await;
         assert_eq!(made.data()["state"], "draft");
         assert_eq!(made.data()["live"], Value::Null);
         let path = made.header("location");
-        let kept = world.patch(&nobody(), path, json!({"live": true})).await.data();
+        let kept = world.patch(&anonymous(), path, json!({"live": true})).await.data();
         assert_eq!((&kept["count"], &kept["live"]), (&json!(3), &json!(true)));
-        let emptied = world.patch(&nobody(), path, json!({"count": null})).await.data();
+        let emptied = world.patch(&anonymous(), path, json!({"count": null})).await.data();
         assert_eq!((&emptied["count"], &emptied["live"]), (&Value::Null, &json!(true)));
         for body in [json!({"displayName": null}), json!({"state": null})] {
-            let refused = world.patch(&nobody(), path, &body).await;
+            let refused = world.patch(&anonymous(), path, &body).await;
             assert_eq!(
                 (refused.status.as_u16(), refused.faults().into_values().next().unwrap()),
                 (422, "required".to_owned())
             );
             let mut create = json!({"displayName": "abc"});
             create.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
-            assert_eq!(world.post(&nobody(), "/things", create).await.status, 422);
+            assert_eq!(world.post(&anonymous(), "/things", create).await.status, 422);
         }
     }
 }
 
 #[tokio::test]
-async fn values_come_back_exactly_as_they_went_or_in_their_one_spelling() {
+async fn values_are_returned_exactly_or_in_canonical_form() {
     for world in worlds([everything()]).await {
         for (field, sent, kept) in [
             ("displayName", json!("é\u{1F600}"), json!("é\u{1F600}")),
@@ -140,9 +140,9 @@ async fn values_come_back_exactly_as_they_went_or_in_their_one_spelling() {
         ] {
             let mut body = json!({"displayName": "abc"});
             body[field] = sent.clone();
-            let made = world.post(&nobody(), "/things", &body).await;
+            let made = world.post(&anonymous(), "/things", &body).await;
             assert_eq!(made.data()[field], kept, "{} {field} {sent}", world.name());
-            let got = world.get(&nobody(), made.header("location")).await;
+            let got = world.get(&anonymous(), made.header("location")).await;
             assert_eq!(got.data()[field], kept, "{} {field} {sent}", world.name());
         }
     }
@@ -152,18 +152,18 @@ async fn values_come_back_exactly_as_they_went_or_in_their_one_spelling() {
 async fn integers_are_exact_at_their_limits() {
     for world in worlds([Entity::new("numbers").public().field(Field::int("n"))]).await {
         for number in ["9223372036854775807", "-9223372036854775808", "9007199254740993", "0"] {
-            let made = world.post(&nobody(), "/numbers", format!("{{\"n\":{number}}}")).await;
+            let made = world.post(&anonymous(), "/numbers", format!("{{\"n\":{number}}}")).await;
             assert!(made.text.contains(&format!("\"n\":{number},")), "{}", made.text);
         }
         for number in ["9223372036854775808", "-9223372036854775809", "1e19", "0.5", "NaN"] {
-            let answer = world.post(&nobody(), "/numbers", format!("{{\"n\":{number}}}")).await;
+            let answer = world.post(&anonymous(), "/numbers", format!("{{\"n\":{number}}}")).await;
             assert!(matches!(answer.status.as_u16(), 400 | 422), "{number}");
         }
     }
 }
 
 #[tokio::test]
-async fn nul_is_refused_wherever_it_hides() {
+async fn nul_characters_are_refused_everywhere() {
     for world in worlds([everything()]).await {
         for (field, value) in [
             ("displayName", json!("a\0b")),
@@ -173,7 +173,7 @@ async fn nul_is_refused_wherever_it_hides() {
         ] {
             let mut body = json!({"displayName": "abc"});
             body[field] = value;
-            let answer = world.post(&nobody(), "/things", body).await;
+            let answer = world.post(&anonymous(), "/things", body).await;
             assert_eq!((answer.status.as_u16(), &*answer.faults()[field]), (422, "characters"), "{field}");
         }
         for (field, value) in
@@ -181,19 +181,19 @@ async fn nul_is_refused_wherever_it_hides() {
         {
             let mut body = json!({"displayName": "abc"});
             body[field] = value;
-            assert_eq!(world.post(&nobody(), "/things", body).await.status, 422, "{field}");
+            assert_eq!(world.post(&anonymous(), "/things", body).await.status, 422, "{field}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_of_nonsense_keys_is_answered_in_bounded_words() {
+async fn the_errors_of_a_body_with_unknown_keys_are_limited_in_size() {
     for world in worlds([everything()]).await {
         let keys: Vec<String> = (0..50_000).map(|number| format!("\"nonsense_key_{number}\":1")).collect();
-        let answer = world.post(&nobody(), "/things", format!("{{{}}}", keys.join(","))).await;
+        let answer = world.post(&anonymous(), "/things", format!("{{{}}}", keys.join(","))).await;
         assert_eq!(answer.status, 422);
         assert!(answer.text.len() < 20_000, "{} bytes", answer.text.len());
-        let long = world.post(&nobody(), "/things", json!({"x".repeat(100_000): 1, "displayName": "abc"})).await;
+        let long = world.post(&anonymous(), "/things", json!({"x".repeat(100_000): 1, "displayName": "abc"})).await;
         assert_eq!(long.status, 422);
         assert!(long.text.len() < 1_000, "{} bytes", long.text.len());
     }

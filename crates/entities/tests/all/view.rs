@@ -1,9 +1,9 @@
-//! `fields=` and `q=`: some of a record, and a search.
+//! `fields=` and `q=`: parts of records, and search.
 
 use gatewright_entities::{Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{World, nobody, query, worlds};
+use super::support::{World, anonymous, query, worlds};
 
 fn books() -> Entity {
     Entity::new("books")
@@ -26,7 +26,7 @@ async fn with_books() -> Vec<World> {
             json!({"title": "O'Brien; DROP TABLE books", "firstLine": "İstanbul\\path"}),
             json!({}),
         ] {
-            world.post(&nobody(), "/books", book).await.data();
+            world.post(&anonymous(), "/books", book).await.data();
         }
     }
     worlds
@@ -35,8 +35,8 @@ async fn with_books() -> Vec<World> {
 #[tokio::test]
 async fn fields_are_shown_as_chosen_on_lists_and_records() {
     for world in with_books().await {
-        let id = world.get(&nobody(), "/books?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
-        let whole = world.get(&nobody(), &format!("/books/{id}")).await;
+        let id = world.get(&anonymous(), "/books?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
+        let whole = world.get(&anonymous(), &format!("/books/{id}")).await;
         for (fields, shown) in [
             ("title", json!({"title": "Emma"})),
             ("id,title", json!({"id": id, "title": "Emma"})),
@@ -49,18 +49,18 @@ async fn fields_are_shown_as_chosen_on_lists_and_records() {
                 json!({"createdAt": whole.data()["createdAt"], "updatedAt": whole.data()["updatedAt"]}),
             ),
         ] {
-            let one = world.get(&nobody(), &format!("/books/{id}?fields={fields}")).await;
+            let one = world.get(&anonymous(), &format!("/books/{id}?fields={fields}")).await;
             assert_eq!(one.data(), shown, "{fields}");
             assert_eq!(one.header("etag"), whole.header("etag"));
             for paging in ["limit=1", "limit=1&cursor=", "limit=1&sort=-pageCount&page=4"] {
-                let list = world.get(&nobody(), &format!("/books?{paging}&fields={fields}")).await.data();
+                let list = world.get(&anonymous(), &format!("/books?{paging}&fields={fields}")).await.data();
                 if !paging.contains("sort") {
                     assert_eq!(list, json!([shown]), "{paging} {fields}");
                 }
                 assert_eq!(list[0].as_object().unwrap().len(), shown.as_object().unwrap().len());
             }
         }
-        let known = world.ask(&nobody(), http::Method::GET, &format!("/books/{id}?fields=title"));
+        let known = world.ask(&anonymous(), http::Method::GET, &format!("/books/{id}?fields=title"));
         assert_eq!(known.header("if-none-match", whole.header("etag")).send().await.status, 304);
     }
 }
@@ -68,7 +68,7 @@ async fn fields_are_shown_as_chosen_on_lists_and_records() {
 #[tokio::test]
 async fn a_field_that_is_not_there_or_hidden_cannot_be_chosen() {
     for world in with_books().await {
-        let id = world.get(&nobody(), "/books?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
+        let id = world.get(&anonymous(), "/books?limit=1").await.data()[0]["id"].as_str().unwrap().to_owned();
         for (fields, detail) in [
             ("titel", "fields: there is no field \"titel\"; did you mean \"title\"?"),
             ("title,pagecount", "fields: there is no field \"pagecount\"; did you mean \"pageCount\"?"),
@@ -79,16 +79,16 @@ async fn a_field_that_is_not_there_or_hidden_cannot_be_chosen() {
             ("title\" FROM books--", "fields: there is no field \"title\" FROM books--\""),
         ] {
             for path in ["/books".to_owned(), format!("/books/{id}")] {
-                let answer = world.get(&nobody(), &format!("{path}?{}", query("fields", fields))).await;
+                let answer = world.get(&anonymous(), &format!("{path}?{}", query("fields", fields))).await;
                 answer.is_refused(400, detail);
             }
         }
         for path in ["/books".to_owned(), format!("/books/{id}")] {
             let (plain, empty) =
-                (world.get(&nobody(), &path).await, world.get(&nobody(), &format!("{path}?fields=")).await);
+                (world.get(&anonymous(), &path).await, world.get(&anonymous(), &format!("{path}?fields=")).await);
             assert_eq!((empty.status.as_u16(), empty.json()), (200, plain.json()), "empty fields are absent: {path}");
         }
-        let answer = world.get(&nobody(), &format!("/books/{id}?feilds=title")).await;
+        let answer = world.get(&anonymous(), &format!("/books/{id}?feilds=title")).await;
         assert_eq!(answer.json()["detail"], "there is no parameter \"feilds\"; did you mean \"fields\"?");
     }
 }
@@ -97,7 +97,7 @@ async fn a_field_that_is_not_there_or_hidden_cannot_be_chosen() {
 async fn a_search_finds_text_in_any_of_its_fields_whatever_the_case() {
     for world in with_books().await {
         let found = async |text: &str| -> Vec<Value> {
-            let list = world.get(&nobody(), &format!("/books?{}", query("q", text))).await.data();
+            let list = world.get(&anonymous(), &format!("/books?{}", query("q", text))).await.data();
             list.as_array().unwrap().iter().map(|book| book["title"].clone()).collect()
         };
         let (emma, zeit, brien) = (json!("Emma"), json!("Über 100% _Zeit_"), json!("O'Brien; DROP TABLE books"));
@@ -119,17 +119,17 @@ async fn a_search_finds_text_in_any_of_its_fields_whatever_the_case() {
             assert_eq!(found(text).await.iter().collect::<Vec<_>>(), expected, "{} {text}", world.name());
         }
         assert_eq!(found("").await.len(), 4, "an empty search asks for nothing");
-        let both = world.get(&nobody(), "/books?q=e&shelf=Science&cursor=").await.data();
+        let both = world.get(&anonymous(), "/books?q=e&shelf=Science&cursor=").await.data();
         assert_eq!(both.as_array().unwrap().len(), 1);
         for (text, status) in [("x".repeat(200), 200), ("x".repeat(201), 400), ("a\0".to_owned(), 400)] {
-            assert_eq!(world.get(&nobody(), &format!("/books?{}", query("q", &text))).await.status, status);
+            assert_eq!(world.get(&anonymous(), &format!("/books?{}", query("q", &text))).await.status, status);
         }
     }
 }
 
 #[tokio::test]
-async fn what_has_no_fields_to_search_says_so() {
+async fn a_search_without_searchable_fields_is_refused() {
     for world in worlds([Entity::new("plain").public().field(Field::string("title"))]).await {
-        world.get(&nobody(), "/plain?q=x").await.is_refused(400, "q: none of the fields here can be searched");
+        world.get(&anonymous(), "/plain?q=x").await.is_refused(400, "q: none of the fields here can be searched");
     }
 }

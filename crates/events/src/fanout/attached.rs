@@ -35,7 +35,7 @@ pub fn attach(bus: &Bus, backend: Arc<dyn Fanout>, ambient: Ambient, options: Fa
 }
 
 /// A bus's connection to the other replicas. Dropping it closes the connection.
-#[must_use = "dropping it cuts the tie to the other replicas"]
+#[must_use = "dropping it disconnects it from the other replicas"]
 pub struct Attached {
     status: FanoutStatus,
     inbound: AbortHandle,

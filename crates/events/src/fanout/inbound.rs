@@ -18,7 +18,7 @@ const RUN: u32 = 256;
 pub(super) async fn run(bus: Bus, backend: Arc<dyn Fanout>, shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
-        let error = match shared.patiently(backend.listen()).await {
+        let error = match shared.with_timeout(backend.listen()).await {
             Ok(mut receiver) => {
                 failures = 0;
                 shared.works(&shared.receives);
@@ -42,12 +42,12 @@ async fn receive(receiver: &mut dyn Receiver, bus: &Bus, shared: &Shared) -> Fan
             Ok(Ok(Received::Noise)) => None,
             Ok(Ok(Received::Own)) => continue,
             Ok(Err(error)) => return error,
-            Err(_) => return FanoutError::new("nothing is heard any more, not even what was sent from here"),
+            Err(_) => return FanoutError::new("nothing is received any more, not even what this server sent"),
         };
         let reason = match message {
             Some(message) if message.starts_with(PROBE) => continue,
             Some(message) => take(&message, bus, shared).err(),
-            None => Some("it is no message of this version".to_owned()),
+            None => Some("it is not a message of this version".to_owned()),
         };
         if let Some(reason) = reason {
             count(&shared.counters.malformed, 1);

@@ -85,7 +85,7 @@ pub trait Fanout: Send + Sync + 'static {
 /// The listening end of a [`Fanout`].
 #[async_trait]
 pub trait Receiver: Send {
-    /// The next message. After an error, do not use this receiver any more. Safe to cancel.
+    /// The next message. After an error, do not use this receiver again. Safe to cancel.
     async fn next(&mut self) -> Result<Received, FanoutError>;
 }
 

@@ -24,8 +24,8 @@ pub(super) async fn run(mut egress: Egress, backend: Arc<dyn Fanout>, shared: Ar
             biased;
             () = shared.stop.cancelled() => break,
             _ = sweep.tick() => {
-                if let Err(error) = shared.patiently(backend.sweep()).await {
-                    tracing::debug!(backend = shared.name, %error, "fan-out could not be swept");
+                if let Err(error) = shared.with_timeout(backend.sweep()).await {
+                    tracing::debug!(backend = shared.name, %error, "old fan-out messages could not be removed");
                 }
                 continue;
             }
@@ -62,7 +62,7 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
                     tracing::warn!(
                         backend,
                         refused,
-                        "events are not of a kind or size that fan-out takes, and stay with this replica"
+                        "events of a kind or size that fan-out cannot send stay on this replica"
                     );
                 }
             }
@@ -74,7 +74,7 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
 /// Sends until it succeeds, or only once if the bus has ended. `None` if it failed.
 async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> Option<usize> {
     for failures in 1.. {
-        match shared.patiently(backend.send(messages)).await {
+        match shared.with_timeout(backend.send(messages)).await {
             Ok(refused) => {
                 shared.works(&shared.sends);
                 return Some(refused);

@@ -19,9 +19,9 @@ pub struct FanoutCounts {
     pub missed: u64,
     /// Duplicate events of other replicas, which were ignored.
     pub repeated: u64,
-    /// Messages that were no events.
+    /// Messages that were not events.
     pub malformed: u64,
-    /// How often the backend was lost.
+    /// How often the connection to the backend was lost.
     pub outages: u64,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct Counters {
 pub(super) struct Direction {
     what: &'static str,
     up: AtomicBool,
-    told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 impl Direction {
     pub(super) fn new(what: &'static str) -> Self {
-        Self { what, up: AtomicBool::new(false), told: AtomicBool::new(false) }
+        Self { what, up: AtomicBool::new(false), is_reported: AtomicBool::new(false) }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -68,7 +68,7 @@ impl Direction {
 
 impl Shared {
     pub(super) fn works(&self, direction: &Direction) {
-        if direction.told.swap(false, Ordering::Relaxed) {
+        if direction.is_reported.swap(false, Ordering::Relaxed) {
             let (backend, direction) = (self.name, direction.what);
             tracing::info!(backend, direction, "fan-out works again; events of the interruption may be missing");
         }
@@ -80,7 +80,7 @@ impl Shared {
         if direction.up.swap(false, Ordering::Relaxed) {
             count(&self.counters.outages, 1);
         }
-        if !direction.told.swap(true, Ordering::Relaxed) {
+        if !direction.is_reported.swap(true, Ordering::Relaxed) {
             let (backend, direction) = (self.name, direction.what);
             tracing::error!(backend, direction, %error, "fan-out failed; retrying");
         }
@@ -92,7 +92,7 @@ impl Shared {
     }
 
     /// Waits for an operation of the backend, at most for the timeout.
-    pub(super) async fn patiently<T>(
+    pub(super) async fn with_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, FanoutError>>,
     ) -> Result<T, FanoutError> {

@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 /// Limit of waiting events. When it is reached, all are released.
 const MOST: usize = 65_536;
 /// Bytes of their records that may wait while the log cannot be read.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// An event with its position, before it is published.
 #[derive(Debug)]
@@ -109,10 +109,10 @@ impl Sequence {
     }
 
     /// Reading the log failed. Events continue to wait for the next read; otherwise one could overtake an earlier event of its
-    /// record. When [`MOST_BYTES`] are exceeded, all are released.
+    /// record. When [`MAX_BYTES`] are exceeded, all are released.
     pub(crate) fn fail_read(&mut self) -> Released {
         let bytes: usize = self.waiting.values().map(|pending| pending.event.record().len()).sum();
-        if bytes > MOST_BYTES { self.release(|_| true) } else { Released::new() }
+        if bytes > MAX_BYTES { self.release(|_| true) } else { Released::new() }
     }
 
     /// No hole below `position` will ever be filled.

@@ -187,9 +187,9 @@ impl Outbox {
         });
         let reset = reset.await?;
         if reset > 0
-            && let Err(error) = self.tell().await
+            && let Err(error) = self.notify_relays().await
         {
-            tracing::debug!(%error, "other replicas were not told of a replay");
+            tracing::debug!(%error, "other replicas were not notified of a replay");
         }
         Ok(reset)
     }

@@ -141,19 +141,19 @@ mod tests {
 
     /// An error that panics when it is put into words.
     #[derive(Debug)]
-    struct Unspeakable;
+    struct FailingDisplay;
 
-    impl fmt::Display for Unspeakable {
+    impl fmt::Display for FailingDisplay {
         fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
             panic!("no words")
         }
     }
 
-    impl Error for Unspeakable {}
+    impl Error for FailingDisplay {}
 
     #[tokio::test]
     async fn a_panic_is_a_failure() {
-        type Handled = std::future::Ready<Result<(), Unspeakable>>;
+        type Handled = std::future::Ready<Result<(), FailingDisplay>>;
         let event = || Event {
             id: "1".into(),
             kind: "a".into(),
@@ -163,7 +163,7 @@ mod tests {
         };
         let at_once = Consumer::new("c", "a", |_| -> Handled { panic!("at once") }).unwrap();
         let later = Consumer::new("c", "a", async |_| -> Result<(), String> { panic!("{}", "later") }).unwrap();
-        let in_words = Consumer::new("c", "a", async |_| Err::<(), _>(Unspeakable)).unwrap();
+        let in_words = Consumer::new("c", "a", async |_| Err::<(), _>(FailingDisplay)).unwrap();
         for (consumer, said) in [(at_once, "at once"), (later, "later"), (in_words, "no words")] {
             assert_eq!(consumer.handle(event()).await, Err(format!("the handler panicked: {said}")));
         }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 use super::context::Context;
-use super::stage::News;
+use super::stage::Wakeup;
 use super::transition::earlier;
 
 /// Rows read in one statement.
@@ -52,18 +52,18 @@ impl Expander {
         let mut poll = tokio::time::interval(context.outbox.0.options.poll_interval);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let news = tokio::select! {
+            let wakeup = tokio::select! {
                 biased;
                 () = context.stop.cancelled() => return,
                 _ = poll.tick() => None,
-                news = context.outbox.0.staged.news() => Some(news),
+                wakeup = context.outbox.0.staged.wakeup() => Some(wakeup),
             };
-            let worked = match &news {
-                Some(news) => self.take(news).await,
+            let worked = match &wakeup {
+                Some(wakeup) => self.take(wakeup).await,
                 None => self.sweep().await,
             };
             if context.outage.note("expand", worked).is_none()
-                && let Some(News { ids, .. }) = news
+                && let Some(Wakeup { ids, .. }) = wakeup
                 && !ids.is_empty()
             {
                 // The next sweep finds them; it begins with the newest.
@@ -72,14 +72,14 @@ impl Expander {
         }
     }
 
-    async fn take(&mut self, news: &News) -> Result<(), Error> {
-        for ids in news.ids.chunks(PAGE) {
+    async fn take(&mut self, wakeup: &Wakeup) -> Result<(), Error> {
+        for ids in wakeup.ids.chunks(PAGE) {
             let expanded = self.context.deliveries.expand(ids, self.context.outbox.now()).await?;
             if expanded > 0 {
                 self.wake();
             }
         }
-        if news.look {
+        if wakeup.look {
             let back = OVERLAP + self.context.outbox.0.options.poll_interval;
             let mut cursor = Cursor::at(earlier(self.context.outbox.now(), back));
             while self.page(&mut cursor).await?.full {}

@@ -114,7 +114,7 @@ impl RelayBuilder {
         let listener = context;
         tasks.spawn(async move {
             tokio::select! {
-                () = listener.outbox.0.staged.hear_replicas(&listener.deliveries.db) => {}
+                () = listener.outbox.0.staged.listen_to_replicas(&listener.deliveries.db) => {}
                 () = listener.stop.cancelled() => {}
             }
         });

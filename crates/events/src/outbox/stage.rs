@@ -58,7 +58,7 @@ impl Outbox {
     }
 
     /// Notifies the other replicas' relays at once, for a process that may end before [`Outbox::wake`] has done so.
-    pub(super) async fn tell(&self) -> Result<(), gatewright_db::Error> {
+    pub(super) async fn notify_relays(&self) -> Result<(), gatewright_db::Error> {
         self.wake();
         dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
     }
@@ -112,7 +112,7 @@ struct Ids {
 
 /// The reason why the relay wakes.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct Wakeup {
     /// Rows that were committed here.
     pub(super) ids: Vec<String>,
     /// There may be more in the table.
@@ -125,7 +125,7 @@ impl Staged {
         let shared = Shared { process, ids: Mutex::default(), relay: Notify::new(), replicas: Notify::new() };
         let shared = Arc::new(shared);
         let (ended, gone) = watch::channel(());
-        tokio::spawn(tell_replicas(db.clone(), shared.clone(), gone));
+        tokio::spawn(notify_replicas(db.clone(), shared.clone(), gone));
         Self { shared, _ended: ended }
     }
 
@@ -137,11 +137,11 @@ impl Staged {
     }
 
     /// Waits until there is work for the relay. Cancel safe.
-    pub(super) async fn news(&self) -> News {
+    pub(super) async fn wakeup(&self) -> Wakeup {
         loop {
-            let news = self.shared.take();
-            if news.look || !news.ids.is_empty() {
-                return news;
+            let wakeup = self.shared.take();
+            if wakeup.look || !wakeup.ids.is_empty() {
+                return wakeup;
             }
             self.shared.relay.notified().await;
         }
@@ -149,7 +149,7 @@ impl Staged {
 
     /// Listens to the other replicas as long as it is polled. Without replicas or without a connection, the relay reads
     /// the table once in every poll interval.
-    pub(super) async fn hear_replicas(&self, db: &Db) {
+    pub(super) async fn listen_to_replicas(&self, db: &Db) {
         let mut deaf = false;
         loop {
             match db.listen(CHANNEL).await {
@@ -193,15 +193,15 @@ impl Shared {
         self.relay.notify_one();
     }
 
-    fn take(&self) -> News {
+    fn take(&self) -> Wakeup {
         let mut ids = self.ids.lock();
-        News { ids: std::mem::take(&mut ids.waiting), look: std::mem::take(&mut ids.look) }
+        Wakeup { ids: std::mem::take(&mut ids.waiting), look: std::mem::take(&mut ids.look) }
     }
 }
 
 /// Notifies the other replicas after the commit, once for many rows: a notice inside each transaction would serialise
 /// all commits of the server.
-async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
+async fn notify_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()>) {
     loop {
         tokio::select! {
             () = shared.replicas.notified() => {}
@@ -209,7 +209,7 @@ async fn tell_replicas(db: Db, shared: Arc<Shared>, mut gone: watch::Receiver<()
         }
         if let Err(error) = dialect::notify(&db, CHANNEL, &shared.process).await {
             // They look by themselves, once in every poll interval.
-            tracing::debug!(%error, "other replicas were not told of a staged event");
+            tracing::debug!(%error, "other replicas were not notified of a staged event");
         }
         tokio::time::sleep(QUIET).await;
     }

@@ -86,7 +86,7 @@ enum Done {
     Released,
 }
 
-/// A delivery that is not ours any more.
+/// A delivery that this relay no longer owns.
 struct Gone {
     id: Arc<str>,
     claim: u64,

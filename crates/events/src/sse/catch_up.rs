@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::broker::Broker;
 use super::frame::{self, Gap};
 use super::ring::End;
-use super::subscribe::{Admitted, Sight};
+use super::subscribe::{Admitted, Visibility};
 use super::subscriber::{Outgoing, Progress, Subscriber};
 use crate::EventLog;
 
@@ -64,7 +64,7 @@ pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: G
     let mut lost = from == Resume::Unknown;
     let (mut gap, mut next) = (gap, gap);
     loop {
-        if std::mem::take(&mut lost) && !tell_gap(log, &subscriber, gap).await {
+        if std::mem::take(&mut lost) && !send_gap(log, &subscriber, gap).await {
             return;
         }
         match round(&broker, log, &subscriber).await {
@@ -116,12 +116,12 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
                 Some(admit) if !events.is_empty() => {
                     admit(events.iter().map(|outgoing| outgoing.event.clone()).collect()).await
                 }
-                _ => Ok(Some(vec![Sight::Shown; events.len()].into())),
+                _ => Ok(Some(vec![Visibility::Shown; events.len()].into())),
             };
             (page, admitted)
         };
         let admitted = match admitted {
-            Ok(Some(Admitted::Now(sights))) => Ok(Some(sights)),
+            Ok(Some(Admitted::Now(visibilities))) => Ok(Some(visibilities)),
             Ok(Some(Admitted::Later(answer))) => tokio::select! {
                 biased;
                 () = subscriber.ring.ended() => return Round::Ended,
@@ -131,7 +131,7 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             Err(unavailable) => Err(unavailable),
         };
         let admitted = match admitted {
-            Ok(Some(sights)) => sights,
+            Ok(Some(visibilities)) => visibilities,
             Ok(None) => {
                 broker.end(subscriber, End::Cut);
                 return Round::Ended;
@@ -182,11 +182,11 @@ async fn asked_for(
     broker: &Arc<Broker>,
     subscriber: &Subscriber,
     progress: &Mutex<Progress>,
-    events: impl Iterator<Item = (&Outgoing, Sight)>,
+    events: impl Iterator<Item = (&Outgoing, Visibility)>,
 ) -> Option<(VecDeque<Bytes>, Vec<(i64, i64)>)> {
     let (mut frames, mut noted) = (VecDeque::new(), Vec::new());
     let mut began = Instant::now();
-    for (outgoing, sight) in events {
+    for (outgoing, visibility) in events {
         if began.elapsed() >= SLICE {
             tokio::task::yield_now().await;
             if subscriber.ring.is_ended() {
@@ -197,7 +197,7 @@ async fn asked_for(
         let Some(position) = outgoing.event.position().filter(|position| !progress.lock().has(*position)) else {
             continue;
         };
-        match subscriber.admitted(sight, outgoing) {
+        match subscriber.admitted(visibility, outgoing) {
             Ok(frame) => frames.extend(frame),
             Err(_bad_filter) => {
                 tracing::error!(table = &*subscriber.table, "a stream's filter panicked; the stream is ended");
@@ -212,7 +212,7 @@ async fn asked_for(
     Some((frames, noted))
 }
 
-async fn tell_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
+async fn send_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
     let now = log.cursor();
     if let Some(progress) = &subscriber.progress {
         let mut progress = progress.lock();

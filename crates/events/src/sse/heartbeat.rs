@@ -88,7 +88,7 @@ async fn ask(broker: Arc<Broker>, subscriber: Arc<Subscriber>, recheck: Recheck)
                 subscriber.due.confirmed.store(asked, Ordering::Release);
             }
             Ok(Ok(Ok(Verdict::End))) => {
-                tracing::debug!(table = &*subscriber.table, "a stream is ended, since its caller would now be refused");
+                tracing::debug!(table = &*subscriber.table, "stream ended: its caller would now be refused");
                 broker.end(&subscriber, End::Cut);
             }
             Ok(Ok(Err(unavailable))) => {

@@ -19,9 +19,9 @@ use crate::bus::receipt::Hold;
 /// How long a turn is. One test of one record is not interrupted.
 const TURN: Duration = Duration::from_millis(1);
 /// Events that may wait in a lane. Past either number its oldest are dropped.
-const MOST_EVENTS: usize = 16_384;
+const MAX_EVENTS: usize = 16_384;
 /// Bytes of records that may wait in a lane.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// The owner of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ impl Lanes {
         });
         let (events, bytes) = (job.events.len(), job.bytes());
         let mut dropped = Vec::new();
-        while waiting.events + events > MOST_EVENTS || waiting.bytes + bytes > MOST_BYTES {
+        while waiting.events + events > MAX_EVENTS || waiting.bytes + bytes > MAX_BYTES {
             let Some(oldest) = waiting.jobs.pop_front() else { break };
             waiting.forget(&oldest);
             dropped.push(oldest);

@@ -44,7 +44,8 @@ pub use self::condition::Condition;
 pub use self::options::{PrincipalOf, StreamOptions, principal_by_subject};
 pub use self::ring::CAPACITY;
 pub use self::subscribe::{
-    Admit, Admitted, Answering, Client, Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Sight, Subscribe, Verdict,
+    Admit, Admitted, Answering, Client, Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Subscribe, Verdict,
+    Visibility,
 };
 
 use self::broker::Broker;

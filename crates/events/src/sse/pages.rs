@@ -27,7 +27,7 @@ use crate::EventLog;
 /// How long a page is kept.
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes of all pages that are kept.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// The approximate size of an event without its record.
 const BESIDE: usize = 512;
 /// Pages that are examined for one that continues from a position.
@@ -190,7 +190,7 @@ impl Kept {
         self.order.push_back((table.clone(), from));
         let before = self.tables.entry(table).or_default().insert(from, page);
         self.bytes -= before.map_or(0, |before| before.bytes);
-        while self.bytes > MOST_BYTES {
+        while self.bytes > MAX_BYTES {
             let Some((table, from)) = self.order.pop_front() else { break };
             self.drop_page(&table, from);
         }
@@ -286,10 +286,10 @@ mod tests {
         kept.sweep();
         assert_eq!((kept.bytes, kept.tables.len(), kept.order.len()), (0, 0, 0));
 
-        let large: Vec<i64> = (1..=i64::try_from(MOST_BYTES / BESIDE / 3).unwrap()).collect();
+        let large: Vec<i64> = (1..=i64::try_from(MAX_BYTES / BESIDE / 3).unwrap()).collect();
         for start in 0..10 {
             kept.keep(posts.clone(), start, page(4, 9, &large, true));
-            assert!(kept.bytes <= MOST_BYTES);
+            assert!(kept.bytes <= MAX_BYTES);
         }
         assert!(taken(kept.find("posts", 9, began)).is_some());
         assert_eq!(kept.tables["posts"].len(), 3);

@@ -12,11 +12,11 @@ use crate::EntityEvent;
 
 /// Decides which events a stream's caller may see. Called for every event of the table, on the broker's task, so it
 /// must be fast for every record; use a [`Condition`] for a client's filter. A panic ends the stream.
-pub type Filter = Arc<dyn Fn(&EntityEvent) -> Sight + Send + Sync>;
+pub type Filter = Arc<dyn Fn(&EntityEvent) -> Visibility + Send + Sync>;
 
 /// The result of a filter for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Visibility {
     /// The caller may see it.
     Shown,
     /// The caller may not see it.
@@ -29,7 +29,7 @@ pub enum Sight {
     Unknown,
 }
 
-impl From<bool> for Sight {
+impl From<bool> for Visibility {
     fn from(may: bool) -> Self {
         if may { Self::Shown } else { Self::Hidden }
     }
@@ -45,17 +45,17 @@ pub type Admit = Arc<dyn Fn(Vec<Arc<EntityEvent>>) -> Answering<Admitted> + Send
 /// A result; an error is retried, and `None` ends the stream.
 pub type Answering<T> = BoxFuture<'static, Result<Option<T>, Unavailable>>;
 
-/// The sights of a stream's caller for some logged events, one for each. [`Sight::Unknown`] counts as hidden.
+/// The visibility of some logged events for a stream's caller, one for each. [`Visibility::Unknown`] counts as hidden.
 pub enum Admitted {
     /// It is known.
-    Now(Vec<Sight>),
+    Now(Vec<Visibility>),
     /// The result takes longer. Other streams do not wait for it; it is dropped when the stream ends.
-    Later(Answering<Vec<Sight>>),
+    Later(Answering<Vec<Visibility>>),
 }
 
-impl From<Vec<Sight>> for Admitted {
-    fn from(sights: Vec<Sight>) -> Self {
-        Self::Now(sights)
+impl From<Vec<Visibility>> for Admitted {
+    fn from(visibilities: Vec<Visibility>) -> Self {
+        Self::Now(visibilities)
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Subscribe {
 
 impl Subscribe {
     /// A stream of `table` for `caller`, with the events that pass `filter`.
-    pub fn new<S: Into<Sight>>(
+    pub fn new<S: Into<Visibility>>(
         table: impl Into<Arc<str>>,
         caller: Identity,
         params: Params,
@@ -226,7 +226,7 @@ pub const MAX_SUBSCRIBER_ID: usize = 128;
 impl fmt::Debug for Admitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Now(sights) => f.debug_tuple("Now").field(sights).finish(),
+            Self::Now(visibilities) => f.debug_tuple("Now").field(visibilities).finish(),
             Self::Later(_) => f.write_str("Later(…)"),
         }
     }

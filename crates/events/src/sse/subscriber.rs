@@ -11,7 +11,7 @@ use super::condition::Condition;
 use super::frame;
 use super::ring::{CAPACITY, End, Ring};
 use super::seat::{Name, Seat};
-use super::subscribe::{Admit, Filter, Recheck, Sight};
+use super::subscribe::{Admit, Filter, Recheck, Visibility};
 use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 use crate::bus::receipt::{BlockingSeat, Hold};
 use crate::{Cursor, EntityEvent, EventLog};
@@ -79,16 +79,16 @@ impl Outgoing {
         frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
     }
 
-    /// The frame for a stream with this sight of the event, if it gets one.
-    fn frame_for(&self, sight: Sight, tags: bool) -> Option<Bytes> {
-        match sight {
-            Sight::Shown => Some(self.frame(tags)),
-            Sight::Left => Some(
+    /// The frame for a stream with this visibility of the event, if it gets one.
+    fn frame_for(&self, visibility: Visibility, tags: bool) -> Option<Bytes> {
+        match visibility {
+            Visibility::Shown => Some(self.frame(tags)),
+            Visibility::Left => Some(
                 self.left
                     .get_or_init(|| frame::encode(&self.event.left(), self.case, self.cursor.as_ref(), false))
                     .clone(),
             ),
-            Sight::Hidden | Sight::Unknown => None,
+            Visibility::Hidden | Visibility::Unknown => None,
         }
     }
 
@@ -217,21 +217,21 @@ impl Subscriber {
             if position.is_some_and(|position| progress.has(position)) {
                 continue;
             }
-            let sight = self.sight(&filter, outgoing)?;
-            match (sight, position) {
-                (Sight::Shown | Sight::Left, _) => {}
+            let visibility = self.visibility(&filter, outgoing)?;
+            match (visibility, position) {
+                (Visibility::Shown | Visibility::Left, _) => {}
                 // It is in the log, and the database can decide.
-                (Sight::Unknown, Some(_)) => {
+                (Visibility::Unknown, Some(_)) => {
                     fell_behind |= !std::mem::replace(&mut progress.behind, true);
                     continue;
                 }
-                (Sight::Hidden | Sight::Unknown, _) => {
+                (Visibility::Hidden | Visibility::Unknown, _) => {
                     progress.note_if(position, outgoing);
                     continue;
                 }
             }
             let hold = holds.get(at).cloned().flatten();
-            let Some(frame) = outgoing.frame_for(sight, self.tags) else { continue };
+            let Some(frame) = outgoing.frame_for(visibility, self.tags) else { continue };
             if progress.behind || !self.ring.try_push(frame.clone(), hold) {
                 fell_behind |= !std::mem::replace(&mut progress.behind, true);
                 if position.is_none() {
@@ -244,34 +244,34 @@ impl Subscriber {
         Ok(if fell_behind { Offered::FellBehind } else { Offered::Queued { dropped } })
     }
 
-    /// The caller's sight of the event by their current rights. Also hidden if they did not request it.
-    pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
+    /// The visibility of the event for the caller, by their current rights. Also hidden if they did not request it.
+    pub(super) fn wants(&self, outgoing: &Outgoing) -> Result<Visibility, BadFilter> {
         let filter = self.filter.lock().clone();
-        self.sight(&filter, outgoing)
+        self.visibility(&filter, outgoing)
     }
 
-    fn sight(&self, filter: &Filter, outgoing: &Outgoing) -> Result<Sight, BadFilter> {
-        let sight = || self.asked(filter(&outgoing.event), outgoing);
-        std::panic::catch_unwind(AssertUnwindSafe(sight)).map_err(|_panic| BadFilter)
+    fn visibility(&self, filter: &Filter, outgoing: &Outgoing) -> Result<Visibility, BadFilter> {
+        let visibility = || self.asked(filter(&outgoing.event), outgoing);
+        std::panic::catch_unwind(AssertUnwindSafe(visibility)).map_err(|_panic| BadFilter)
     }
 
-    /// The frame for an event that was admitted with this sight. If the stream has no admission, its filter decides.
-    pub(super) fn admitted(&self, sight: Sight, outgoing: &Outgoing) -> Result<Option<Bytes>, BadFilter> {
-        let sight = if self.admit.is_none() {
+    /// The frame for an event that was admitted with this visibility. If the stream has no admission, its filter decides.
+    pub(super) fn admitted(&self, visibility: Visibility, outgoing: &Outgoing) -> Result<Option<Bytes>, BadFilter> {
+        let visibility = if self.admit.is_none() {
             self.wants(outgoing)?
         } else {
-            let asked = || self.asked(sight, outgoing);
+            let asked = || self.asked(visibility, outgoing);
             std::panic::catch_unwind(AssertUnwindSafe(asked)).map_err(|_panic| BadFilter)?
         };
-        Ok(outgoing.frame_for(sight, self.tags))
+        Ok(outgoing.frame_for(visibility, self.tags))
     }
 
-    /// Applies the client's condition to a sight. An event that says a record has left is sent without testing the condition: the
+    /// Applies the client's condition to a visibility. An event that says a record has left is sent without testing the condition: the
     /// result would reveal the record's contents.
-    fn asked(&self, sight: Sight, outgoing: &Outgoing) -> Sight {
-        match sight {
-            Sight::Shown | Sight::Unknown if !self.meets_condition(outgoing) => Sight::Hidden,
-            sight => sight,
+    fn asked(&self, visibility: Visibility, outgoing: &Outgoing) -> Visibility {
+        match visibility {
+            Visibility::Shown | Visibility::Unknown if !self.meets_condition(outgoing) => Visibility::Hidden,
+            visibility => visibility,
         }
     }
 

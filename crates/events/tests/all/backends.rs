@@ -1,4 +1,4 @@
-//! Fan-out over real servers, which are killed, fed nonsense and kept waiting.
+//! Fan-out over real servers, which are killed, get invalid messages and hang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ fn installed<T>(server: Result<T, Error>) -> Option<T> {
     server.ok()
 }
 
-/// A replica: a bus, its tie to the others, and what it was told by them.
+/// A replica: a bus, its connection to the others, and the events that it received.
 struct Replica {
     bus: Bus,
     attached: Attached,
@@ -122,7 +122,7 @@ impl Replica {
     }
 
     /// The next event of another replica.
-    async fn told(&mut self) -> Arc<EntityEvent> {
+    async fn next_event(&mut self) -> Arc<EntityEvent> {
         tokio::time::timeout(Duration::from_secs(20), self.remote.recv()).await.expect("an event comes").unwrap()
     }
 
@@ -130,7 +130,7 @@ impl Replica {
     async fn numbers(&mut self, count: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         while numbers.len() < count {
-            numbers.push(number(&*self.told().await));
+            numbers.push(number(&*self.next_event().await));
         }
         numbers
     }
@@ -150,7 +150,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
+async fn the_writes_of_one_replica_reach_the_others_once_and_in_order() {
     for server in Server::all() {
         let [mut a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..500);
@@ -158,12 +158,12 @@ async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
         assert_eq!(b.numbers(500).await, (0..500).collect::<Vec<_>>());
         assert_eq!(a.numbers(100).await, (500..600).collect::<Vec<_>>());
 
-        // What is told goes no further: neither back to where it came from nor round once more.
+        // A received event is not forwarded: neither to its sender nor to others.
         b.write(600..601);
         assert_eq!(a.numbers(1).await, [600]);
         until(|| a.counts().sent == 500 && b.counts().sent == 101).await;
         assert!(a.remote.try_recv().is_err() && b.remote.try_recv().is_err());
-        // An event is counted after it is told.
+        // An event is counted after it is sent.
         until(|| a.counts().received == 101).await;
         let expected = FanoutCounts { sent: 500, received: 101, ..FanoutCounts::default() };
         assert_eq!(a.counts(), expected, "{:?}", a.attached);
@@ -171,25 +171,28 @@ async fn what_one_replica_writes_the_others_are_told_once_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_goes_whole_with_its_owner_and_tenant_however_large_it_is() {
+async fn an_event_of_any_size_arrives_complete_with_owner_and_tenant() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
-        // 7,999 bytes are what a notification of Postgres holds, and NATS takes a mebibyte.
+        // A notification of Postgres holds 7,999 bytes, and a message of NATS one mebibyte.
         for length in [1, 7_000, 7_700, 7_800, 7_900, 8_000, 8_100, 100_000, 1_000_000] {
             let record = format!(r#"{{"n":{length},"text":"{}\u0000\\ \"ö\""}}"#, "x".repeat(length));
             let event = EntityEvent::new(EventKind::Deleted, "posts", "blog", record.clone());
             assert!(a.bus.publish(event.with_owner("ada").with_tenant("acme")).is_none());
-            let told = b.told().await;
-            assert_eq!(told.record(), &record.into_bytes(), "{length}");
-            assert_eq!((told.owner(), told.tenant_id()), (Some("ada"), Some("acme")));
-            assert_eq!((told.kind(), told.entity(), told.table()), (EventKind::Deleted, "posts", "blog"));
+            let next_event = b.next_event().await;
+            assert_eq!(next_event.record(), &record.into_bytes(), "{length}");
+            assert_eq!((next_event.owner(), next_event.tenant_id()), (Some("ada"), Some("acme")));
+            assert_eq!(
+                (next_event.kind(), next_event.entity(), next_event.table()),
+                (EventKind::Deleted, "posts", "blog")
+            );
         }
         assert_eq!(b.counts().malformed, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
+async fn a_record_above_the_nats_limit_stays_local_and_delays_nothing() {
     let Some(server) = installed(PrivateNats::start()).map(Server::Nats) else { return };
     let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
     a.write(0..1);
@@ -203,7 +206,7 @@ async fn a_record_over_what_nats_takes_stays_at_home_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_is_no_text_holds_up_nobody() {
+async fn a_record_that_is_not_text_delays_nothing() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         for bytes in [&b"{\"n\":\"\xff\"}"[..], b"{\"n\":\"\0\"}"] {
@@ -211,29 +214,29 @@ async fn a_record_that_is_no_text_holds_up_nobody() {
         }
         a.write(2..3);
         assert_eq!(b.numbers(1).await, [2]);
-        // It is noticed before it is sent, or when it has come.
+        // It is detected before it is sent, or when it arrives.
         until(|| a.counts().lost + b.counts().malformed == 2).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_once_somebody_listens_is_heard() {
+async fn a_message_sent_after_a_subscription_is_received() {
     for server in Server::all() {
         let (speaker, listener) = (server.backend().await, server.backend().await);
         // Its connection is there, so that the message may overtake whatever is not awaited.
         speaker.send(&[Bytes::from_static(b"before")]).await.unwrap();
         for number in 0..50 {
             let message = Bytes::from(number.to_string());
-            let mut ear = listener.listen().await.unwrap();
+            let mut receiver = listener.listen().await.unwrap();
             speaker.send(std::slice::from_ref(&message)).await.unwrap();
-            let heard = tokio::time::timeout(Duration::from_secs(20), ear.next()).await;
+            let heard = tokio::time::timeout(Duration::from_secs(20), receiver.next()).await;
             assert_eq!(heard.expect("it is heard").unwrap(), Received::Message(message));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_channel_that_has_fallen_silent_is_made_anew() {
+async fn a_silent_channel_is_reopened() {
     let bus = Bus::new(&Ambient::system());
     let listened = Arc::new(AtomicU64::new(0));
     let options = FanoutOptions { probe: Duration::from_millis(20), ..quick() };
@@ -241,7 +244,7 @@ async fn a_channel_that_has_fallen_silent_is_made_anew() {
     until(|| listened.load(Ordering::Relaxed) > 3 && attached.status().counts().outages > 2).await;
 }
 
-/// Takes everything, and says nothing: as through a firewall that has forgotten the connection.
+/// Accepts everything and does not answer, like a firewall that has dropped the connection.
 struct Silent(Arc<AtomicU64>);
 
 #[async_trait]
@@ -268,7 +271,7 @@ impl Receiver for Silent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
+async fn a_restarted_backend_is_reconnected_and_queued_events_are_sent() {
     for mut server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1);
@@ -280,7 +283,7 @@ async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
         tokio::task::block_in_place(|| server.restart());
         a.is_up(true).await;
         b.is_up(true).await;
-        // Those that waited are told; the first of them may have gone out before b listened again.
+        // Queued events are sent; the first of them may have been sent before b listened again.
         a.write(50..100);
         let mut seen = 0;
         while seen < 99 {
@@ -294,7 +297,7 @@ async fn a_backend_that_dies_is_found_again_and_what_waited_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listening_session_that_an_operator_ends_is_opened_again() {
+async fn a_listening_session_that_an_operator_ends_is_reopened() {
     let Some(server) = installed(PrivatePostgres::start()).map(Server::Postgres) else { return };
     let Server::Postgres(postgres) = &server else { unreachable!("it was just made") };
     let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
@@ -312,7 +315,7 @@ async fn a_listening_session_that_an_operator_ends_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_counted() {
+async fn memory_is_bounded_during_an_outage_and_lost_events_are_counted() {
     for mut server in Server::all() {
         let bound = Bound { events: 10, ..Bound::default() };
         let a = Replica::with(&server, FanoutOptions { bound, ..quick() }).await;
@@ -329,11 +332,11 @@ async fn memory_stays_bounded_while_the_backend_is_away_and_what_is_lost_is_coun
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() {
+async fn invalid_messages_are_counted_and_dropped_and_a_forgery_silences_no_replica() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1);
-        let first = b.told().await;
+        let first = b.next_event().await;
         assert_eq!(number(&first), 0);
         let outsider = server.backend().await;
         let message = |text: &str| Bytes::from(text.to_owned());
@@ -359,11 +362,11 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
         let more = if matches!(server, Server::Postgres(_)) { 4 } else { 1 };
         until(|| b.counts().malformed == 8 + more).await;
 
-        // Somebody speaks in a's name, which whoever listens can read, with a number that a will not reach in a lifetime.
-        let mut ear = outsider.listen().await.unwrap();
+        // A forged message with a's name, which every listener can read, and with a number that a never reaches.
+        let mut receiver = outsider.listen().await.unwrap();
         a.write(1..2);
         let origin = loop {
-            let Received::Message(heard) = ear.next().await.unwrap() else { continue };
+            let Received::Message(heard) = receiver.next().await.unwrap() else { continue };
             let Ok(heard) = serde_json::from_slice::<serde_json::Value>(&heard) else { continue };
             break heard["origin"].as_str().unwrap().to_owned();
         };
@@ -377,7 +380,7 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
             outsider.send(std::slice::from_ref(&forged)).await.unwrap();
         }
         assert_eq!(b.numbers(1).await, [7], "the transport is trusted");
-        // The second was left out, and is out of the way of what comes over another connection.
+        // The second was left out, and does not disturb messages of another connection.
         until(|| b.counts().repeated == 1).await;
         a.write(8..20);
         assert_eq!(b.numbers(12).await, (8..20).collect::<Vec<_>>());
@@ -387,7 +390,7 @@ async fn nonsense_is_counted_and_dropped_and_a_forgery_cannot_silence_anybody() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_before_an_orderly_end_is_told() {
+async fn events_published_before_an_orderly_stop_are_sent() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1_000);
@@ -401,7 +404,7 @@ async fn what_was_written_before_an_orderly_end_is_told() {
 }
 
 #[tokio::test]
-async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_each_other() {
+async fn applications_with_their_own_channels_do_not_receive_each_others_events() {
     let servers =
         [installed(PrivateRedis::start()).map(Server::Redis), installed(PrivateNats::start()).map(Server::Nats)];
     for server in servers.into_iter().flatten() {
@@ -416,16 +419,16 @@ async fn applications_that_share_a_server_and_name_their_channels_do_not_hear_ea
             }
             Server::Postgres(_) => unreachable!("databases are apart"),
         };
-        let mut ear = own.listen().await.unwrap();
+        let mut receiver = own.listen().await.unwrap();
         other.send(&[Bytes::from_static(b"for others")]).await.unwrap();
         own.send(&[Bytes::from_static(b"for us")]).await.unwrap();
-        let heard = tokio::time::timeout(Duration::from_mins(1), ear.next()).await.unwrap().unwrap();
+        let heard = tokio::time::timeout(Duration::from_mins(1), receiver.next()).await.unwrap().unwrap();
         assert_eq!(heard, Received::Message(Bytes::from_static(b"for us")));
     }
 }
 
 #[tokio::test]
-async fn large_messages_are_removed_once_nobody_asks_for_them_any_more() {
+async fn large_messages_are_removed_once_they_are_no_longer_needed() {
     for engine in gatewright_db::testing::engines().await {
         let Ok(backend) = PostgresFanout::new(engine.db.clone(), &Ambient::system()) else { continue };
         assert!(backend.prepare(false).await.is_err(), "the table is missing");
@@ -443,7 +446,7 @@ async fn large_messages_are_removed_once_nobody_asks_for_them_any_more() {
 }
 
 #[test]
-fn what_is_shown_of_a_backend_bears_no_credentials() {
+fn the_display_of_a_backend_contains_no_credentials() {
     let url = |scheme: &str| Secret::new(format!("{scheme}://canary-user:canary@host.example:1234/0"));
     let shown = [
         format!("{:?}", RedisFanout::open(&url("redis")).unwrap()),

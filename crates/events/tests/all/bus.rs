@@ -103,7 +103,7 @@ async fn a_slow_handler_delays_neither_the_publisher_nor_another_handler_and_los
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_goes_on_with_the_next_event() {
+async fn a_panicking_handler_continues_with_the_next_event() {
     let bus = bus();
     let (seen, mut handled) = mpsc::unbounded_channel();
     bus.on(Interest::all(), move |event| {
@@ -121,7 +121,7 @@ async fn a_panicking_handler_goes_on_with_the_next_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_past_its_bound_loses_its_oldest_events_alone() {
+async fn a_handler_above_its_limit_loses_only_its_oldest_events() {
     let bus = bus();
     let (seen, mut handled) = mpsc::unbounded_channel();
     let bound = Bound { events: 10, ..Bound::default() };
@@ -152,7 +152,7 @@ async fn a_cancelled_handler_is_not_called_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_gets_what_it_asked_for() {
+async fn a_handler_gets_only_its_subscribed_events() {
     let bus = bus();
     let (seen, mut handled) = mpsc::unbounded_channel();
     bus.on(Interest::all().table("posts").kind(EventKind::Deleted).local(), move |event| {
@@ -172,7 +172,7 @@ async fn a_handler_gets_what_it_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_finish_what_waits_for_them_when_the_bus_goes() {
+async fn handlers_finish_their_queue_when_the_bus_ends() {
     let bus = bus();
     let (seen, mut handled) = mpsc::unbounded_channel();
     bus.on(Interest::all(), move |event| {

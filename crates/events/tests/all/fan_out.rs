@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::support::{Reader, event, frame, frames, settle};
 
-/// Replicas on one channel that, like a database's or a broker's, also speaks to whoever sent.
+/// Replicas on one channel that, like a database's or a broker's, also delivers to the sender.
 fn replicas<const N: usize>() -> [Bus; N] {
     let (channel, _) = broadcast::channel::<bytes::Bytes>(4096);
     std::array::from_fn(|n| {
@@ -51,7 +51,7 @@ async fn a_write_reaches_the_streams_of_every_replica_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_replicas_handler_is_called_and_can_tell_where_the_write_was_made() {
+async fn every_replicas_handler_is_called_and_knows_the_origin_of_the_write() {
     let buses = replicas::<2>();
     let (seen, mut handled) = mpsc::unbounded_channel();
     for (n, bus) in buses.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Over a real connection: what only hyper and a socket can show.
+//! Over a real connection: behaviour that needs hyper and a socket.
 
 use axum::Router;
 use axum::extract::State;
@@ -74,7 +74,7 @@ async fn a_burst_is_joined_into_few_writes_and_reaches_a_reading_client_whole() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_disconnects_gives_its_seat_back() {
+async fn a_client_that_disconnects_frees_its_seat() {
     let (_bus, streams) = streams(StreamOptions::default());
     let mut connection = connect(&streams).await;
     read_until(&mut connection, "retry: 3000\n\n").await;

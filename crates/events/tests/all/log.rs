@@ -1,6 +1,6 @@
 //! Streams that resume, over both engines.
 //!
-//! It is long because every way in which a stream could miss an event is a test beside the others.
+//! It is long because every way in which a stream could miss an event has its test here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use gatewright_base::{Ambient, Identity};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Error, Options, Tx};
 use gatewright_events::log::Following;
-use gatewright_events::sse::{EventBody, Params, Sight, Subscribe};
+use gatewright_events::sse::{EventBody, Params, Subscribe, Visibility};
 use gatewright_events::{Bus, EntityEvent, EventKind, EventLog, LogOptions, StreamOptions, Streams};
 use http_body_util::BodyExt;
 
@@ -38,7 +38,7 @@ impl Replica {
         Self { db: db.clone(), log, bus, streams, _following: following }
     }
 
-    /// Commits a write to `record` of `posts`, the `n`th of all. Its event goes to the bus only if it is told.
+    /// Commits a write to `record` of `posts`, the `n`th of all. Its event is published on the bus only with the flag.
     async fn write(&self, record: &str, n: usize, told: bool) -> Result<(), Error> {
         self.transaction(vec![(record.to_owned(), n)], told, Duration::ZERO, true).await
     }
@@ -176,7 +176,7 @@ async fn a_stream_starts_with_its_position_and_each_frame_has_one() {
         assert_eq!(frame.data["id"].as_str().map(str::len), Some(36));
         assert_eq!(frame.data["type"], "entity.updated");
         assert_eq!(frame.n(), 1);
-        // Both positions are good, and a resume goes on after the one that is given.
+        // Both positions are valid, and a stream resumes after the given one.
         for n in 2..5 {
             server.write("r1", n, true).await.unwrap();
         }
@@ -224,7 +224,7 @@ async fn replicas_without_a_carrier_find_each_others_events() {
     each_engine(async |engine| {
         let [here, there] = [Replica::start(&engine.db).await, Replica::start(&engine.db).await];
         let mut listeners = [here.open(None), there.open(None)];
-        // One of them is lost between its commit and the bus: its own server finds it as well.
+        // One of them is lost between its commit and the bus: its own server finds it too.
         for n in 1..20 {
             here.write("r1", n, n != 7).await.unwrap();
         }
@@ -266,7 +266,7 @@ async fn a_position_does_not_skip_a_transaction_that_commits_late() {
     let mut resumed = server.open(Some(&early.id));
     let seen: BTreeSet<usize> = resumed.numbers(2).await.into_iter().collect();
     assert!(seen.contains(&1), "{seen:?}");
-    // The failed one's position holds nobody up.
+    // The position of the failed write delays nothing.
     let began = tokio::time::Instant::now();
     loop {
         server.write("r3", 3, true).await.unwrap();
@@ -315,7 +315,7 @@ async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped(
     frames.extend(resumed.events(WRITTEN + 2 - 20).await);
     let seen: Vec<usize> = frames.iter().map(Frame::n).collect();
     assert_eq!(seen.iter().copied().collect::<BTreeSet<_>>(), (1..WRITTEN + 3).collect(), "{seen:?}");
-    // No position that it was given takes a client past what it had not got.
+    // No position that a client got skips an event that it did not get.
     let late_at = seen.iter().position(|n| *n == 1).unwrap();
     for before in [19, 100, 250, 257, 300].into_iter().filter(|at| *at < late_at) {
         let mut again = server.open(Some(&frames[before].id));
@@ -326,7 +326,7 @@ async fn a_position_that_commits_between_two_pages_of_a_catch_up_is_not_skipped(
 
 /// The attack: streams that resume from far behind, with filters that take long and let nothing through.
 #[tokio::test]
-async fn others_have_a_turn_between_the_tests_of_a_stream_that_is_behind() {
+async fn a_stream_that_is_behind_yields_between_its_tests() {
     const EVENTS: usize = 60;
     each_engine(async |engine| {
         let server = Replica::start(&engine.db).await;
@@ -343,7 +343,7 @@ async fn others_have_a_turn_between_the_tests_of_a_stream_that_is_behind() {
             false
         });
         let _stream = server.streams.subscribe(slow).unwrap();
-        // Somebody else on the same thread.
+        // Another task on the same thread.
         let (mut last, mut most) = (0, 0);
         while last < EVENTS {
             tokio::task::yield_now().await;
@@ -390,7 +390,7 @@ async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_rows_go_in_batches_by_two_servers_and_young_ones_stay() {
+async fn old_rows_are_removed_in_batches_by_two_servers_and_new_ones_stay() {
     each_engine(async |engine| {
         let keep = Duration::from_secs(10);
         let one = Replica::keeping(&engine.db, keep).await;
@@ -460,7 +460,7 @@ async fn an_event_that_is_in_no_log_reaches_a_client_that_has_fallen_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_are_asked_when_a_logged_event_is_delivered() {
+async fn permissions_are_checked_when_a_logged_event_is_delivered() {
     each_engine(async |engine| {
         let server = Replica::start(&engine.db).await;
         let cursor = server.log.cursor().to_string();
@@ -470,20 +470,20 @@ async fn rights_are_asked_when_a_logged_event_is_delivered() {
         let params = Params { since: Some(cursor.clone()), ..Params::default() };
         let odd =
             Subscribe::new("posts", Identity::Anonymous, params.clone(), |_| true).admitted(|events| async move {
-                Ok(Some(events.iter().enumerate().map(|(at, _)| Sight::from(at % 2 == 1)).collect::<Vec<_>>()))
+                Ok(Some(events.iter().enumerate().map(|(at, _)| Visibility::from(at % 2 == 1)).collect::<Vec<_>>()))
             });
         let mut listener = Listener::new(server.streams.subscribe(odd).unwrap());
         assert_eq!(listener.numbers(5).await, [1, 3, 5, 7, 9]);
-        let nobody = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
-            .admitted(|_| async { Ok(None::<Vec<Sight>>) });
-        let mut refused = Listener::new(server.streams.subscribe(nobody).unwrap());
+        let anonymous = Subscribe::new("posts", Identity::Anonymous, params, |_| true)
+            .admitted(|_| async { Ok(None::<Vec<Visibility>>) });
+        let mut refused = Listener::new(server.streams.subscribe(anonymous).unwrap());
         assert_eq!(refused.next().await.unwrap().kind, "ready");
         assert!(refused.next().await.is_none(), "who would be refused now gets nothing");
     })
     .await;
 }
 
-/// Two replicas, crossing writers some of which fail or are never told of, and listeners that leave at random and
+/// Two replicas, crossing writers, some of which fail or do not publish, and listeners that leave at random and
 /// resume anywhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn resuming_listeners_miss_nothing_and_see_each_record_in_order() {
@@ -501,7 +501,7 @@ async fn resuming_listeners_miss_nothing_and_see_each_record_in_order() {
             let (replicas, start) = (replicas.clone(), start.clone());
             listeners.spawn(async move {
                 let (mut since, mut ids) = (start, BTreeSet::new());
-                // By record, the positions of first sight, which must be in the order of the writes.
+                // By record, the positions where events were first seen, which must be in the order of the writes.
                 let mut seen: BTreeMap<String, Vec<usize>> = BTreeMap::new();
                 let mut turn = listener;
                 'resume: loop {

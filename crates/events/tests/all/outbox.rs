@@ -1,6 +1,6 @@
 //! The outbox on every engine, through its public interface.
 //!
-//! It is long because every row of the delivery states is a test beside the others.
+//! It is long because every row of the delivery states has its test here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use gatewright_events::{EntityEvent, EventKind, Forget};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-/// Quick in everything that a test would have to wait for. Leases are long: on a busy machine a short one ends before what
-/// was handled is settled, and it is handled again.
+/// Short intervals, so that tests do not wait. Leases are long: on a busy machine a short one ends before a handled
+/// delivery is settled, and it is handled again.
 fn quick() -> OutboxOptions {
     OutboxOptions {
         poll_interval: Duration::from_millis(20),
@@ -32,8 +32,8 @@ fn brief() -> OutboxOptions {
     OutboxOptions { lease: Duration::from_millis(300), ..quick() }
 }
 
-/// Nothing happens by polling: only by being told.
-fn patient() -> OutboxOptions {
+/// No polling: only notifications cause work.
+fn slow_polling() -> OutboxOptions {
     OutboxOptions { poll_interval: Duration::from_hours(1), ..quick() }
 }
 
@@ -58,7 +58,7 @@ async fn append(outbox: &Outbox, db: &Db, event_type: &'static str, payload: Val
 
 type Heard = mpsc::UnboundedReceiver<Event>;
 
-/// A consumer that tells what it gets.
+/// A consumer that reports its events.
 fn telling(name: &str, event_type: &str) -> (Consumer, Heard) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let consumer = Consumer::new(name, event_type, move |event: Event| {
@@ -96,9 +96,9 @@ async fn stop(relay: Relay) {
 }
 
 #[tokio::test]
-async fn what_is_staged_is_delivered_once_committed_and_never_if_it_is_not() {
+async fn a_staged_event_is_delivered_only_if_it_is_committed() {
     for engine in engines().await {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("mailer", "order.placed");
         let relay = outbox.relay().declare(consumer).unwrap().start();
         let rolled_back = outbox.clone();
@@ -120,9 +120,9 @@ async fn what_is_staged_is_delivered_once_committed_and_never_if_it_is_not() {
 }
 
 #[tokio::test]
-async fn an_entity_event_is_staged_as_what_it_tells_outside() {
+async fn an_entity_event_is_staged_in_its_public_form() {
     for engine in engines().await {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("crm", "entity.created");
         let _relay = outbox.relay().declare(consumer).unwrap().start();
         let staging = outbox.clone();
@@ -137,9 +137,9 @@ async fn an_entity_event_is_staged_as_what_it_tells_outside() {
     }
 }
 
-/// A deletion names the account whose deletion it is a part of, and what is forgotten: it may be delivered before what came before.
+/// A deletion names the account whose deletion it is part of. It may be delivered before earlier events.
 #[tokio::test]
-async fn what_was_deleted_with_an_account_is_forgotten_once_nobody_waits_for_it() {
+async fn contents_deleted_with_an_account_are_removed_once_no_consumer_waits_for_them() {
     for engine in engines().await {
         for owner in [None, Some("ann")] {
             let db = &engine.db;
@@ -173,7 +173,7 @@ async fn what_was_deleted_with_an_account_is_forgotten_once_nobody_waits_for_it(
 }
 
 #[tokio::test]
-async fn a_failing_consumer_ends_dead_and_leaves_its_sibling_alone() {
+async fn a_failing_consumer_ends_dead_without_affecting_its_sibling() {
     for engine in engines().await {
         let outbox = open(&engine.db, OutboxOptions { max_attempts: 3, ..quick() }).await;
         let (good, mut events) = telling("good", "a");
@@ -185,7 +185,7 @@ async fn a_failing_consumer_ends_dead_and_leaves_its_sibling_alone() {
             .consumer("bad", "a", move |event: Event| {
                 attempts.send(event.attempt()).unwrap();
                 async move {
-                    // By turns an error and a panic, and an error too long to keep.
+                    // Alternately an error and a panic, and an error too long to store.
                     assert!(event.attempt() != 2, "no second time");
                     Err::<(), _>(format!("no\0 {}", "x".repeat(5_000)))
                 }
@@ -244,7 +244,7 @@ async fn a_dead_delivery_is_replayed_alone_or_with_its_row() {
         becomes(&outbox, &id, "one", DeliveryStatus::Dead).await;
         becomes(&outbox, &id, "two", DeliveryStatus::Dead).await;
         healthy.store(true, std::sync::atomic::Ordering::Relaxed);
-        // As an operator's command does it: another process.
+        // As an operator's command does it, in another process.
         let operator = again(&engine, quick()).await;
         assert_eq!(operator.replay_consumer(&id, "one").await.unwrap(), 1);
         becomes(&outbox, &id, "one", DeliveryStatus::Dispatched).await;
@@ -259,7 +259,7 @@ async fn a_dead_delivery_is_replayed_alone_or_with_its_row() {
 }
 
 #[tokio::test]
-async fn rows_are_done_with_after_the_grace_and_purged_after_the_retention_unless_something_died() {
+async fn rows_are_dispatched_after_the_grace_and_purged_after_the_retention_unless_dead() {
     for engine in engines().await {
         let (ambient, clock) = Ambient::manual("2026-01-01T00:00:00Z".parse().unwrap(), 7);
         let grace = Duration::from_mins(15);
@@ -275,7 +275,7 @@ async fn rows_are_done_with_after_the_grace_and_purged_after_the_retention_unles
             .start();
         let good = append(&outbox, &engine.db, "good", json!({})).await;
         let bad = append(&outbox, &engine.db, "bad", json!({})).await;
-        let nobody = append(&outbox, &engine.db, "nobody", json!({})).await;
+        let unhandled = append(&outbox, &engine.db, "nobody", json!({})).await;
         becomes(&outbox, &good, "c", DeliveryStatus::Dispatched).await;
         becomes(&outbox, &bad, "c", DeliveryStatus::Dead).await;
         let with = async |status| {
@@ -286,16 +286,16 @@ async fn rows_are_done_with_after_the_grace_and_purged_after_the_retention_unles
         };
         assert_eq!(with(RowStatus::Dispatched).await.len(), 0, "not before the grace");
         clock.advance(grace.try_into().unwrap());
-        let mut all = vec![good.clone(), bad.clone(), nobody.clone()];
+        let mut all = vec![good.clone(), bad.clone(), unhandled.clone()];
         all.sort();
         // Rounds come a tenth of the grace apart: a new relay begins with one.
         stop(relay).await;
         let relay = outbox.relay().consumer("c", "nobody", async |_| Ok::<_, String>(())).unwrap();
         let relay = relay.consumer("c", "good", async |_| Ok::<_, String>(())).unwrap().start();
-        // Until it is marked as nobody's, an event still finds the consumer that came late.
+        // Until it is abandoned, an event is delivered to a consumer that starts late.
         until(async || {
             let done = with(RowStatus::Dispatched).await;
-            let found = status_of(&outbox, &nobody, "c").await == Some(DeliveryStatus::Dispatched);
+            let found = status_of(&outbox, &unhandled, "c").await == Some(DeliveryStatus::Dispatched);
             done == all || (done.len() >= 2 && found)
         })
         .await;
@@ -324,7 +324,7 @@ async fn deliveries_of_a_removed_consumer_are_abandoned_after_the_grace_and_can_
         let id = append(&outbox, &engine.db, "a", json!({})).await;
         becomes(&outbox, &id, "gone", DeliveryStatus::Pending).await;
         stop(relay).await;
-        // One that another replica has handled lately is left alone; with its clock standing still, for ever.
+        // A delivery that another replica handled recently is not touched; with a stopped clock, never.
         let relay = outbox.relay().start();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(status_of(&outbox, &id, "gone").await, Some(DeliveryStatus::Pending));
@@ -344,14 +344,14 @@ async fn deliveries_of_a_removed_consumer_are_abandoned_after_the_grace_and_can_
 }
 
 #[tokio::test]
-async fn what_was_staged_while_no_relay_ran_is_delivered_when_one_starts() {
+async fn events_staged_while_no_relay_ran_are_delivered_when_one_starts() {
     for engine in engines().await {
-        let staging = again(&engine, patient()).await;
+        let staging = again(&engine, slow_polling()).await;
         let mut ids = std::collections::BTreeSet::new();
         for number in 0..30 {
             ids.insert(append(&staging, &engine.db, "a", json!({ "n": number })).await);
         }
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("late", "a");
         let _relay = outbox.relay().declare(consumer.concurrency(1)).unwrap().start();
         let mut numbers = Vec::new();
@@ -365,13 +365,13 @@ async fn what_was_staged_while_no_relay_ran_is_delivered_when_one_starts() {
 }
 
 #[tokio::test]
-async fn another_replica_is_told_where_there_is_postgres() {
+async fn another_replica_is_notified_on_postgres() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "postgres") {
-        let outbox = open(&engine.db, patient()).await;
+        let outbox = open(&engine.db, slow_polling()).await;
         let (consumer, mut events) = telling("c", "a");
         let _relay = outbox.relay().declare(consumer).unwrap().start();
-        let writer = again(&engine, patient()).await;
-        // The first may come before the relay listens, and is found by the look that follows.
+        let writer = again(&engine, slow_polling()).await;
+        // The first may come before the relay listens, and is found by the next read of the table.
         for _ in 0..3 {
             let id = append(&writer, &engine.db, "a", json!({})).await;
             assert_eq!(heard(&mut events).await.id(), id);
@@ -446,7 +446,7 @@ async fn a_slow_handler_keeps_its_delivery_from_a_second_relay() {
             clock.advance((lease / 3).try_into().unwrap());
             let kept = ambient.now() + lease;
             until(async || slow.list_deliveries(&id).await.unwrap().unwrap()[0].claimed_until == Some(kept)).await;
-            // The other looks more than once meanwhile.
+            // The other relay reads the table more than once meanwhile.
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert!(events.try_recv().is_err(), "the lease was renewed on {}", engine.name);
         }
@@ -457,7 +457,7 @@ async fn a_slow_handler_keeps_its_delivery_from_a_second_relay() {
 }
 
 #[tokio::test]
-async fn two_relays_share_the_work_and_do_none_twice() {
+async fn two_relays_share_the_work_and_deliver_nothing_twice() {
     const ROWS: usize = 400;
     for engine in engines().await {
         let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -498,9 +498,9 @@ async fn two_relays_share_the_work_and_do_none_twice() {
 }
 
 #[tokio::test]
-async fn an_orderly_stop_gives_back_what_has_not_begun_and_finishes_the_rest() {
+async fn an_orderly_stop_releases_unstarted_deliveries_and_finishes_the_others() {
     for engine in engines().await {
-        // A lease that would keep others out for long.
+        // A lease that would exclude others for long.
         let options = OutboxOptions { lease: Duration::from_hours(1), ..quick() };
         let outbox = open(&engine.db, options).await;
         let (starting, mut begun) = mpsc::unbounded_channel();
@@ -543,7 +543,7 @@ async fn a_row_that_no_relay_has_seen_counts_as_pending_in_all_of_the_stats() {
 }
 
 #[tokio::test]
-async fn stats_tell_what_is_where() {
+async fn stats_count_rows_and_deliveries_by_status() {
     for engine in engines().await {
         let outbox = open(&engine.db, OutboxOptions { max_attempts: 1, ..quick() }).await;
         let relay = outbox
@@ -564,7 +564,7 @@ async fn stats_tell_what_is_where() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_make_tables_it_says_which_one_is_missing() {
+async fn without_create_tables_the_missing_table_is_named() {
     for engine in engines().await {
         let options = OutboxOptions { create_tables: false, ..quick() };
         let opened = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await;
@@ -578,7 +578,7 @@ async fn without_the_right_to_make_tables_it_says_which_one_is_missing() {
 }
 
 #[tokio::test]
-async fn tables_of_an_earlier_program_are_taken_as_they_are() {
+async fn tables_of_an_earlier_program_are_used_as_they_are() {
     for engine in engines().await {
         let make = |sql: &str| gatewright_db::column_types(sql, engine.db.engine());
         for sql in [
@@ -604,7 +604,7 @@ async fn tables_of_an_earlier_program_are_taken_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_named_is_refused() {
+async fn invalid_names_are_refused() {
     let handler = async |_| Ok::<_, String>(());
     for name in ["", "a b", "a\n", &"x".repeat(101)] {
         assert_eq!(Consumer::new(name, "a", handler).unwrap_err(), ConsumerError::Name, "{name}");
@@ -633,7 +633,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
         let _relay = outbox.relay().declare(one).unwrap().declare(two).unwrap().start();
         let id = append(&outbox, &engine.db, "a", json!({})).await;
         assert_eq!(heard(&mut events).await.id(), id);
-        // What is not settled when the tables go would be delivered again when they are back.
+        // Deliveries that are not settled when the tables are dropped would be delivered again when they are restored.
         becomes(&outbox, &id, "one", DeliveryStatus::Dispatched).await;
         becomes(&outbox, &id, "two", DeliveryStatus::Dispatched).await;
         let rename = |from: &str, to: &str| format!("ALTER TABLE {from} RENAME TO {to}");
@@ -651,7 +651,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
 }
 
 #[tokio::test]
-async fn a_relay_without_consumers_says_so_when_it_starts() {
+async fn a_relay_without_consumers_logs_that_at_its_start() {
     for engine in engines().await {
         let log = Log::default();
         let _recording = log.record();

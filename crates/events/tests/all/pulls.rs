@@ -55,7 +55,7 @@ impl World {
         events.iter().map(|event| (event.id().to_owned(), event.attempt())).collect()
     }
 
-    /// What is there for a token now.
+    /// The events for a token now.
     async fn look(&self, token: &TokenId) -> Vec<(String, u32)> {
         let events = self.pulls.pull("worker", token, 1_000, Duration::ZERO).await.unwrap();
         events.iter().map(|event| (event.id().to_owned(), event.attempt())).collect()
@@ -83,7 +83,7 @@ fn token(name: &str) -> TokenId {
 }
 
 #[tokio::test]
-async fn an_event_is_pulled_acknowledged_and_never_comes_again() {
+async fn an_acknowledged_event_is_never_pulled_again() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let me = token("me");
@@ -131,7 +131,7 @@ async fn a_lease_belongs_to_the_token_that_pulled_and_to_its_attempt() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_expires_too_often_is_dead_until_it_is_replayed() {
+async fn an_event_refused_or_expired_too_often_is_dead_until_it_is_replayed() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let me = token("me");
@@ -155,7 +155,7 @@ async fn what_is_refused_or_expires_too_often_is_dead_until_it_is_replayed() {
         assert_eq!((counts.failed, counts.dead, counts.delivered), (3, 1, 0));
         assert_eq!(world.outbox.replay(&id).await.unwrap(), 1);
         assert_eq!(world.pull(&me, 1).await, [(id.clone(), 1)]);
-        // Without a delay the outbox's own backoff holds.
+        // Without a delay the outbox's own backoff applies.
         assert_eq!(world.pulls.refuse("worker", &me, &receipts(&[&id]), None).await.unwrap(), [""; 0]);
         assert_eq!(world.look(&me).await, []);
         world.later(Duration::from_secs(10));
@@ -164,7 +164,7 @@ async fn what_is_refused_or_expires_too_often_is_dead_until_it_is_replayed() {
 }
 
 #[tokio::test]
-async fn of_twenty_parallel_pulls_each_event_goes_to_one() {
+async fn each_event_goes_to_one_of_twenty_parallel_pulls() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let mut ids = BTreeSet::new();
@@ -189,7 +189,7 @@ async fn of_twenty_parallel_pulls_each_event_goes_to_one() {
 }
 
 #[tokio::test]
-async fn callers_that_wait_hold_no_connection_and_are_woken() {
+async fn waiting_callers_hold_no_connection_and_are_woken() {
     for engine in engines().await {
         // Fewer connections than callers.
         let options = Options { max_connections: 3.try_into().unwrap(), ..Options::default() };
@@ -213,7 +213,7 @@ async fn callers_that_wait_hold_no_connection_and_are_woken() {
 }
 
 #[tokio::test]
-async fn one_token_cannot_have_more_than_its_callers_wait_and_closing_answers_them() {
+async fn waiting_callers_are_limited_per_token_and_closing_answers_them() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let waiting: Vec<_> = (0..40)
@@ -251,17 +251,17 @@ async fn one_token_cannot_have_more_than_its_callers_wait_and_closing_answers_th
 }
 
 #[tokio::test]
-async fn what_a_caller_did_not_wait_for_is_given_back() {
+async fn events_pulled_for_a_caller_who_left_are_released() {
     for engine in engines().await {
         let world = World::open(&engine).await;
         let id = world.append(json!({})).await;
-        // Callers who leave in the middle of it, at one point or another.
+        // Callers who disconnect in the middle, at different points.
         for round in 0..20 {
             let gone = token("gone");
             let pull = world.pulls.pull("worker", &gone, 1, Duration::from_secs(5));
             let _left = tokio::time::timeout(Duration::from_micros(round * 150), pull).await;
         }
-        // A pull that returned in time has the event, which comes to nobody else before its lease ends.
+        // A pull that returned in time has the event; no other caller gets it before its lease ends.
         let found = async {
             loop {
                 if let [(found, attempt)] = &world.look(&token("me")).await[..] {
@@ -277,7 +277,7 @@ async fn what_a_caller_did_not_wait_for_is_given_back() {
 }
 
 #[tokio::test]
-async fn only_events_of_the_consumer_s_entities_come_and_large_ones_come_in_several_answers() {
+async fn only_events_of_the_consumers_entities_are_pulled_and_large_ones_in_several_answers() {
     for engine in engines().await {
         let consumer = PullConsumer::new("worker", "a").unwrap().entities(vec!["posts".to_owned()]);
         let world = World::with(engine.db.clone(), consumer).await;

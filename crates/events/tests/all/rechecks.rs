@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gatewright_base::{Credential, Unavailable};
-use gatewright_events::sse::{Params, Sight, Subscribe, Verdict};
+use gatewright_events::sse::{Params, Subscribe, Verdict, Visibility};
 use gatewright_events::{EntityEvent, StreamOptions};
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::support::{Reader, event, everything, frame, publish, settle, streams,
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 fn all() -> Verdict {
-    Verdict::Continue(Arc::new(|_| Sight::Shown))
+    Verdict::Continue(Arc::new(|_| Visibility::Shown))
 }
 
 /// A caller whose right can be taken away.
@@ -34,7 +34,7 @@ async fn a_stream_ends_within_a_heartbeat_of_its_caller_losing_the_right() {
         others.push(Reader::open(&streams, revocable(&format!("other-{n}")).1).await.unwrap());
         let (allowed, request) = revocable("ada");
         let mut reader = Reader::open(&streams, request).await.unwrap();
-        // Whatever the time between the heartbeats at which the right goes.
+        // At any time between two heartbeats.
         tokio::time::sleep(Duration::from_millis(40_000 + 377 * n)).await;
         allowed.store(false, Ordering::Relaxed);
         let revoked = Instant::now();
@@ -59,10 +59,10 @@ async fn a_caller_who_lost_the_right_does_not_get_what_is_still_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recheck_can_narrow_what_the_stream_carries() {
+async fn a_recheck_can_narrow_the_stream() {
     let (bus, streams) = streams(StreamOptions::default());
     let request = everything(user("ada")).rechecked(|| async {
-        Ok(Verdict::Continue(Arc::new(|event: &EntityEvent| Sight::from(event.owner() == Some("ada")))))
+        Ok(Verdict::Continue(Arc::new(|event: &EntityEvent| Visibility::from(event.owner() == Some("ada")))))
     });
     let mut reader = Reader::open(&streams, request).await.unwrap();
     assert!(bus.publish(event(1).with_owner("bob")).is_none());
@@ -74,7 +74,7 @@ async fn a_recheck_can_narrow_what_the_stream_carries() {
     assert_eq!(reader.available().await, frame(3));
 }
 
-/// Opens a stream whose re-checks go wrong in `how`, and returns for how long it lived.
+/// Opens a stream whose re-checks fail as in `how`, and returns how long it was open.
 async fn lifetime_when(how: impl Fn(usize) -> How + Send + Sync + 'static) -> Option<Duration> {
     let (_bus, streams) = streams(StreamOptions::default());
     let (calls, how) = (AtomicUsize::new(0), Arc::new(how));
@@ -144,7 +144,7 @@ async fn rechecks_of_many_streams_are_spread_and_few_at_a_time() {
         });
         readers.push(Reader::open(&streams, request).await.unwrap());
     }
-    // A twentieth of a heartbeat later, no more than their share was asked.
+    // A twentieth of a heartbeat later, only their share was rechecked.
     tokio::time::sleep(HEARTBEAT / 20 + Duration::from_millis(600)).await;
     let share = asked.load(Ordering::Relaxed);
     assert!(share <= 3000 / 15, "{share}");
@@ -159,7 +159,7 @@ async fn a_cut_ends_the_matching_streams_at_once() {
     let (bus, streams) = streams(StreamOptions::default());
     let mut ada = Reader::open(&streams, everything(user("ada"))).await.unwrap();
     let mut bob = Reader::open(&streams, everything(user("bob"))).await.unwrap();
-    let mut nobody = Reader::everything(&streams).await;
+    let mut anonymous = Reader::everything(&streams).await;
     publish(&bus, 1..2);
     settle().await;
     let started = Instant::now();
@@ -170,12 +170,12 @@ async fn a_cut_ends_the_matching_streams_at_once() {
     assert_eq!(ada.rest().await, "", "not even what was queued");
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_eq!(bob.chunk().await, Some(frame(1)));
-    assert_eq!(nobody.chunk().await, Some(frame(1)));
+    assert_eq!(anonymous.chunk().await, Some(frame(1)));
     assert_eq!(streams.cut(|_| true), 1, "who is not known is not matched");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_without_a_recheck_lives_on() {
+async fn a_stream_without_a_recheck_stays_open() {
     let (bus, streams) = streams(StreamOptions::default());
     let open = Subscribe::new("posts", user("ada"), Params::default(), |_| true);
     let mut reader = Reader::open(&streams, open).await.unwrap();

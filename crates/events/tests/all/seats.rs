@@ -27,7 +27,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_200_parallel_requests_exactly_as_many_are_seated_as_there_are_seats() {
+async fn exactly_as_many_of_200_parallel_requests_are_seated_as_there_are_seats() {
     let (bus, streams) = streams(StreamOptions { max_subscribers: 50, ..StreamOptions::default() });
     let open = |streams: Streams| async move { Reader::open(&streams, everything(Identity::Anonymous)).await };
     let (seated, refused): (Vec<_>, Vec<_>) = at_once(200, &streams, open).await.into_iter().partition(Result::is_ok);
@@ -38,7 +38,7 @@ async fn of_200_parallel_requests_exactly_as_many_are_seated_as_there_are_seats(
         assert_eq!(refusal.unwrap_err(), Refused::TooMany { retry_after: Duration::from_secs(15) });
     }
 
-    // Nobody was evicted: each still hears the next write.
+    // No stream was evicted: each still gets the next write.
     publish(&bus, 1..2);
     let mut readers: Vec<_> = seated.into_iter().map(Result::unwrap).collect();
     for reader in &mut readers {
@@ -64,7 +64,7 @@ async fn a_subscriber_id_replaces_the_same_callers_stream_even_when_all_seats_ar
     assert_eq!(bystander.chunk().await, Some(frame(1)));
     assert_eq!(streams.stats().subscribers, 2);
 
-    // The old one's connection going away must not free the seat that it handed over.
+    // The end of the old connection must not free the seat that it handed over.
     drop(old);
     assert_eq!(streams.stats().subscribers, 2);
     assert!(streams.subscribe(everything(Identity::Anonymous)).is_err());
@@ -74,7 +74,7 @@ async fn a_subscriber_id_replaces_the_same_callers_stream_even_when_all_seats_ar
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_replaces_a_stream_that_is_not_their_own() {
+async fn a_stream_of_another_caller_is_not_replaced() {
     let (bus, streams) = streams(StreamOptions::default());
     let mut victim = Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap();
     let mut anonymous = Reader::open(&streams, named("posts", Identity::Anonymous, "tab")).await.unwrap();
@@ -108,7 +108,7 @@ async fn without_a_principal_function_nothing_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_20_parallel_requests_with_one_name_one_keeps_the_seat() {
+async fn one_of_20_parallel_requests_with_one_name_keeps_the_seat() {
     let (_bus, streams) = streams(StreamOptions { max_subscribers: 1, ..StreamOptions::default() });
     let open =
         |streams: Streams| async move { Reader::open(&streams, named("posts", user("ada"), "tab")).await.unwrap() };
@@ -140,7 +140,7 @@ async fn a_half_open_connection_keeps_its_seat_until_its_body_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_account_and_one_address_have_no_more_than_their_share_of_the_seats() {
+async fn seats_are_limited_per_account_and_per_address() {
     let options =
         StreamOptions { max_subscribers_per_caller: 3, max_subscribers_per_address: 5, ..StreamOptions::default() };
     let (_bus, streams) = streams(options);
@@ -155,7 +155,7 @@ async fn one_account_and_one_address_have_no_more_than_their_share_of_the_seats(
     }
     assert_eq!(open(Identity::Anonymous, "192.0.2.1").await.map(drop), refused);
     readers.push(open(Identity::Anonymous, "192.0.2.2").await.unwrap());
-    // An account is refused at the address's limit, and is welcome at another address up to its own.
+    // An account is refused at the limit of the address, and accepted at another address up to its own limit.
     for _ in 0..2 {
         readers.push(open(user("ada"), "192.0.2.1").await.unwrap());
     }
@@ -187,7 +187,7 @@ async fn a_subscriber_id_replaces_a_stream_of_a_caller_who_has_all_their_seats()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_20_parallel_requests_of_one_caller_exactly_their_share_is_seated() {
+async fn exactly_the_share_of_one_caller_of_20_parallel_requests_is_seated() {
     let (_bus, streams) = streams(StreamOptions { max_subscribers_per_caller: 7, ..StreamOptions::default() });
     let subscribe = |streams: Streams| async move { streams.subscribe(everything(user("ada"))) };
     let seated = at_once(20, &streams, subscribe).await.into_iter().filter_map(Result::ok).collect::<Vec<_>>();
@@ -195,7 +195,7 @@ async fn of_20_parallel_requests_of_one_caller_exactly_their_share_is_seated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_on_this_computer_are_bounded_by_all_seats_alone() {
+async fn clients_on_this_computer_are_limited_only_by_the_total_of_seats() {
     let options = StreamOptions {
         max_subscribers: 6,
         max_subscribers_per_caller: 2,

@@ -20,7 +20,7 @@ async fn full() -> (Bus, Streams, Reader) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_cannot_ask_for_blocking_where_it_is_not_allowed() {
+async fn a_blocking_request_is_ignored_where_it_is_not_allowed() {
     let (bus, streams) = streams(StreamOptions::default());
     let mut reader = Reader::open(&streams, blocking("posts")).await.unwrap();
     for n in 0..40 {
@@ -113,7 +113,7 @@ async fn a_client_that_leaves_or_is_cut_releases_the_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_another_replicas_write() {
+async fn a_write_of_another_replica_waits_for_no_client() {
     let (bus, streams, mut reader) = full().await;
     for n in 32..40 {
         bus.publish_remote(event(n));
@@ -124,7 +124,7 @@ async fn nobody_waits_for_another_replicas_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_filter_leaves_out_delays_nobody() {
+async fn an_event_that_the_filter_excludes_delays_no_writer() {
     let options = StreamOptions { allow_client_slow_mode: true, ..StreamOptions::default() };
     let (bus, streams) = streams(options);
     let params = gatewright_events::sse::Params { block: true, subscriber_id: None, since: None };
@@ -140,7 +140,7 @@ async fn an_event_that_the_filter_leaves_out_delays_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_stuck_client_is_bounded() {
+async fn the_queue_of_a_stuck_client_is_bounded() {
     let (bus, streams, mut reader) = full().await;
     let receipts: Vec<_> = (32..3000).map(|n| bus.publish(event(n))).collect();
     settle().await;

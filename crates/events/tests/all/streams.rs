@@ -21,7 +21,7 @@ async fn a_write_reaches_every_stream_of_its_table_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tenant_key_follows_the_case_and_routing_facts_stay_inside() {
+async fn the_tenant_key_follows_the_case_and_routing_data_is_not_sent() {
     for (json_case, key) in [(JsonCase::Camel, "tenantId"), (JsonCase::Snake, "tenant_id")] {
         let (bus, streams) = streams(StreamOptions { json_case, ..StreamOptions::default() });
         let mut reader = Reader::everything(&streams).await;
@@ -41,7 +41,7 @@ async fn the_tenant_key_follows_the_case_and_routing_facts_stay_inside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_carries_what_its_filter_lets_through() {
+async fn a_stream_has_only_events_that_its_filter_matches() {
     let (bus, streams) = streams(StreamOptions::default());
     let filtered = |tenant: &'static str| {
         Subscribe::new("posts", Identity::Anonymous, Params::default(), move |event| event.tenant_id() == Some(tenant))
@@ -72,7 +72,7 @@ async fn a_filter_that_panics_ends_its_own_stream_and_shows_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_loses_exactly_its_oldest_events_and_nobody_else_does() {
+async fn a_client_that_does_not_read_loses_its_oldest_events_without_affecting_others() {
     let (bus, streams) = streams(StreamOptions::default());
     let mut slow = Reader::everything(&streams).await;
     let mut quick = Reader::everything(&streams).await;

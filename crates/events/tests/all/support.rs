@@ -94,7 +94,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Opens a stream of everything in `posts`, for nobody in particular.
+    /// Opens a stream of everything in `posts`, for an anonymous caller.
     pub(crate) async fn everything(streams: &Streams) -> Self {
         Self::open(streams, everything(Identity::Anonymous)).await.unwrap()
     }

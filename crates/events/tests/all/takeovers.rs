@@ -1,4 +1,4 @@
-//! A relay that dies loses what it held within seconds, whatever the lease; one that lives keeps it.
+//! A dead relay loses its deliveries within seconds, whatever the lease; a live one keeps them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn what_a_dead_relay_held_is_delivered_by_another_long_before_its_lease_ends() {
+async fn deliveries_of_a_dead_relay_are_taken_over_long_before_their_lease_ends() {
     for engine in engines().await {
         let (dying, living) = (open(engine.db.clone()).await, again(&engine).await);
         let staging = dying.clone();
@@ -58,14 +58,14 @@ async fn what_a_dead_relay_held_is_delivered_by_another_long_before_its_lease_en
         let (holder, held) = relay(&dying, true);
         until(async || held.load(Ordering::SeqCst) == 1).await;
         let (_other, calls) = relay(&living, false);
-        // For longer than a dead relay would keep it.
+        // For longer than a dead relay would keep its deliveries.
         let beats = async || {
             let row = engine.db.query_opt("SELECT MAX(beats) AS beats FROM event_outbox_relay", vec![]).await.unwrap();
             row.and_then(|row| row.get::<Option<i64>>("beats").unwrap()).unwrap_or(0)
         };
         until(async || beats().await >= 6).await;
         assert_eq!(calls.load(Ordering::SeqCst), 0, "nobody takes what a living relay holds, on {}", engine.name);
-        // Without any farewell, as a killed process.
+        // Without an orderly stop, like a killed process.
         drop(holder);
         until(async || calls.load(Ordering::SeqCst) == 1).await;
         until(async || {

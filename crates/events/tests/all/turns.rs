@@ -8,7 +8,7 @@ use gatewright_events::{EntityEvent, EventKind, StreamOptions};
 
 use crate::support::{Reader, event, frame, publish, streams, user};
 
-/// A condition that takes its time, and counts how often it was tested.
+/// A slow condition that counts how often it was tested.
 fn slow(key: &str, tested: &Arc<AtomicUsize>) -> Condition {
     let tested = tested.clone();
     Condition::new(key, move |_| {
@@ -48,7 +48,7 @@ async fn one_callers_slow_conditions_delay_neither_others_nor_streams_without_co
         read = same_table.chunk().await.unwrap();
     }
     assert!(other_table.chunk().await.unwrap().contains("notes"));
-    // 2,000 tests are to come, and each of the others' events waits for a turn of one of them.
+    // 2,000 tests follow, and each event of the others waits for one of them.
     assert!(tested.load(Ordering::Relaxed) < 200, "{tested:?}");
     assert!(slow_ones[0].chunk().await.unwrap().contains(&frame(0)), "they are not forgotten");
 }
@@ -75,7 +75,7 @@ async fn equal_conditions_are_tested_once_for_an_event() {
 }
 
 #[test]
-fn a_record_is_read_once_for_all_that_look_at_it() {
+fn a_record_is_parsed_once_for_all_readers() {
     let read = AtomicUsize::new(0);
     let event = event(7);
     let length = |record: &[u8]| {

@@ -1,4 +1,4 @@
-//! Webhooks against a receiver of flesh and sockets.
+//! Webhooks against a real receiver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn ends(outbox: &Outbox, row: &str, status: DeliveryStatus) -> Option<Stri
 }
 
 #[tokio::test]
-async fn a_webhook_is_signed_with_both_secrets_and_tried_again_until_it_is_taken() {
+async fn a_webhook_is_signed_with_both_secrets_and_retried_until_it_is_accepted() {
     for engine in engines().await {
         let (url, mut calls) = receiver(&[500, 302, 204]).await;
         let webhook = webhook(&url).also_signed_with(secret(OLD_SECRET)).private_networks(true);
@@ -110,7 +110,7 @@ async fn a_webhook_is_signed_with_both_secrets_and_tried_again_until_it_is_taken
 }
 
 #[tokio::test]
-async fn a_webhook_does_not_go_to_private_networks_unless_it_may() {
+async fn a_webhook_goes_to_private_networks_only_if_allowed() {
     for engine in engines().await {
         let (url, mut calls) = receiver(&[200]).await;
         for url in [url.clone(), url.replace("127.0.0.1", "localhost")] {
@@ -125,7 +125,7 @@ async fn a_webhook_does_not_go_to_private_networks_unless_it_may() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_of_its_entities_alone() {
+async fn a_webhook_gets_only_events_of_its_entities() {
     for engine in engines().await {
         let (url, mut calls) = receiver(&[200]).await;
         let webhook = webhook(&url).entities(vec!["posts".to_owned()]).private_networks(true);
@@ -140,7 +140,7 @@ async fn a_webhook_is_told_of_its_entities_alone() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_failure_holds_neither_the_url_nor_the_answer() {
+async fn a_stored_failure_contains_neither_the_url_nor_the_answer() {
     for engine in engines().await {
         let (url, _calls) = receiver(&[418]).await;
         let refusing = format!("{url}?token=canary");
@@ -157,11 +157,11 @@ async fn what_is_kept_of_a_failure_holds_neither_the_url_nor_the_answer() {
 }
 
 #[tokio::test]
-async fn a_row_that_nobody_could_tell_ends_dead_and_holds_up_nobody() {
+async fn an_undeliverable_row_ends_dead_and_delays_no_other() {
     for engine in engines().await {
         let (url, mut calls) = receiver(&[200]).await;
         let (outbox, _relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
-        // As another program with a hand in the table may leave them: no JSON, no object, and an id that no header takes.
+        // As another program may write them to the table: invalid JSON, not an object, and an id that is invalid in a header.
         for (id, payload) in [("poison-1", "{"), ("poison-2", "[]"), ("poison\r\nx-forged: 3", "{}")] {
             let now = gatewright_db::column_types("CAST('2026-01-01T00:00:00.000000Z' AS {time})", engine.db.engine());
             let insert = format!(
@@ -189,7 +189,7 @@ fn a_webhook_shows_neither_its_path_nor_its_secret() {
     }
 }
 
-/// What a receiver computes, by its own means.
+/// The signature as a receiver computes it, without this crate's code.
 fn signature(key: &str, id: &str, timestamp: i64, body: &str) -> String {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

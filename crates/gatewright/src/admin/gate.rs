@@ -73,7 +73,7 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
     let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_default();
     let principal = match &identity {
         Identity::Anonymous => return Err(Problem::unauthorized("authentication is required")),
-        Identity::Pending(_) => return Err(second_factor_owed()),
+        Identity::Pending(_) => return Err(second_factor_required()),
         Identity::Known(principal) => principal.clone(),
     };
     let assurance = parts.extensions.get::<Assurance>().copied();
@@ -85,7 +85,7 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
             holds_role(admin, &principal)?;
             let proven = assurance.is_some_and(|assurance| assurance.second_factor);
             if admin.require_two_factor && !(proven && has_factor(state, &principal.subject).await?) {
-                return Err(second_factor_owed());
+                return Err(second_factor_required());
             }
         }
         Credential::ApiToken { tenants: TenantLimit::Only(_) | TenantLimit::Nowhere, .. } => {
@@ -101,7 +101,7 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
             if matches!(principal.subject, Subject::User(_)) {
                 holds_role(admin, &principal)?;
                 if admin.require_two_factor && !has_factor(state, &principal.subject).await? {
-                    return Err(second_factor_owed());
+                    return Err(second_factor_required());
                 }
             }
         }
@@ -137,7 +137,7 @@ impl Want {
     }
 }
 
-/// Wildcards for the resource do not count: a token for everything that its owner does every day is no operator's.
+/// Wildcards for the resource do not count: a token for everything that its owner does every day is not for operators.
 fn covers(scopes: &Scopes, verb: &str) -> bool {
     scopes.iter().any(|scope| scope.resource() == TokenDraft::ADMIN && scope.covers(TokenDraft::ADMIN, verb))
 }
@@ -155,7 +155,7 @@ async fn has_factor(state: &AdminState, subject: &Subject) -> Result<bool, Probl
     state.auth.accounts().has_second_factor(user).await.map_err(answer::account)
 }
 
-fn second_factor_owed() -> Problem {
+fn second_factor_required() -> Problem {
     Problem::forbidden("two-factor verification required").with_code("two_factor_required")
 }
 

@@ -18,11 +18,11 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 /// How long the database may take to give a sign of life.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn health(State(state): State<AdminState>) -> Json<Value> {
     let case = state.config.server.json_case;
-    let is_up = matches!(tokio::time::timeout(PATIENCE, state.db.ping()).await, Ok(Ok(())));
+    let is_up = matches!(tokio::time::timeout(TIMEOUT, state.db.ping()).await, Ok(Ok(())));
     let streams = state.streams.stats();
     let mail = state.mail.counts();
     let mail = mail.map(|counts| object(case, counts.map(|(name, count)| (name, count.into()))));
@@ -72,7 +72,7 @@ async fn series(State(state): State<AdminState>) -> Json<Value> {
 /// Reads the whole schema, so that one caller at a time may ask.
 async fn migrations(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
     let Ok(_turn) = state.heavy.try_acquire() else {
-        return Err(Problem::unavailable("somebody else is asking for this; try again", Duration::from_secs(2)));
+        return Err(Problem::unavailable("another request for this is in progress; try again", Duration::from_secs(2)));
     };
     let changes = schema::missing(&state.config, &state.db).await.map_err(|error| unavailable(&error))?;
     let (statements, notes) = (changes.statements, changes.notes);

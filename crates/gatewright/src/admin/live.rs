@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Presented, Unavailable};
 use gatewright_events::EntityEvent;
-use gatewright_events::sse::{Client, Params, Sight, Subscribe, Verdict};
+use gatewright_events::sse::{Client, Params, Subscribe, Verdict, Visibility};
 use gatewright_http::{ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
 
@@ -32,20 +32,20 @@ async fn follow(
     let plan = entity(&state, &name)?.plan();
     let params = Params::read(query.as_deref(), &headers);
     let presented = extensions.get::<Presented>().cloned();
-    let asker = state.clone();
+    let recheck_state = state.clone();
     let request = Subscribe::new(plan.table(), operator.identity, params, shown)
         .from_client(match client.ip() {
             None => Client::Unknown,
             Some(address) if address.is_loopback() => Client::Local,
             Some(_) => Client::Address(client.limit_key().into()),
         })
-        .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Sight::Shown; events.len()]))))
-        .rechecked(move || again(asker.clone(), presented.clone()));
+        .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Visibility::Shown; events.len()]))))
+        .rechecked(move || again(recheck_state.clone(), presented.clone()));
     Ok(state.streams.respond(request)?.into_response())
 }
 
-fn shown(_: &EntityEvent) -> Sight {
-    Sight::Shown
+fn shown(_: &EntityEvent) -> Visibility {
+    Visibility::Shown
 }
 
 /// Whether the caller may still administer. A credential that cannot be checked again ends the stream.

@@ -85,7 +85,7 @@ fn reason(scope: &str) -> &'static str {
         "mail_pair" | "mail_first" | "mail_recipient" | "mail_recipient_first" | "mail_recipient_trickle" => {
             "too many mails to this address"
         }
-        "mail_network" => "too many mails at the wish of this network",
+        "mail_network" => "too many mails requested by this network",
         _ => "too many attempts",
     }
 }

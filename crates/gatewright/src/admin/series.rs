@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hour_is_kept_and_no_more() {
+    fn only_the_last_hour_is_kept() {
         let clock = Arc::new(ManualClock::new(SystemClock.now()));
         let series = Series::new(Ambient::new(clock.clone(), Arc::new(OsRng)));
         for status in [200, 404, 500] {

@@ -42,7 +42,7 @@ async fn list(State(state): State<AdminState>, Query(paging): Query<Paging>) -> 
     Ok(page(found.iter().map(|tenant| summary(&state, tenant)).collect(), cursor))
 }
 
-/// A tenant begins with its first member, whom an operator adds on its page: so one without members is no mistake.
+/// A tenant begins with its first member, whom an operator adds on its page, so a tenant without members is valid.
 async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let found = memberships(&state)?.tenant(&named(&id)?).await.map_err(database)?;
     Ok(data(summary(&state, &found)))

@@ -88,7 +88,7 @@ struct NewRoles {
 }
 
 /// The most roles of one account.
-const MOST_ROLES: usize = 32;
+const MAX_ROLES: usize = 32;
 
 async fn set_roles(
     State(state): State<AdminState>,
@@ -112,7 +112,7 @@ async fn set_roles(
 pub(super) fn roles(named: &[String]) -> Result<Roles, Problem> {
     let roles: Roles = named.iter().map(|role| role.trim()).collect();
     let is_name = |role: &str| !role.is_empty() && role.len() <= 64 && !role.chars().any(char::is_control);
-    if roles.iter().len() > MOST_ROLES || !roles.iter().all(is_name) {
+    if roles.iter().len() > MAX_ROLES || !roles.iter().all(is_name) {
         let wrong = "at most 32 roles of 1 to 64 characters each, without control characters";
         return Err(Problem::invalid_field("roles", "invalid", wrong));
     }

@@ -35,7 +35,7 @@ pub(super) struct Limits {
 pub(super) struct Sweeper(AbortHandle);
 
 impl Limits {
-    /// Opens the configured store. A Redis that is away is no reason not to start: until it is there, limiters refuse.
+    /// Opens the configured store. An unavailable Redis does not prevent the start: until it is available, limiters refuse.
     pub(super) async fn open(config: &Config, db: &Db, ambient: &Ambient) -> Result<Self, BuildError> {
         let redis = match (config.rate_limit.store, &config.rate_limit.redis_url) {
             (LimitStore::Redis, Some(url)) => Some(

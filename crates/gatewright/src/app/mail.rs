@@ -25,7 +25,7 @@ use crate::Config;
 use crate::config::Email;
 
 /// How long an answer of the development mailbox waits for mails that were just requested.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The table of the mail queue, if the build has one.
 pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stored::STEPS));
@@ -157,7 +157,7 @@ fn smtp(email: &Email) -> Result<Smtp, BuildError> {
 
 /// Waits until the mails of earlier requests are in the queue, so that the mailbox can wait for the queue.
 async fn settled(State(auth): State<Auth>, request: Request, next: Next) -> Response {
-    auth.settle(PATIENCE).await;
+    auth.settle(TIMEOUT).await;
     next.run(request).await
 }
 

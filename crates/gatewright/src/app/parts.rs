@@ -38,7 +38,7 @@ pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
     let connections = NonZeroUsize::new(config.database.max_connections).unwrap_or(NonZeroUsize::MIN);
     let options = Options {
         max_connections: connections,
-        // A request that has ended needs no list any more.
+        // A request that has ended needs no list.
         list_timeout: config.database.list_timeout.min(config.server.request_timeout),
         search_bytes: config.database.list_search_bytes,
         create_file: config.database.create_file,

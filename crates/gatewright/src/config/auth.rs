@@ -13,7 +13,7 @@ use super::{OAuth, entity, limits};
 
 /// `[auth]`: accounts, sessions and the ways to sign in.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent switch")]
 pub struct Auth {
     /// Whether accounts are enabled.
     pub enabled: bool,

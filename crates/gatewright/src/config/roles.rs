@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_that_permit_nothing_are_told_with_the_nearest_that_do() {
+    fn roles_that_permit_nothing_are_reported_with_a_suggestion() {
         let mut config = Config::default();
         config.roles.insert("editor".to_owned(), gatewright_base::Grants::default());
         let warnings = config.role_warnings(&["user", "editor", "edtor", "Königin"].into_iter().collect());
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_unknown_tables_are_told_with_the_nearest() {
+    fn scopes_of_unknown_tables_are_reported_with_a_suggestion() {
         let config = Config::from_toml("f.toml", "[server]\ndev_mode = true\n[[entity]]\nname = \"posts\"\n").unwrap();
         assert_eq!(
             config.scope_warnings(["posts:read", "*:*", "admin:read", "consumers:crm", "post:read", "zebra:read"]),

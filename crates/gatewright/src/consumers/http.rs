@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use gatewright_base::{JsonCase, RolePermissions, TokenId, time};
 use gatewright_events::outbox::Pulls;
-use gatewright_events::outbox::pull::{LONGEST_DELAY, LONGEST_WAIT, MOST_EVENTS, PullError, Receipt};
+use gatewright_events::outbox::pull::{LONGEST_DELAY, LONGEST_WAIT, MAX_EVENTS, PullError, Receipt};
 use gatewright_http::{Caller, JsonBody, Problem, Query, Segment, layers};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -58,7 +58,7 @@ struct Asked {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct PulledEventBody<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     event_type: &'a str,
@@ -87,8 +87,8 @@ impl Surface {
         wait: Option<u64>,
     ) -> Result<Response, Problem> {
         let limit = limit.unwrap_or(LIMIT);
-        if !(1..=MOST_EVENTS).contains(&limit) {
-            let detail = format!("the query parameter limit must be between 1 and {MOST_EVENTS}");
+        if !(1..=MAX_EVENTS).contains(&limit) {
+            let detail = format!("the query parameter limit must be between 1 and {MAX_EVENTS}");
             return Err(Problem::bad_request(detail));
         }
         let wait = Duration::from_secs(wait.unwrap_or(0));
@@ -97,9 +97,9 @@ impl Surface {
             return Err(Problem::bad_request(detail));
         }
         let events = self.pulls.pull(name, token, limit, wait.min(self.longest_wait)).await.map_err(problem)?;
-        let told: Vec<Told<'_>> = events
+        let bodies: Vec<PulledEventBody<'_>> = events
             .iter()
-            .map(|event| Told {
+            .map(|event| PulledEventBody {
                 id: event.id(),
                 event_type: event.event_type(),
                 timestamp: time::format(event.created_at()),
@@ -107,9 +107,9 @@ impl Surface {
                 attempt: event.attempt(),
             })
             .collect();
-        let told = serde_json::to_string(&told).map_err(|error| Problem::internal(&error))?;
+        let bodies = serde_json::to_string(&bodies).map_err(|error| Problem::internal(&error))?;
         let lease = self.pulls.lease().as_secs().max(1);
-        let body = format!("{{\"events\":{told},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
+        let body = format!("{{\"events\":{bodies},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
         let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
         Ok((headers, body).into_response())
     }
@@ -163,8 +163,8 @@ async fn refuse(
 }
 
 fn receipts(named: Vec<Named>) -> Result<Vec<Receipt>, Problem> {
-    if !(1..=MOST_EVENTS).contains(&named.len()) {
-        let message = format!("must have 1 to {MOST_EVENTS} items");
+    if !(1..=MAX_EVENTS).contains(&named.len()) {
+        let message = format!("must have 1 to {MAX_EVENTS} items");
         return Err(Problem::invalid_field("ids", "length", message));
     }
     let receipt = |named| match named {

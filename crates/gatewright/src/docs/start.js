@@ -108,7 +108,7 @@ async function who() {
   }
   const link = document.createElement("a");
   link.href = "/login?next=%2Fapi%2Fdocs";
-  link.textContent = answer.status === 403 ? "The second factor is still owed" : "Sign in";
+  link.textContent = answer.status === 403 ? "The second factor is pending" : "Sign in";
   caller.append(link);
 }
 

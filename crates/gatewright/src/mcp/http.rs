@@ -83,7 +83,7 @@ async fn message(
     if let Some(problem) = missing.and_then(|missing| missing.noted()) {
         return Err(problem);
     }
-    Ok(in_our_words(answer.map(Body::new)).await)
+    Ok(as_problem(answer.map(Body::new)).await)
 }
 
 /// The refusal of callers who may call nothing: those with a pending second factor, and delegated grants of an embedded
@@ -110,7 +110,7 @@ fn accepts(headers: &http::HeaderMap, wanted: &str) -> bool {
 }
 
 /// The SDK refuses an invalid message in plain text; the rest of this server does so as a problem.
-async fn in_our_words(answer: Response) -> Response {
+async fn as_problem(answer: Response) -> Response {
     let status = answer.status();
     let is_json =
         answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));

@@ -14,7 +14,7 @@ impl MissingScope {
         self.0.get().cloned()
     }
 
-    /// Notes a refusal, if it is one for want of a scope.
+    /// Stores a refusal if its reason is a missing scope.
     pub(super) fn note(&self, problem: &Problem) {
         if problem.status() == StatusCode::FORBIDDEN && problem.headers().contains_key(WWW_AUTHENTICATE) {
             // One message asks for one thing.

@@ -14,6 +14,7 @@ impl Metrics {
             gauge(recorder, name, about).set(bytes as f64);
         }
         let name = "gatewright_memory_budget_refused_total";
-        counter(recorder, name, "Bodies and answers refused for want of memory").absolute(budget.refused());
+        counter(recorder, name, "Bodies and answers refused because the memory budget was used up")
+            .absolute(budget.refused());
     }
 }

@@ -1,6 +1,6 @@
 //! Many writes as one: `/{table}/_batch`.
 
-use gatewright_entities::{Action, MOST_ITEMS};
+use gatewright_entities::{Action, MAX_ITEMS};
 use serde_json::json;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::response::ResponseBuilder;
@@ -63,7 +63,7 @@ fn operation(
     (key, item): (&str, Part),
     answered: Part,
 ) -> Described {
-    let list = ArrayBuilder::new().items(item).max_items(Some(MOST_ITEMS));
+    let list = ArrayBuilder::new().items(item).max_items(Some(MAX_ITEMS));
     let body = object([(key.to_owned(), list)]).additional_properties(Some(AdditionalProperties::FreeForm(false)));
     let result = object([("index".to_owned(), Part::from(index())), ("data".to_owned(), answered)]);
     let done = object([
@@ -79,7 +79,7 @@ fn operation(
     FAILURES.iter().fold(described, |described, (status, meaning)| described.answers(*status, refusal(meaning)))
 }
 
-/// The answer of a write that failed, beside the problem of a request that is no batch or not the caller's.
+/// The answer of a write that failed, or the problem of a request that is not a batch or not the caller's.
 fn refusal(meaning: &str) -> ResponseBuilder {
     json(meaning, named("BatchFailed"), None).content("application/problem+json", content(named("Problem"), None))
 }

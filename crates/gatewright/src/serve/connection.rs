@@ -28,7 +28,7 @@ use super::event_stream::{EventStream, Form};
 use super::pace::Paced;
 
 /// How long a client may take over the head of a request, and a connection may stay idle between two.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest head of a request in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 /// The most that a connection buffers each way, in bytes.
@@ -52,7 +52,7 @@ impl Connections {
         let mut http = http1::Builder::new();
         // At most 100 headers is hyper's default; setting it would allocate them again for each request.
         http.timer(TokioTimer::new());
-        http.header_read_timeout(HEAD_PATIENCE).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
+        http.header_read_timeout(HEAD_TIMEOUT).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
         let ambient = Ambient::system();
         Self { http, router, misaddressed: misaddressed(), ambient, slow_reader, draining, finish }
     }
@@ -147,7 +147,7 @@ struct TakenOver {
 /// Answers requests that do not name one host, with the headers that every answer has.
 fn misaddressed() -> Router {
     let refusal = async || Problem::bad_request("an HTTP/1.1 request names its host exactly once");
-    let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit::new(usize::MAX), Deadline::new(HEAD_PATIENCE));
+    let envelope = EnvelopeLayer::new(Ambient::system(), BodyLimit::new(usize::MAX), Deadline::new(HEAD_TIMEOUT));
     Router::new().fallback(refusal).layer(envelope)
 }
 

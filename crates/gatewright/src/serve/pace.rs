@@ -116,11 +116,11 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn paced(is_event_stream: bool) -> (Paced<DuplexStream>, DuplexStream) {
         let (server, client) = duplex(1024);
-        let paced = Paced::new(server, PATIENCE, Arc::default());
+        let paced = Paced::new(server, TIMEOUT, Arc::default());
         (if is_event_stream { paced.of_event_stream() } else { paced }, client)
     }
 
@@ -179,7 +179,7 @@ mod tests {
         for _ in 0..3 {
             server.write_all(&[0; 1024]).await.unwrap();
             server.flush().await.unwrap();
-            tokio::time::sleep(PATIENCE * 2).await;
+            tokio::time::sleep(TIMEOUT * 2).await;
             let mut taken = [0; 1024];
             client.read_exact(&mut taken).await.unwrap();
         }

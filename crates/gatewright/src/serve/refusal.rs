@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
 
 /// How long a refused connection may take to send its request and read the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many connections are refused with an answer at the same time; others are closed without one. Each uses a file
 /// descriptor, from those that `server.max_connections` leaves for the process's own use.
 const AT_A_TIME: usize = 64;
@@ -37,5 +37,5 @@ async fn answer(mut stream: TcpStream) {
         io::Result::Ok(())
     };
     // If the client has disconnected or never ends its request, the answer is not needed.
-    let _answered_or_not = tokio::time::timeout(PATIENCE, exchange).await;
+    let _answered_or_not = tokio::time::timeout(TIMEOUT, exchange).await;
 }

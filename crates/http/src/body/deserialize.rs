@@ -136,7 +136,7 @@ impl IntoDeserializer<'_, FieldsError> for FieldValue {
 }
 
 impl FieldValue {
-    /// The one text of a form field, for a type that is no list.
+    /// The one text of a form field, for a type other than a list.
     fn single(texts: Vec<String>) -> Result<String, FieldsError> {
         let [text] =
             <[String; 1]>::try_from(texts).map_err(|_| FieldsError::new("duplicate", "is given more than once"))?;

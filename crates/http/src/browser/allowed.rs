@@ -8,7 +8,7 @@ use url::Url;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedOrigins(Arc<[HeaderValue]>);
 
-/// Text that is no exact origin, and why.
+/// Text that is not an exact origin, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" cannot be an allowed origin: {fault}")]
 pub struct InvalidAllowedOrigin {
@@ -92,7 +92,7 @@ impl fmt::Display for OriginFault {
         f.write_str(match self {
             Self::Wildcard => "wildcards are not accepted, so list every origin by its name",
             Self::Null => {
-                "browsers send null for every page that has no origin of its own, so it would let all of them in"
+                "browsers send null for every page that has no origin of its own, so it would allow all of them"
             }
             Self::Scheme => "it must begin with http:// or https://",
             Self::Path => "nothing may follow the host and port, not even a slash",

@@ -8,7 +8,7 @@ use super::{Csrf, CsrfBinding, cookie_name};
 use crate::{Scheme, cookies};
 
 /// Cookies of one name that are tried: more than a browser keeps for honest reasons, and few enough to check.
-const MOST_COOKIES: usize = 64;
+const MAX_COOKIES: usize = 64;
 
 /// The cookies of a request, and the session that they must be valid for.
 pub(super) struct Presented {
@@ -26,7 +26,7 @@ impl Presented {
     pub(super) fn of(csrf: &Csrf, parts: &Parts) -> Self {
         let secure = csrf.always_secure || Scheme::of(parts).is_https();
         let mut any_sent = false;
-        let values = cookies::read_all(&parts.headers, cookie_name(secure)).take(MOST_COOKIES);
+        let values = cookies::read_all(&parts.headers, cookie_name(secure)).take(MAX_COOKIES);
         let tokens = values.inspect(|_| any_sent = true).filter_map(|value| Token::parse_cookie(&value)).collect();
         let binding = parts.extensions.get::<CsrfBinding>().cloned().unwrap_or_default();
         Self { binding, secure, any_sent, tokens, valid: OnceLock::new() }

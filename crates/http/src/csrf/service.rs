@@ -56,16 +56,16 @@ impl Csrf {
             return Ok(body);
         }
         let missing = |reason: &'static str| {
-            tracing::debug!(reason, "a request is refused for want of a CSRF token");
+            tracing::debug!(reason, "request refused: no valid CSRF token");
             refusal()
         };
         let cookies = presented.valid(self);
         if cookies.is_empty() {
-            return Err(missing("there is no cookie that holds for this session"));
+            return Err(missing("there is no valid cookie for this session"));
         }
         let (text, body) = self.sent(parts, body).await?;
         let text = text.ok_or_else(|| missing("no X-CSRF-Token, nor _csrf where a form is searched for it"))?;
-        let token = Token::unmask(&text).ok_or_else(|| missing("what was sent is no token"))?;
+        let token = Token::unmask(&text).ok_or_else(|| missing("the value sent is not a token"))?;
         if self.keys.verify(&token, &presented.binding).is_none() {
             return Err(missing("the token is not signed for this session"));
         }

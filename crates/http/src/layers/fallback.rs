@@ -3,7 +3,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::{Problem, ProblemLink};
 
-/// The answer to a path that is no route: 404. A page for a browser.
+/// The answer to a path without a route: 404. A page for a browser.
 pub async fn not_found(headers: HeaderMap) -> Response {
     Problem::not_found("there is nothing at this path").with_link(ProblemLink::START).answer_link(&headers)
 }

@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_color_can_be_read_on_and_as_text(bytes in any::<[u8; 3]>()) {
+        fn every_color_is_legible_as_text_and_as_background(bytes in any::<[u8; 3]>()) {
             let color = Color(bytes);
             prop_assert!(color.contrast(color.text_on()) >= READABLE);
             let (paper, dark) = (Color([0xf3, 0xf4, 0xf6]), Color([0x1a, 0x1d, 0x20]));

@@ -33,7 +33,7 @@ pub use layer::{LocaleLayer, Localized};
 use crate::cookies;
 use crate::frame::Frame;
 
-/// The cookie with the chosen language. It contains a language tag and is no credential.
+/// The cookie with the chosen language. It contains a language tag and is not a credential.
 pub const COOKIE: &str = "language";
 
 /// The branding and the languages of a service. Cheap to clone.

@@ -68,7 +68,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    fn told(&self, locale: &Locale) -> String {
+    fn localized(&self, locale: &Locale) -> String {
         let own = || locale.translated(&format!("field.{}_{}", self.field, self.code));
         let any = || locale.translated(&format!("field.{}", self.code));
         own().or_else(any).unwrap_or_else(|| self.message.to_string())
@@ -161,19 +161,19 @@ impl Problem {
 
     /// The message in the reader's language: the errors of all fields or, without any, the sentence. English is the text of the
     /// JSON answer, except where that is written for programs; other languages use their catalogue's texts for the codes.
-    pub fn told(&self) -> String {
+    pub fn localized(&self) -> String {
         let locale = Locale::current();
-        let mut told = String::new();
+        let mut localized = String::new();
         for error in &self.0.errors {
-            if !told.is_empty() {
-                told.push_str(if told.ends_with('.') { " " } else { "; " });
+            if !localized.is_empty() {
+                localized.push_str(if localized.ends_with('.') { " " } else { "; " });
             }
-            told.push_str(&error.told(&locale));
+            localized.push_str(&error.localized(&locale));
         }
-        if told.is_empty() { self.told_as_a_whole(&locale) } else { told }
+        if localized.is_empty() { self.whole_message(&locale) } else { localized }
     }
 
-    fn told_as_a_whole(&self, locale: &Locale) -> String {
+    fn whole_message(&self, locale: &Locale) -> String {
         /// A page shows it of a link, which people do not call a token.
         const FOR_PROGRAMS: &str = "invalid_token";
         let key = format!("problem.{}", self.0.code);

@@ -33,12 +33,12 @@ impl Problem {
         let title = locale.find(&format!("status.{}", self.0.code), &[]);
         let title = title.or_else(|| locale.find(&format!("status.{}", self.0.status.as_u16()), &[]));
         let title = title.unwrap_or_else(|| format!("{} {}", self.0.status.as_u16(), self.title()));
-        let text = self.told_as_a_whole(&locale);
+        let text = self.whole_message(&locale);
         let mut main = format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(&text));
         if !self.0.errors.is_empty() {
             main.push_str("<ul>\n");
             for error in &self.0.errors {
-                let message = error.told(&locale);
+                let message = error.localized(&locale);
                 let (field, message) = (html::escape(&error.field), html::escape(&message));
                 // Writing to a String cannot fail.
                 let _ = writeln!(main, "<li><strong>{field}</strong>: {message}</li>");

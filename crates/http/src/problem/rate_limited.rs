@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_shown_in_words() {
+    fn the_wait_is_shown_as_text() {
         let cases = [
             (0, "1 second"),
             (1, "1 second"),

@@ -1,4 +1,4 @@
-//! What the address of a request says: its query, and the parameter of its path.
+//! The address of a request: its query, and the parameter of its path.
 
 use axum::Router;
 use axum::routing::get;
@@ -39,7 +39,7 @@ async fn ask(path: &str, accept: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_query_is_read_in_either_case_and_what_is_unknown_is_ignored() {
+async fn a_query_is_read_in_either_case_and_unknown_keys_are_ignored() {
     for (path, expected) in [
         ("/", "None None []"),
         ("/?", "None None []"),

@@ -43,7 +43,7 @@ async fn keys_are_accepted_in_either_case() {
 }
 
 #[tokio::test]
-async fn what_is_malformed_is_a_400_that_says_where() {
+async fn malformed_json_is_a_400_with_its_position() {
     let cases: &[(&[u8], &str)] = &[
         (b"", "the request body is empty"),
         (b"{", "ends too early at line 1 column 1"),
@@ -71,7 +71,7 @@ async fn what_is_malformed_is_a_400_that_says_where() {
 }
 
 #[tokio::test]
-async fn nesting_without_end_is_a_400() {
+async fn endless_nesting_is_a_400() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         for depth in [129, 100_000] {
             let nested = format!("{{\"name\":{}1{}}}", open.repeat(depth), close.repeat(depth));
@@ -157,12 +157,12 @@ async fn a_body_over_the_limit_is_a_413_whether_it_says_so_or_not() {
         let answer = send(&router, request).await;
         assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (413, Some("too_large")), "{answer:?}");
     }
-    // A length beyond any number is the server's to refuse; what arrives is bounded all the same.
+    // The server refuses an invalid length; the received bytes are limited in any case.
     assert_ne!(send(&router, absurd).await.status, 500);
 }
 
 #[tokio::test]
-async fn a_refused_body_is_read_on_for_the_answer_to_arrive_unless_its_sender_waits_to_be_asked() {
+async fn a_refused_body_is_drained_unless_its_client_waits_for_100_continue() {
     let router = tokens().layer(axum::middleware::from_fn_with_state(BodyLimit::new(64), body_limit));
     for (waits, chunks) in [(false, 100), (true, 0)] {
         let read = Arc::new(AtomicUsize::new(0));
@@ -182,7 +182,7 @@ async fn a_refused_body_is_read_on_for_the_answer_to_arrive_unless_its_sender_wa
 }
 
 #[tokio::test]
-async fn without_a_limit_of_its_own_the_default_one_holds() {
+async fn without_its_own_limit_the_default_applies() {
     let answer = send(&tokens(), post(JSON, " ".repeat(2_100_000))).await;
     assert_eq!(answer.status, 413);
 }

@@ -1,4 +1,4 @@
-//! The browser backend's posture, clause by clause, as an application's pages, strangers' pages and programs meet it.
+//! The rules of the browser backend one by one, for an application's pages, other pages and programs.
 
 use axum::Router;
 use axum::body::Body;
@@ -70,7 +70,7 @@ fn vary(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn only_an_exact_allowed_origin_is_let_in_and_told_so() {
+async fn only_an_exact_allowed_origin_passes_and_gets_cors_headers() {
     for origin in [APP, SECOND] {
         for path in ["/api/posts", "/auth/me", "/api/missing"] {
             let answer = ask(&app(), "GET", path, &[(ORIGIN, origin)]).await;
@@ -142,7 +142,7 @@ async fn every_other_origin_is_refused_on_the_whole_surface_for_every_method() {
 }
 
 #[tokio::test]
-async fn two_origins_are_none() {
+async fn two_origin_headers_are_refused() {
     for (one, two) in [(APP, "https://evil.com"), ("https://evil.com", APP), (APP, APP), (OWN, APP)] {
         let answer = ask(&app(), "GET", "/api/posts", &[(ORIGIN, one), (ORIGIN, two)]).await;
         assert_eq!((answer.status.as_u16(), cors(&answer)), (403, ("", "")), "{one} {two}");
@@ -150,7 +150,7 @@ async fn two_origins_are_none() {
 }
 
 #[tokio::test]
-async fn the_own_origin_and_none_at_all_pass_without_cors_headers() {
+async fn the_own_origin_and_a_missing_origin_pass_without_cors_headers() {
     let cases: &[&[(HeaderName, &str)]] = &[
         &[],
         &[(ORIGIN, OWN)],
@@ -167,7 +167,7 @@ async fn the_own_origin_and_none_at_all_pass_without_cors_headers() {
 }
 
 #[tokio::test]
-async fn the_host_header_makes_nobody_the_own_origin() {
+async fn the_host_header_does_not_define_the_own_origin() {
     let host = HeaderName::from_static("host");
     for origin in ["https://evil.com", "http://evil.com"] {
         let answer = ask(&app(), "GET", "/api/posts", &[(ORIGIN, origin), (host.clone(), "evil.com")]).await;
@@ -176,7 +176,7 @@ async fn the_host_header_makes_nobody_the_own_origin() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
+async fn a_preflight_is_answered_only_for_an_allowed_origin() {
     let method = HeaderName::from_static("access-control-request-method");
     let app = app();
     for path in ["/api/posts", "/api/anything", "/auth/login", "/auth/logout"] {
@@ -202,7 +202,7 @@ async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_a_preflight_goes_to_the_routes() {
+async fn an_incomplete_preflight_reaches_the_routes() {
     let method = HeaderName::from_static("access-control-request-method");
     let cases: &[(&str, &[(HeaderName, &str)])] = &[
         ("OPTIONS", &[]),
@@ -218,7 +218,7 @@ async fn what_only_looks_like_a_preflight_goes_to_the_routes() {
 }
 
 #[tokio::test]
-async fn a_host_may_let_pages_send_further_headers() {
+async fn an_application_may_allow_further_headers() {
     let backend = backend().allow_header(&HeaderName::from_static("x-own-tenant"));
     let app = backend.install(routes(), from_fn(sessions), csrf());
     let method = HeaderName::from_static("access-control-request-method");
@@ -227,7 +227,7 @@ async fn a_host_may_let_pages_send_further_headers() {
 }
 
 #[tokio::test]
-async fn cors_headers_of_an_inner_layer_do_not_get_out_of_the_surface() {
+async fn cors_headers_of_an_inner_layer_are_removed() {
     let permissive = routes().layer(CorsLayer::very_permissive());
     let app = backend().install(permissive, from_fn(sessions), csrf());
     for (origin, expected) in [(APP, (200, APP, "true")), (OWN, (200, "", "")), ("https://evil.com", (403, "", ""))] {
@@ -270,9 +270,9 @@ async fn a_jwt_is_refused_on_the_surface_with_and_without_a_cookie_and_an_api_to
     }
     let both = [(AUTHORIZATION, TOKEN), (AUTHORIZATION, JWT)];
     assert_eq!(ask(&app, "GET", "/api/posts", &both).await.status, 401);
-    // An API token changes things without a CSRF token, as no browser sends it by itself.
+    // An API token needs no CSRF token, because no browser sends it by itself.
     assert_eq!(ask(&app, "POST", "/api/posts", &[(AUTHORIZATION, TOKEN)]).await.status, 200);
-    // Elsewhere a JWT is as good as ever.
+    // On other paths a JWT is accepted.
     assert_eq!(ask(&app, "POST", "/mcp", &[(AUTHORIZATION, JWT)]).await.status, 200);
 }
 
@@ -285,7 +285,7 @@ async fn outside_the_surface_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_path_in_disguise_is_on_the_surface_too() {
+async fn a_path_in_another_spelling_is_on_the_surface_too() {
     for path in
         ["//api/posts", "/./api/posts", "/x/../api/posts", "/%61pi/posts", "/api%2Fposts", "/api/..%2f..%2fopen"]
     {
@@ -295,7 +295,7 @@ async fn a_path_in_disguise_is_on_the_surface_too() {
 }
 
 #[tokio::test]
-async fn requests_of_the_surface_ask_for_a_cookie_only_sign_in() {
+async fn requests_of_the_surface_require_a_cookie_only_sign_in() {
     let app = app();
     let login = ask(&app, "GET", "/auth/login", &[]).await;
     let elsewhere = ask(&app, "GET", "/mcp", &[]).await;
@@ -330,7 +330,7 @@ async fn a_page_of_an_allowed_origin_gets_a_token_and_uses_it() {
 }
 
 #[tokio::test]
-async fn the_logout_form_alone_needs_no_token() {
+async fn only_the_logout_form_needs_no_token() {
     let app = app();
     let form = (CONTENT_TYPE, "application/x-www-form-urlencoded");
     for origin in [None, Some(OWN), Some(APP)] {
@@ -355,13 +355,13 @@ async fn the_logout_form_alone_needs_no_token() {
     for method in ["PUT", "PATCH", "DELETE"] {
         assert_eq!(ask(&app, method, "/auth/logout", std::slice::from_ref(&form)).await.status, 403, "{method}");
     }
-    // A stranger's form does not get as far as the handler.
+    // A cross-site form does not reach the handler.
     let answer = ask(&app, "POST", "/auth/logout", &[form, (ORIGIN, "https://evil.com")]).await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (403, "text/html; charset=utf-8"));
 }
 
 #[tokio::test]
-async fn the_paths_are_those_that_the_host_names() {
+async fn the_surface_has_the_configured_paths() {
     let routes = Router::new()
         .route("/v1/posts", any(async || "posts"))
         .route("/accounts/logout", any(async || "bye"))

@@ -63,7 +63,7 @@ async fn taken(budget: &Budget, bytes: usize) {
 }
 
 #[tokio::test]
-async fn a_body_takes_what_it_has_beyond_the_free_part_until_it_is_answered() {
+async fn a_body_takes_its_size_above_the_free_part_until_it_is_answered() {
     let budget = Budget::new(400 * KIB);
     let (rest, body) = withheld(50 * KIB);
     let answer = tokio::spawn(app(&budget).oneshot(json("/notes", "203.0.113.7", body)));
@@ -88,7 +88,7 @@ async fn one_address_gets_a_quarter_and_others_are_served() {
     let mut over_proxy = json("/notes", "10.0.0.1", of(17));
     over_proxy.headers_mut().insert("x-forwarded-for", "203.0.113.7".parse().unwrap());
     assert_eq!(send(&app, over_proxy).await.status, 503);
-    // A small body is taken from everybody, a large one from others.
+    // Small bodies are accepted from every address, large ones only from others.
     assert_eq!(send(&app, json("/notes", "203.0.113.7", of(16))).await.status, 200);
     assert_eq!(send(&app, json("/notes", "203.0.113.8", of(100))).await.status, 200);
     assert_eq!(send(&app, json("/notes", "127.0.0.1", of(300))).await.status, 200, "loopback has no share");
@@ -124,7 +124,7 @@ async fn sign_in_has_a_small_limit_and_the_413_names_limit_and_key() {
             if announced {
                 request.headers_mut().insert("content-length", bytes.into());
             }
-            // The larger ones are over the budget before they are over the limit, unless they announce their length.
+            // Larger ones exceed the budget before the limit, unless they announce their length.
             if bytes > 400 * KIB && !announced {
                 continue;
             }
@@ -138,7 +138,7 @@ async fn sign_in_has_a_small_limit_and_the_413_names_limit_and_key() {
 }
 
 #[tokio::test]
-async fn an_answer_keeps_its_bytes_until_the_last_of_them_is_gone() {
+async fn an_answer_holds_its_bytes_until_it_is_sent_completely() {
     let budget = Budget::new(800 * KIB);
     let app = app(&budget);
     let ask = || Request::get("/large").extension(from("203.0.113.7")).body(Body::empty()).unwrap();
@@ -154,7 +154,7 @@ async fn an_answer_keeps_its_bytes_until_the_last_of_them_is_gone() {
     let small = Request::get("/small").extension(from("203.0.113.7")).body(Body::empty()).unwrap();
     assert_eq!(send(&app, small).await.text.len(), 16 * KIB);
 
-    // A server takes the body's bytes and drops the body, and sends them as fast as the client reads.
+    // A server reads the answer's body, drops it, and sends the bytes as fast as the client reads.
     let body = answers.pop().unwrap().into_body();
     let mut chunks = body.into_data_stream().collect::<Vec<_>>().await;
     assert_eq!(budget.used(), 200 * KIB);

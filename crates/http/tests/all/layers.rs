@@ -78,7 +78,7 @@ async fn a_sane_request_id_is_kept_and_any_other_is_replaced() {
 }
 
 #[tokio::test]
-async fn every_answer_bears_an_id_and_nosniff() {
+async fn every_answer_has_an_id_and_nosniff() {
     for path in ["/id", "/page", "/panic", "/nowhere", "/echo"] {
         let answer = send(&app(), at(path)).await;
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
@@ -97,9 +97,9 @@ async fn html_gets_a_strict_policy_unless_it_brings_one() {
     assert_eq!(send(&app(), at("/private")).await.header("cache-control"), "no-store");
 }
 
-/// Refusals of whatever stands around the routes included.
+/// Including refusals of the layers around the routes.
 #[tokio::test]
-async fn answers_below_a_path_that_is_never_stored_say_so_whoever_gives_them() {
+async fn every_answer_below_a_no_store_path_is_no_store() {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let deadline = Deadline::new(Duration::from_secs(30));
     for written in ["/auth", "/auth/"] {
@@ -129,7 +129,7 @@ async fn answers_below_a_path_that_is_never_stored_say_so_whoever_gives_them() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_500_that_says_nothing_of_it() {
+async fn a_panic_is_a_500_without_details() {
     let answer = send(&app(), at("/panic")).await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (500, Some("internal")));
     assert!(!answer.text.contains("canary"), "{answer:?}");
@@ -153,7 +153,7 @@ async fn an_answer_that_does_not_begin_in_time_is_a_503() {
     assert_eq!(answer.header("retry-after"), "1");
 }
 
-/// Of who is late, only the client is told that it is, and its connection is not kept for the rest.
+/// A slow client gets 408, and its connection is closed.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_answer_a_503() {
     let never = || stream::iter([Ok::<_, std::io::Error>("begun")]).chain(stream::pending());
@@ -167,7 +167,7 @@ async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_
         ("/echo", Body::from_stream(never()), Version::HTTP_11, 408, "request_timeout", "close"),
         ("/echo", Body::from_stream(trickle().boxed()), Version::HTTP_11, 408, "request_timeout", "close"),
         ("/echo", Body::from_stream(never()), Version::HTTP_2, 408, "request_timeout", ""),
-        // It has what it asked for, or asked for nothing: the handler is what is slow.
+        // It has read the whole body, or reads none: the handler is slow.
         ("/digest", Body::from("all of it"), Version::HTTP_11, 503, "timeout", ""),
         (
             "/digest",
@@ -195,7 +195,7 @@ async fn a_body_that_does_not_come_in_time_is_a_408_and_a_handler_that_does_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_have_begun_and_exempt_paths_take_their_time() {
+async fn started_streams_and_exempt_paths_have_no_deadline() {
     assert_eq!(send(&app(), at("/stream")).await.text, "0\n1\n2\n");
     assert_eq!(send(&app(), at("/patient")).await.status, 200);
 }
@@ -213,7 +213,7 @@ async fn a_body_over_the_limit_never_reaches_the_handler() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_read_is_not_in_the_way_of_the_next_request() {
+async fn an_unread_body_does_not_disturb_the_next_request() {
     let mut connection = connect().await;
     for _ in 0..3 {
         let refused = exchange(&mut connection, "POST /deaf", &"x".repeat(900)).await;
@@ -227,7 +227,7 @@ async fn a_body_that_nobody_read_is_not_in_the_way_of_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_body_that_waits_to_be_asked_for_is_not_asked_for() {
+async fn a_refused_request_gets_no_100_continue() {
     let mut connection = connect().await;
     let head = "POST /deaf HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\n";
     connection.write_all(head.as_bytes()).await.unwrap();
@@ -271,7 +271,7 @@ async fn without_authentication_or_connection_the_caller_is_unknown() {
 }
 
 #[tokio::test]
-async fn the_guard_refuses_a_strangers_form_with_a_page_and_lets_ours_pass() {
+async fn the_guard_refuses_a_cross_site_form_with_a_page_and_accepts_an_own_one() {
     let public: Option<Origin> = Some("https://app.example.com".parse().unwrap());
     let router =
         Router::new().route("/login", route(async || "in")).layer(axum::middleware::from_fn_with_state(public, guard));

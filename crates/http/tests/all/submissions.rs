@@ -71,7 +71,7 @@ async fn empty_inputs_of_a_form_are_absent_where_that_is_possible() {
 }
 
 #[tokio::test]
-async fn next_comes_from_the_body_or_else_the_query_and_never_leads_away() {
+async fn next_is_read_from_body_or_query_and_never_leaves_the_origin() {
     let cases = [
         ("/", "", "-"),
         ("/?next=/home", "", "/home"),
@@ -115,9 +115,9 @@ async fn other_content_types_are_a_415() {
     assert_eq!(answer(None, "").await.status, 415, "fields are needed and nothing names the type");
 }
 
-/// What `curl -d` sends where the header was forgotten.
+/// What `curl -d` sends without a content type header.
 #[tokio::test]
-async fn json_under_the_name_of_a_form_is_told_so_as_json() {
+async fn json_sent_as_a_form_is_reported_as_json() {
     for body in [r#"{"email":"a","password":"canary"}"#, " \n\t{}", "{", "[1]"] {
         let answer = answer(FORM, body).await;
         assert_eq!(
@@ -133,7 +133,7 @@ async fn json_under_the_name_of_a_form_is_told_so_as_json() {
 }
 
 #[tokio::test]
-async fn no_body_is_fine_where_no_field_is_required() {
+async fn an_empty_body_is_accepted_if_no_field_is_required() {
     #[derive(Deserialize)]
     struct Everything {
         all: Option<bool>,

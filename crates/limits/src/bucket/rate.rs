@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_levels() {
+    fn every_row_of_the_table_of_levels_holds() {
         let rate = Rate::new(2.0, 3).unwrap();
         let ms = Duration::from_millis;
         let (mut full_at, mut now) = (0, 1_000_000);

@@ -30,7 +30,7 @@ impl BucketStore for RedisBuckets {
             match answer {
                 // The server counts in doubles, which may round the longest spans up.
                 (admitted @ 0..=1, missing @ 0..) => Ok(rate.level(admitted == 1, missing.min(rate.span()))),
-                _ => Err(StoreError::new(format!("redis answered {answer:?}, which is no level"))),
+                _ => Err(StoreError::new(format!("redis answered {answer:?}, which is not a level"))),
             }
         })
     }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_histories() {
+    fn every_row_of_the_table_of_histories_holds() {
         let policy = policy(3, 10, 60);
         let refused = |seconds| Verdict::Blocked { retry_after: Duration::from_secs(seconds) };
         let cases = [
@@ -160,7 +160,7 @@ mod tests {
         /// a refusal only occurs if the budget is used up or, above the exact limit, nearly used up; a block refuses all
         /// and ends at its time.
         #[test]
-        fn the_limits_are_kept_at_any_pace(
+        fn the_limits_hold_at_any_pace_of_attempts(
             max in prop_oneof![1_u32..8, 60_u32..70, 120_u32..300],
             window in 1_u64..30,
             block in 1_u64..40,

@@ -38,7 +38,7 @@ impl Blocks {
     }
 
     /// The remaining time of the block of `key`, if a report of it is recent enough.
-    pub(super) fn recall(&self, key: &Key) -> Option<Duration> {
+    pub(super) fn remaining(&self, key: &Key) -> Option<Duration> {
         let now = self.ambient.now();
         let seen = self.seen.lock();
         let report = seen.reports.get(key)?;
@@ -84,12 +84,12 @@ mod tests {
         let (blocks, key) = (Blocks::new(ambient), Key::new("s", "k"));
         blocks.note(&key, Duration::from_mins(1));
         clock.advance(SignedDuration::from_millis(900));
-        assert_eq!(blocks.recall(&key), Some(Duration::from_millis(59_100)));
-        assert_eq!(blocks.recall(&Key::new("s", "other")), None);
+        assert_eq!(blocks.remaining(&key), Some(Duration::from_millis(59_100)));
+        assert_eq!(blocks.remaining(&Key::new("s", "other")), None);
         clock.advance(SignedDuration::from_millis(100));
-        assert_eq!(blocks.recall(&key), None);
+        assert_eq!(blocks.remaining(&key), None);
         clock.advance(SignedDuration::from_secs(-60));
-        assert_eq!(blocks.recall(&key), None, "the clock was set back");
+        assert_eq!(blocks.remaining(&key), None, "the clock was set back");
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let (blocks, key) = (Blocks::new(ambient), Key::new("s", "k"));
         blocks.note(&key, Duration::from_millis(300));
         clock.advance(SignedDuration::from_millis(300));
-        assert_eq!(blocks.recall(&key), None);
+        assert_eq!(blocks.remaining(&key), None);
     }
 
     #[test]

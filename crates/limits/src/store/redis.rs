@@ -34,7 +34,7 @@ impl RedisStore {
     }
 
     async fn count(&self, key: &Key, policy: &Policy) -> Result<Verdict, StoreError> {
-        if let Some(retry_after) = self.blocks.recall(key) {
+        if let Some(retry_after) = self.blocks.remaining(key) {
             return Ok(Verdict::Blocked { retry_after });
         }
         let arguments = [

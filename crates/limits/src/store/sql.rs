@@ -42,7 +42,7 @@ impl SqlStore {
     }
 
     async fn count(&self, key: &Key, policy: &Policy) -> Result<Verdict, StoreError> {
-        if let Some(retry_after) = self.blocks.recall(key) {
+        if let Some(retry_after) = self.blocks.remaining(key) {
             return Ok(Verdict::Blocked { retry_after });
         }
         let params = params![

@@ -1,4 +1,4 @@
-//! Every store, with time that a test moves: one suite holds them all to the same promises.
+//! Every store, with a clock that a test moves: one suite checks all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ pub(crate) enum Backend {
     Redis(MultiplexedConnection, String),
 }
 
-/// Every store that this machine can test.
+/// Every store that is available for tests.
 pub(crate) async fn all() -> Vec<Bed> {
     let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(ambient));
@@ -40,7 +40,7 @@ pub(crate) async fn all() -> Vec<Bed> {
     beds
 }
 
-/// Those that replicas share.
+/// The stores that replicas share.
 pub(crate) async fn shared() -> Vec<Bed> {
     let mut beds = Vec::new();
     for engine in engines().await {

@@ -59,7 +59,7 @@ fn budget(response: &Response<Body>) -> [&str; 4] {
 }
 
 #[tokio::test]
-async fn answers_tell_the_budget_and_an_empty_bucket_refuses() {
+async fn answers_report_the_budget_and_an_empty_bucket_refuses() {
     let (ambient, clock) = manual();
     let bucket = TokenBucket::in_memory("api", rate(0.5, 2), ambient);
     let router = Router::new().route("/", get(async || "served")).layer(TokenBucketLayer::by_caller(bucket));
@@ -80,7 +80,7 @@ async fn answers_tell_the_budget_and_an_empty_bucket_refuses() {
 }
 
 #[tokio::test]
-async fn a_signed_in_caller_has_one_bucket_wherever_they_call_from() {
+async fn a_signed_in_caller_has_one_bucket_for_all_addresses() {
     let bucket = TokenBucket::in_memory("api", rate(1.0, 2), manual().0);
     let router = Router::new().route("/", get(async || "")).layer(TokenBucketLayer::by_caller(bucket));
     let mut statuses = Vec::new();
@@ -94,18 +94,18 @@ async fn a_signed_in_caller_has_one_bucket_wherever_they_call_from() {
 }
 
 #[tokio::test]
-async fn a_token_has_a_bucket_of_its_own_and_minting_more_of_them_gains_little() {
+async fn a_token_has_its_own_bucket_and_more_tokens_gain_little() {
     let ambient = manual().0;
     let bucket = |scope, burst| TokenBucket::in_memory(scope, rate(0.1, burst), ambient.clone());
     let layer = TokenBucketLayer::by_token(bucket("api", 2), bucket("api_owner", 5));
     let router = Router::new().route("/", get(async || "")).layer(layer);
     let (peer, ann) = ("203.0.113.7:1", || user("ann"));
     let status = async |identity| send_as(&router, peer, identity).await.status().as_u16();
-    // A token that is called too often takes nothing from its owner's session, nor from the other token.
+    // A token over its limit affects neither its owner's session nor the other token.
     for identity in [|| by_token(user("ann"), "t1"), || by_token(user("ann"), "t2")] {
         assert_eq!([status(identity()).await, status(identity()).await, status(identity()).await], [200, 200, 429]);
     }
-    // All of them together have five: a third token gets the last one, and a hundred more get nothing.
+    // Together they have five: a third token gets the last one, and a hundred more are refused.
     let last = send_as(&router, peer, by_token(ann(), "t3")).await;
     assert_eq!((last.status().as_u16(), budget(&last)), (200, ["5", "0", "50", ""]));
     for minted in 0..100 {
@@ -114,7 +114,7 @@ async fn a_token_has_a_bucket_of_its_own_and_minting_more_of_them_gains_little()
     }
     let jwt = || known(ann(), Credential::Jwt { expires_at: Timestamp::MAX });
     assert_eq!([status(jwt()).await, status(jwt()).await, status(jwt()).await], [200, 200, 429]);
-    // Other owners have their own, a service account of the same name among them; and so has the address.
+    // Other owners have their own limit, including a service account of the same name, and so has the address.
     let service = || Subject::Service(ServiceId::parse("ann").unwrap());
     assert_eq!(status(by_token(user("bob"), "t4")).await, 200);
     let first = send_as(&router, peer, by_token(service(), "t5")).await;
@@ -123,7 +123,7 @@ async fn a_token_has_a_bucket_of_its_own_and_minting_more_of_them_gains_little()
 }
 
 #[tokio::test]
-async fn of_many_tokens_at_once_no_more_pass_than_their_owner_may() {
+async fn many_parallel_tokens_stay_within_the_limit_of_their_owner() {
     let bucket = |scope, burst| TokenBucket::in_memory(scope, rate(0.1, burst), manual().0);
     let layer = TokenBucketLayer::by_token(bucket("api", 3), bucket("api_owner", 20));
     let router = Router::new().route("/", get(async || "")).layer(layer);
@@ -142,7 +142,7 @@ async fn of_many_tokens_at_once_no_more_pass_than_their_owner_may() {
 }
 
 #[tokio::test]
-async fn by_address_whoever_calls_from_there_shares_a_bucket() {
+async fn by_address_all_callers_of_an_address_share_a_bucket() {
     let bucket = TokenBucket::in_memory("api", rate(1.0, 2), manual().0);
     let router = Router::new().route("/", get(async || "")).layer(TokenBucketLayer::by_address(bucket));
     let mut statuses = Vec::new();
@@ -157,9 +157,9 @@ async fn by_address_whoever_calls_from_there_shares_a_bucket() {
     assert_eq!(statuses, [200, 200, 429, 200]);
 }
 
-/// Nobody whose second factor is owed may pass for the account, nor use up its budget.
+/// A pending session does not count as the account, and does not use up its budget.
 #[tokio::test]
-async fn a_session_that_owes_its_second_factor_counts_as_its_address() {
+async fn a_pending_session_counts_as_its_address() {
     let bucket = |scope| TokenBucket::in_memory(scope, rate(1.0, 1), manual().0);
     for layer in [TokenBucketLayer::by_caller(bucket("api")), TokenBucketLayer::by_token(bucket("api"), bucket("o"))] {
         let router = Router::new().route("/", get(async || "")).layer(layer);

@@ -1,4 +1,4 @@
-//! What every store of buckets promises.
+//! The contract of every store of buckets.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Backend {
 }
 
 #[tokio::test]
-async fn the_backend_takes_as_the_rate_does() {
+async fn the_backend_decides_as_the_rate_does() {
     for bed in all().await {
         let rate = Rate::new(0.001, 3).unwrap();
         let aheads = [-5_000_000, -1, 1, 500, 1_000, 1_500, 2_100, 2_900, 3_100, 50_000];

@@ -68,7 +68,7 @@ async fn one_route_is_throttled_and_the_other_is_not() {
 }
 
 #[tokio::test]
-async fn a_forged_header_buys_no_attempts() {
+async fn a_forged_header_gives_no_more_attempts() {
     let (router, _) = throttled(LimiterLayer::by_address(limiter()));
     let forged = [("203.0.113.7:1", "1.1.1.1"), ("203.0.113.7:1", "1.1.1.2"), ("203.0.113.7:1", "1.1.1.3")];
     assert_eq!(statuses(&router, &forged).await, [200, 200, 429], "the header is not trusted");
@@ -132,7 +132,7 @@ async fn any_part_of_a_request_can_be_the_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_twenty_parallel_requests_two_are_served() {
+async fn two_of_twenty_parallel_requests_are_served() {
     let (router, served) = throttled(LimiterLayer::by_address(limiter()));
     let tasks: Vec<_> = (0..20)
         .map(|_| {

@@ -12,7 +12,7 @@ fn policy(max: u32) -> Policy {
     Policy::new(max, Duration::from_mins(1), Duration::from_mins(10))
 }
 
-/// A store that fails, hangs or answers, as a test says.
+/// A scripted store that fails, hangs or answers.
 #[derive(Default)]
 struct Moody {
     fails: AtomicBool,
@@ -44,7 +44,7 @@ impl Store for Moody {
 }
 
 #[tokio::test]
-async fn a_refusal() {
+async fn a_refusal_has_a_status_and_retry_after() {
     let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let limiter = Limiter::in_memory("login_ip", policy(2), ambient);
     assert_eq!(limiter.attempt("203.0.113.7").await, Ok(()));
@@ -98,7 +98,7 @@ async fn a_store_that_hangs_refuses_after_the_timeout() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_leaves_the_limiter_whole() {
+async fn a_dropped_call_does_not_break_the_limiter() {
     let store = Arc::new(Moody::default());
     store.hangs.store(true, Ordering::Relaxed);
     let limiter = Limiter::new("s", policy(1), store.clone());
@@ -118,7 +118,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
 }
 
 #[tokio::test]
-async fn dev_mode_admits_everything_and_never_asks_the_store() {
+async fn dev_mode_admits_everything_and_never_calls_the_store() {
     let store = Arc::new(Moody::default());
     store.fails.store(true, Ordering::Relaxed);
     let limiter = Limiter::new("s", policy(1), store.clone()).dev_mode(true);

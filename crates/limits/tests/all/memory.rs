@@ -58,12 +58,12 @@ async fn blocks_survive_a_flood_of_a_million_keys_in_bounded_memory() {
 }
 
 #[tokio::test]
-async fn ended_histories_go_first() {
+async fn ended_histories_are_evicted_first() {
     let (store, clock) = store(4);
     block(&store, "block").await;
     assert!(admitted(&store, "idle", 2).await);
     clock.advance(SignedDuration::from_mins(11));
-    // The window of "idle" is over; these three fill the room up.
+    // The window of "idle" is over; these three fill the store.
     for name in ["a", "b", "c"] {
         assert!(admitted(&store, name, 2).await);
         assert!(admitted(&store, name, 2).await);
@@ -74,7 +74,7 @@ async fn ended_histories_go_first() {
 }
 
 #[tokio::test]
-async fn of_counting_keys_the_longest_idle_goes_first() {
+async fn the_longest_idle_counting_key_is_evicted_first() {
     let (store, _) = store(3);
     for name in ["a", "b", "c", "a"] {
         assert!(admitted(&store, name, 2).await);
@@ -85,7 +85,7 @@ async fn of_counting_keys_the_longest_idle_goes_first() {
 }
 
 #[tokio::test]
-async fn of_blocks_the_soonest_ending_goes_first_and_new_keys_still_count() {
+async fn the_block_that_ends_first_is_evicted_first_and_new_keys_still_count() {
     let (store, clock) = store(8);
     for n in 0..8 {
         block(&store, &format!("block-{n}")).await;
@@ -135,9 +135,9 @@ async fn a_flood_of_one_limiter_never_pushes_out_what_another_one_counts() {
     }
 }
 
-/// A limiter that has the whole room gives way to a second one, up to half of it, and no further.
+/// A limiter that uses the whole capacity yields to a second one, up to half of it.
 #[tokio::test]
-async fn limiters_share_the_room() {
+async fn limiters_share_the_capacity() {
     let (store, _) = store(100);
     let count = async |scope: &str, n: u32| {
         store.attempt(&Key::new(scope, &n.to_string()), &policy(2)).await.unwrap() == Verdict::Admitted
@@ -169,7 +169,7 @@ async fn a_flood_of_one_limiter_pushes_out_no_block_of_another_one() {
     }
 }
 
-/// Limiters beyond the 64th share one part of the room.
+/// Limiters beyond the 64th share one part of the capacity.
 #[tokio::test]
 async fn many_limiters_are_bounded_as_well() {
     let (store, _) = store(1_000);

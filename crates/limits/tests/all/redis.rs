@@ -48,7 +48,7 @@ async fn an_attempt_is_one_round_trip() {
 }
 
 #[tokio::test]
-async fn programs_with_prefixes_of_their_own_share_no_limits() {
+async fn programs_with_their_own_prefixes_share_no_limits() {
     let Some((url, prefix)) = redis() else { return };
     let [one, two] = ["one:", "two:"].map(|program| store(&url, &format!("{prefix}{program}")));
     for store in [&one, &two] {
@@ -57,7 +57,7 @@ async fn programs_with_prefixes_of_their_own_share_no_limits() {
 }
 
 #[tokio::test]
-async fn what_no_limiter_wrote_refuses() {
+async fn a_value_that_no_limiter_wrote_refuses() {
     let Some((url, prefix)) = redis() else { return };
     let (store, buckets) = (store(&url, &prefix), RedisBuckets::new(open(&url, &prefix)));
     let mut connection = direct(&url).await;
@@ -76,7 +76,7 @@ async fn what_no_limiter_wrote_refuses() {
 }
 
 #[tokio::test]
-async fn wrong_credentials_refuse_and_are_told_without_the_password() {
+async fn wrong_credentials_refuse_and_the_error_hides_the_password() {
     let Some((url, prefix)) = redis() else { return };
     let mut wrong = url::Url::parse(&url).unwrap();
     wrong.set_username("nobody").unwrap();
@@ -91,7 +91,7 @@ async fn wrong_credentials_refuse_and_are_told_without_the_password() {
 }
 
 #[tokio::test]
-async fn over_tls_a_server_is_trusted_by_its_authority_alone() {
+async fn over_tls_a_server_is_trusted_only_through_its_certificate_authority() {
     let Some((url, prefix)) = redis() else { return };
     let url = url::Url::parse(&url).unwrap();
     let address = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());

@@ -1,4 +1,4 @@
-//! What the stores promise that replicas share.
+//! The contract of stores that replicas share.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn histories(policy: &Policy, now: i64) -> Vec<History> {
         for last in [-1_500, -500, 500, 5_000] {
             for marks in [0, policy.marks() - 1, policy.marks(), policy.marks() + 1] {
                 for loose in [0, policy.attempts_per_mark() - 1, policy.attempts_per_mark() + 5] {
-                    // The marks lie evenly between the first and the last.
+                    // The marks are evenly distributed between the first and the last.
                     let between = |n: u32| at(first) + (at(last) - at(first)) / i64::from(marks) * i64::from(n);
                     let marks: Vec<i64> = (1..=marks).map(between).collect();
                     histories.push(History::Counting(Counted::new(at(last), loose, &marks)));
@@ -33,7 +33,7 @@ fn histories(policy: &Policy, now: i64) -> Vec<History> {
     histories
 }
 
-/// The time that a decision was made at, as its outcome tells; any of its bracket where that makes no difference.
+/// The time of a decision, from its outcome; any time of its bracket if that makes no difference.
 fn decided_at(verdict: Verdict, before: &History, after: &History, begun: i64) -> i64 {
     match (verdict, after) {
         (Verdict::Blocked { retry_after }, History::Blocked { until }) => {
@@ -91,7 +91,7 @@ async fn a_state_stays_small_however_many_attempts_are_allowed() {
 }
 
 #[tokio::test]
-async fn hammering_a_blocked_key_leaves_the_backend_alone() {
+async fn attempts_on_a_blocked_key_do_not_reach_the_backend() {
     for bed in shared().await {
         assert_eq!(bed.admitted("a", &policy(1), 1).await, 1, "{}", bed.name);
         let blocked = bed.attempt("a", &policy(1)).await;
@@ -104,7 +104,7 @@ async fn hammering_a_blocked_key_leaves_the_backend_alone() {
     }
 }
 
-/// Takes a key away behind the store's back.
+/// Removes a key directly from the backend.
 async fn erase(bed: &Bed, name: &str) {
     match &bed.backend {
         Backend::Memory => {}
@@ -120,7 +120,7 @@ async fn erase(bed: &Bed, name: &str) {
 }
 
 #[tokio::test]
-async fn sweeping_gets_through_any_number_of_rows() {
+async fn sweeping_removes_any_number_of_rows() {
     for bed in shared().await {
         if let Backend::Sql(db, _) = &bed.backend {
             let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)

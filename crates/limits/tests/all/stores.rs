@@ -1,4 +1,4 @@
-//! What every store promises.
+//! The contract of every store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn a_block_shorter_than_the_window_ends_when_it_says() {
 }
 
 #[tokio::test]
-async fn a_forgotten_key_begins_afresh() {
+async fn a_forgotten_key_starts_again() {
     for bed in all().await {
         assert_eq!(bed.admitted("a", &policy(1), 3).await, 1, "{}", bed.name);
         bed.replicas[0].forget(&key("a")).await.unwrap();
@@ -106,7 +106,7 @@ async fn an_attempt_that_is_never_awaited_does_not_count() {
 }
 
 #[tokio::test]
-async fn keys_are_data_whatever_is_in_them() {
+async fn keys_are_data_whatever_they_contain() {
     for bed in all().await {
         let limiter = Limiter::new("scope'; --", policy(1), bed.replicas[0].clone());
         let long = "x".repeat(1_000_000);
@@ -137,7 +137,7 @@ async fn race(bed: &Bed, name: &str, policy: Policy, count: usize) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_parallel_attempts_on_two_replicas_exactly_as_many_as_allowed_pass() {
+async fn exactly_as_many_parallel_attempts_on_two_replicas_pass_as_allowed() {
     for bed in all().await {
         for round in 0..5 {
             for (count, max) in [(20, 7), (200, 10), (200, 64), (200, 100), (200, 199)] {
@@ -150,7 +150,7 @@ async fn of_many_parallel_attempts_on_two_replicas_exactly_as_many_as_allowed_pa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_race_over_the_last_attempt_of_a_window_that_slides_has_one_winner() {
+async fn one_of_several_parallel_attempts_gets_the_last_one_of_a_sliding_window() {
     for bed in all().await {
         for round in 0..10 {
             let (name, policy) = (round.to_string(), policy(5));
@@ -164,14 +164,14 @@ async fn a_race_over_the_last_attempt_of_a_window_that_slides_has_one_winner() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_not_kept_and_nothing_else_goes() {
+async fn only_ended_entries_are_removed() {
     for bed in all().await {
         let names = ["old", "young", "blocked"];
         for (name, count) in [("old", 1), ("blocked", 2)] {
             bed.admitted(name, &policy(1), count).await;
         }
         bed.age(&names, 500).await;
-        // Before the old one ends: a new key in memory takes ended ones of its shard along.
+        // Before the old one ends: in memory, a new key evicts ended ones of its shard.
         bed.attempt("young", &policy(1)).await;
         bed.age(&names, 501).await;
         let swept = bed.replicas[0].sweep().await.unwrap();

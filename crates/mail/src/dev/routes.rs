@@ -15,7 +15,7 @@ use super::{DevMailbox, Readers, page};
 use crate::{Mail, Outgoing};
 
 /// How long an answer waits for mails that were just requested.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 struct Mailboxes {
@@ -41,12 +41,12 @@ pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin, reade
 }
 
 async fn show(State(state): State<Mailboxes>) -> Response {
-    state.outgoing.settle(PATIENCE).await;
+    state.outgoing.settle(TIMEOUT).await;
     page::page(&state.mailbox.mails())
 }
 
 async fn list(State(state): State<Mailboxes>) -> Json<Vec<Entry>> {
-    state.outgoing.settle(PATIENCE).await;
+    state.outgoing.settle(TIMEOUT).await;
     Json(state.mailbox.mails().iter().map(|mail| Entry::of(mail)).collect())
 }
 

@@ -12,8 +12,10 @@ pub(super) fn classify(error: &Error) -> SendError {
     let detail = error.source().map(|source| fit_for_log(&source.to_string())).unwrap_or_default();
     match error.status() {
         Some(code) if error.is_permanent() => SendError::permanent(format!("the mail server refuses: {code} {detail}")),
-        Some(code) => SendError::temporary(format!("the mail server says not now: {code} {detail}")),
-        None if error.is_client() => SendError::permanent(format!("the mail server does not fit: {detail}")),
+        Some(code) => SendError::temporary(format!("the mail server refuses for now: {code} {detail}")),
+        None if error.is_client() => {
+            SendError::permanent(format!("the mail server lacks a required feature: {detail}"))
+        }
         None if error.is_tls() => SendError::temporary(format!("no trusted TLS with the mail server: {detail}")),
         None => unreachable(&detail),
     }

@@ -32,5 +32,5 @@ pub(super) fn build(mail: &Mail, from: &Mailbox) -> Result<Message, SendError> {
             builder.multipart(parts.singlepart(text).singlepart(SinglePart::html(html.expose().to_owned())))
         }
     };
-    message.map_err(|error| SendError::permanent(format!("the mail cannot be put together: {error}")))
+    message.map_err(|error| SendError::permanent(format!("the mail cannot be built: {error}")))
 }

@@ -72,7 +72,7 @@ pub enum InvalidSmtpUrl {
     /// An invalid percent escape, or bytes that are not UTF-8.
     #[error("has a user name or password that is not percent-encoded UTF-8; write % as %25")]
     Credentials,
-    /// A path that is no host name.
+    /// A path that is not a host name.
     #[error("may have the name for EHLO as its path, such as /app.example.com, and nothing else")]
     Hello,
     /// `#…`.

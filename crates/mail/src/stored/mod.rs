@@ -36,10 +36,10 @@ pub struct MailQueue {
 #[derive(Debug, thiserror::Error)]
 pub enum MailQueueInitError {
     /// The table is missing, and the operator must create it.
-    #[error("the table of the mail queue is missing or of an older shape; run `gatewright migrate`")]
+    #[error("the table of the mail queue is missing or outdated; run `gatewright migrate`")]
     Missing,
     /// The table could not be prepared.
-    #[error("the table of the mail queue could not be made ready: {0}")]
+    #[error("the table of the mail queue could not be prepared: {0}")]
     Database(#[from] MigrateError),
 }
 

@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::{ListMails, MailQueue, MailStatus, QueuedMail, Retry, StoredCounts};
 
 /// Limit of waiting letters. Further ones are dropped.
-const MOST_PENDING: i64 = 10_000;
+const MAX_PENDING: i64 = 10_000;
 /// Most letters of one kind for one recipient. A new one takes the place of the oldest, so that the newest link arrives.
-const MOST_ALIKE: i64 = 10;
+const MAX_ALIKE: i64 = 10;
 /// Most letters that failed or expired.
 const MOST_OVER: i64 = 10_000;
 /// How long letters that failed or expired are kept.
@@ -70,12 +70,12 @@ impl MailQueue {
         self.db
             .write(async move |tx: &Tx| -> Result<bool, Error> {
                 let pending = "SELECT COUNT(*) FROM mail_queue WHERE status = 'pending'";
-                if tx.count(pending, Vec::new()).await? >= MOST_PENDING {
+                if tx.count(pending, Vec::new()).await? >= MAX_PENDING {
                     return Ok(false);
                 }
                 let oldest = "SELECT id FROM mail_queue WHERE recipient = ?1 AND kind = ?2 ORDER BY id DESC \
                               LIMIT 1 OFFSET ?3";
-                let alike = params![&row.recipient, row.kind, MOST_ALIKE - 1];
+                let alike = params![&row.recipient, row.kind, MAX_ALIKE - 1];
                 if let Some(oldest) = tx.query_opt(oldest, alike).await? {
                     let surplus = "DELETE FROM mail_queue WHERE recipient = ?1 AND kind = ?2 AND id <= ?3";
                     let oldest: String = oldest.get("id")?;

@@ -139,8 +139,8 @@ impl Worker {
             self.sweep_at = Instant::now() + SWEEP;
             match self.queue.sweep().await {
                 Ok(0) => {}
-                Ok(letters) => tracing::debug!(letters, "letters that have expired were removed from the mail queue"),
-                Err(error) => tracing::warn!(%error, "cannot remove expired letters from the mail queue"),
+                Ok(letters) => tracing::debug!(letters, "expired mails were removed from the mail queue"),
+                Err(error) => tracing::warn!(%error, "cannot remove expired mails from the mail queue"),
             }
         }
         let free = self.free();
@@ -184,7 +184,7 @@ impl Worker {
 
     fn start(&mut self, posted: Posted, claim: Option<Claim>, is_fresh: bool) {
         let (sender, templates, ambient) = (self.sender.clone(), self.templates.clone(), self.shared.ambient.clone());
-        let sender: Arc<dyn Sender> = Arc::new(Patient(sender));
+        let sender: Arc<dyn Sender> = Arc::new(Timed(sender));
         self.running.spawn(async move {
             let (posted, result) = posted.attempt(sender, templates, ambient).await;
             (Sent { posted, claim, is_fresh }, result)
@@ -228,7 +228,7 @@ impl Worker {
     async fn note(&self, claim: &Claim, reason: &str, after: After) {
         if let Err(error) = self.queue.failed(claim, reason, after).await {
             // The lease ends, and the letter is tried again.
-            tracing::warn!(%error, "cannot note a failed attempt in the mail queue");
+            tracing::warn!(%error, "cannot store a failed attempt in the mail queue");
         }
     }
 
@@ -242,10 +242,10 @@ fn leased_until(now: Timestamp) -> Timestamp {
 }
 
 /// A sender whose attempts end before their lease.
-struct Patient(Arc<dyn Sender>);
+struct Timed(Arc<dyn Sender>);
 
 #[async_trait::async_trait]
-impl Sender for Patient {
+impl Sender for Timed {
     async fn send(&self, mail: &crate::Mail) -> Result<(), SendError> {
         match timeout(ATTEMPT, self.0.send(mail)).await {
             Ok(result) => result,

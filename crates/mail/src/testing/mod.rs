@@ -21,7 +21,7 @@ pub const AIOSMTPD: &str = "GATEWRIGHT_TEST_AIOSMTPD";
 pub const REQUIRED: &str = "GATEWRIGHT_TEST_REQUIRED";
 
 const SCRIPT: &str = include_str!("smtp_server.py");
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How the server is set up. The default takes any mail, without TLS, on a free port.
 #[derive(Debug, Clone, Default)]
@@ -136,8 +136,8 @@ impl SmtpServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("the interpreter of aiosmtpd starts");
-        let instructions = child.stdin.take().expect("a pipe was asked for");
-        let output = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
+        let instructions = child.stdin.take().expect("a pipe was requested");
+        let output = BufReader::new(child.stdout.take().expect("a pipe was requested"));
         let (port_is, port) = mpsc::channel();
         let (follow, followed) = mpsc::channel();
         let (sender, record) = watch::channel(Record::default());
@@ -152,7 +152,7 @@ impl SmtpServer {
                 }
             }
         });
-        let port = port.recv_timeout(PATIENCE).expect("aiosmtpd starts");
+        let port = port.recv_timeout(TIMEOUT).expect("aiosmtpd starts");
         Some(Self { port, child, instructions, followed, record, _folder: folder })
     }
 
@@ -184,7 +184,7 @@ impl SmtpServer {
     pub async fn mails(&mut self, count: usize) -> Vec<ReceivedMail> {
         self.catch_up();
         let mut record = self.record.clone();
-        let arrived = tokio::time::timeout(PATIENCE, record.wait_for(|record| record.mails.len() >= count)).await;
+        let arrived = tokio::time::timeout(TIMEOUT, record.wait_for(|record| record.mails.len() >= count)).await;
         arrived.expect("the mails come in time").expect("the server lives").mails.clone()
     }
 
@@ -201,7 +201,7 @@ impl SmtpServer {
 
     fn instruct(&mut self, instruction: &serde_json::Value) {
         writeln!(self.instructions, "{instruction}").expect("the server lives");
-        self.followed.recv_timeout(PATIENCE).expect("the server follows");
+        self.followed.recv_timeout(TIMEOUT).expect("the server follows");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::support::{Answer, Scripted, letter, queue};
 use gatewright_base::testing::Log;
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_sent_before_the_end() {
+async fn queued_letters_are_sent_before_the_end() {
     let sender = Scripted::new([], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy { concurrency: 1, ..QueuePolicy::default() });
     (0..20).for_each(|_| outgoing.post(letter("ann@example.com")));
@@ -16,7 +16,7 @@ async fn what_waits_is_sent_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_pauses_gets_one_more_attempt_and_only_one() {
+async fn a_paused_letter_gets_exactly_one_more_attempt() {
     let sender = Scripted::new([], Answer::Later);
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     outgoing.post(letter("ann@example.com"));
@@ -29,7 +29,7 @@ async fn what_pauses_gets_one_more_attempt_and_only_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_holds_when_the_sender_hangs() {
+async fn the_deadline_applies_when_the_sender_hangs() {
     let log = Log::default();
     let _guard = log.record();
     let sender = Scripted::held();
@@ -47,7 +47,7 @@ async fn the_deadline_holds_when_the_sender_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_takes_nothing() {
+async fn a_closed_queue_accepts_nothing() {
     let sender = Scripted::new([], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     assert_eq!(outgoing.drain(Duration::from_secs(5)).await, 0);
@@ -68,7 +68,7 @@ async fn the_queue_outlives_its_handles() {
 }
 
 #[test]
-fn a_queue_whose_runtime_is_gone_drops_letters_without_a_word_to_the_caller() {
+fn a_queue_without_its_runtime_drops_letters_without_an_error_for_the_caller() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let outgoing = runtime.block_on(async { queue(Scripted::held(), QueuePolicy::default()) });
     drop(runtime);

@@ -88,7 +88,7 @@ async fn the_page_lists_mails_with_clickable_links_and_is_closed_to_injection() 
 }
 
 #[tokio::test]
-async fn every_answer_is_for_nobody_to_keep_or_to_include() {
+async fn answers_are_neither_stored_nor_readable_across_origins() {
     let (router, _outgoing) = mounted(templates());
     for path in ["/dev/mail", "/dev/mail.json"] {
         for host in ["localhost", "evil.example"] {
@@ -132,7 +132,7 @@ async fn a_rebound_name_and_another_sites_page_are_refused() {
 }
 
 #[tokio::test]
-async fn another_computer_reads_the_mailbox_only_if_everybody_may() {
+async fn another_computer_reads_the_mailbox_only_if_that_is_allowed() {
     let (router, outgoing) = mounted(templates());
     outgoing.post(letter("ann@example.com"));
     let open = {
@@ -161,7 +161,7 @@ async fn only_the_newest_hundred_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_queue_keeps_the_page_for_a_second_at_most() {
+async fn a_stuck_queue_delays_the_page_by_a_second_at_most() {
     let outgoing = queue(Scripted::held(), QueuePolicy::default());
     let router = dev::routes(DevMailbox::new(), outgoing.clone(), PUBLIC.parse().unwrap(), dev::Readers::ThisComputer);
     outgoing.post(letter("ann@example.com"));

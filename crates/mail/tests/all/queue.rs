@@ -20,7 +20,7 @@ async fn a_letter_is_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_now_is_tried_again_after_growing_pauses_and_is_the_same_mail() {
+async fn a_temporary_failure_is_retried_with_growing_pauses_and_the_same_mail() {
     let sender = Scripted::new([Answer::Later, Answer::Later, Answer::Later, Answer::Later], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     outgoing.post(letter("ann@example.com"));
@@ -40,7 +40,7 @@ async fn what_fails_for_now_is_tried_again_after_growing_pauses_and_is_the_same_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_never_work_is_not_tried_again() {
+async fn a_permanent_failure_is_not_retried() {
     let sender = Scripted::new([Answer::Never], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     outgoing.post(letter("ann@example.com"));
@@ -51,7 +51,7 @@ async fn what_will_never_work_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_a_last_attempt() {
+async fn attempts_are_limited_in_number() {
     let sender = Scripted::new([], Answer::Later);
     let outgoing = queue(sender.clone(), retrying(3));
     outgoing.post(letter("ann@example.com"));
@@ -73,7 +73,7 @@ async fn no_attempt_comes_after_the_end_of_the_link() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_that_waited_until_its_link_was_dead_is_not_sent() {
+async fn a_letter_whose_link_expired_while_it_waited_is_not_sent() {
     let sender = Scripted::held();
     let outgoing = queue(sender.clone(), QueuePolicy { concurrency: 1, ..QueuePolicy::default() });
     outgoing.post(letter("ann@example.com"));
@@ -127,7 +127,7 @@ async fn twenty_at_once_fill_the_queue_to_its_bound_and_no_further() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_are_sent_at_a_time_and_no_more() {
+async fn parallel_sends_are_limited() {
     let sender = Scripted::held();
     let outgoing = queue(sender.clone(), QueuePolicy { concurrency: 3, ..QueuePolicy::default() });
     (0..20).for_each(|_| outgoing.post(letter("ann@example.com")));
@@ -139,7 +139,7 @@ async fn so_many_are_sent_at_a_time_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_in_its_pause_holds_up_nobody() {
+async fn a_paused_letter_delays_no_other() {
     let sender = Scripted::new([Answer::Later], Answer::Sent);
     let outgoing = queue(sender.clone(), QueuePolicy { concurrency: 1, ..QueuePolicy::default() });
     outgoing.post(letter("ann@example.com"));
@@ -181,7 +181,7 @@ async fn a_hostile_address_reaches_no_sender() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settling_waits_for_first_attempts_but_not_for_ever() {
+async fn settling_waits_for_first_attempts_up_to_a_limit() {
     let sender = Scripted::held();
     let outgoing = queue(sender.clone(), QueuePolicy::default());
     let start = tokio::time::Instant::now();

@@ -139,7 +139,7 @@ async fn hostile_recipients_and_senders_reach_no_server() {
 }
 
 #[test]
-fn smtp_is_made_outside_a_runtime_too() {
+fn smtp_can_be_created_outside_a_runtime() {
     let url = SmtpUrl::parse(&Secret::new("smtps://canary:canary@mail.example.com")).unwrap();
     let settings = SmtpSettings::new(url, Mailbox::parse("noreply@example.com").unwrap());
     assert_eq!(settings.timeout, Duration::from_mins(2));

@@ -1,4 +1,4 @@
-//! The queue in a database, on each engine: what is kept, who sends it, and what operators see and do.
+//! The queue in a database, on each engine: its rows, its senders, and the actions of operators.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn all(queue: &MailQueue) -> Vec<QueuedMail> {
     queue.list(&ListMails { limit: 200, ..ListMails::default() }).await.unwrap()
 }
 
-/// Returns once the table is as it should be.
+/// Returns once the table has the expected content.
 async fn until(queue: &MailQueue, counts: StoredCounts) {
     soon(async {
         while queue.counts().await.unwrap() != counts {
@@ -111,7 +111,7 @@ async fn a_letter_that_was_not_sent_survives_a_restart_and_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn of_three_servers_one_sends_each_letter() {
+async fn each_letter_is_sent_by_one_of_three_servers() {
     for site in Site::each().await {
         site.left_behind((0..30).map(|number| format!("user{number}@example.com"))).await;
         site.wait(1);
@@ -170,7 +170,7 @@ async fn an_operator_retries_a_letter_that_was_refused() {
 }
 
 #[tokio::test]
-async fn of_twenty_who_discard_a_letter_one_has_done_it() {
+async fn one_of_twenty_parallel_discards_of_a_letter_succeeds() {
     for site in Site::each().await {
         let queue = site.left_behind(["ann@example.com".to_owned()]).await;
         let id = all(&queue).await[0].id.clone();
@@ -221,7 +221,7 @@ async fn a_recipient_has_few_letters_of_a_kind_and_the_newest_ones() {
 }
 
 #[tokio::test]
-async fn a_full_table_takes_no_further_letter_and_forgets_the_oldest_failures() {
+async fn a_full_table_accepts_no_letter_and_drops_the_oldest_failures() {
     for site in Site::each().await {
         let queue = site.queue().await;
         let fill = async |status: &str, count: i64| {
@@ -288,7 +288,7 @@ async fn a_letter_of_a_former_secret_is_given_up_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_letter_is_tried_once_while_the_database_is_away() {
+async fn a_letter_is_tried_once_while_the_database_is_unavailable() {
     for site in Site::each().await {
         let sender = Scripted::new([Answer::Sent], Answer::Later);
         let (outgoing, _) = site.server(sender.clone()).await;

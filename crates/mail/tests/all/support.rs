@@ -45,14 +45,14 @@ impl Clock for TokioClock {
     }
 }
 
-/// A queue that talks to the server at this URL and is in no mood to wait.
+/// A queue for the server at this URL, with short pauses.
 pub(crate) fn smtp_queue(url: &str) -> Outgoing {
     let url = SmtpUrl::parse(&Secret::new(url)).unwrap();
     let from = Mailbox::parse("Example <noreply@example.com>").unwrap();
     queue(Smtp::new(SmtpSettings::new(url, from)).unwrap(), impatient())
 }
 
-/// Waits for something that another program has a part in, but not for ever.
+/// Waits for something that depends on another program, up to a limit.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), what).await.expect("it happens within a minute")
 }
@@ -62,7 +62,7 @@ pub(crate) fn impatient() -> QueuePolicy {
     QueuePolicy { retry, ..QueuePolicy::default() }
 }
 
-/// A sender that does as it is told, and remembers.
+/// A scripted sender that records its calls.
 #[derive(Clone)]
 pub(crate) struct Scripted(Arc<Inner>);
 
@@ -97,7 +97,7 @@ impl Scripted {
         }))
     }
 
-    /// Sends everything, but only when [`release`](Self::release)d.
+    /// Sends everything, each mail only when [`release`](Self::release)d.
     pub(crate) fn held() -> Self {
         let scripted = Self::new([], Answer::Sent);
         scripted.0.gate.forget_permits(Semaphore::MAX_PERMITS);

@@ -152,7 +152,7 @@ async fn a_mail_is_in_its_readers_language_with_the_products_branding() {
 }
 
 #[tokio::test]
-async fn an_own_layout_serves_every_mail() {
+async fn a_custom_layout_applies_to_every_mail() {
     let folder = folder(&[("layout.html", "<p>own {% block main %}{% endblock %}</p><a href=\"{{ link }}\">go</a>")]);
     for kind in Kind::ALL {
         let mail = written(Templates::load("Example", Some(folder.path())).unwrap(), letter(kind)).await;
@@ -191,7 +191,7 @@ fn a_broken_template_refuses_the_start_with_its_file_and_line() {
 }
 
 #[test]
-fn a_name_that_is_almost_a_templates_is_refused_with_the_one_that_was_meant() {
+fn a_misspelled_template_name_is_refused_with_a_suggestion() {
     for (name, meant) in [
         ("magick_link.html", "magic_link.html"),
         ("magic-link.txt", "magic_link.txt"),

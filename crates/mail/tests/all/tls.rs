@@ -82,8 +82,8 @@ async fn a_server_that_cannot_prove_its_name_gets_neither_password_nor_mail() {
     }
 }
 
-/// Does all that a server does up to STARTTLS, and then says more than "go ahead" in the clear, as somebody in between
-/// could. Returns what the client says under TLS, if it gets there.
+/// Behaves like a server up to STARTTLS, and then sends more than "go ahead" unencrypted, as an attacker in between
+/// could. Returns what the client sends under TLS, if it gets there.
 async fn injecting_server(listener: TcpListener, tls: SmtpTls) -> Option<String> {
     let key = PrivateKeyDer::from_pem_slice(tls.key.as_bytes()).unwrap();
     let certificate = CertificateDer::from_pem_slice(tls.certificate.as_bytes()).unwrap();
@@ -105,7 +105,7 @@ async fn injecting_server(listener: TcpListener, tls: SmtpTls) -> Option<String>
 }
 
 #[tokio::test]
-async fn words_slipped_in_before_tls_do_not_count_under_it() {
+async fn responses_injected_before_starttls_are_ignored() {
     let authority = Authority::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -130,7 +130,7 @@ async fn without_starttls_neither_password_nor_mail_is_sent() {
         assert!(server.logins().is_empty() && server.mails(0).await.is_empty());
     }
     assert!(log.text().contains("STARTTLS is not supported"), "{}", log.text());
-    // The same server, when it is asked for no more than it has.
+    // The same server, without the requirement that it cannot meet.
     let outgoing = outgoing("smtp", server.port(), "?tls=none", &authority);
     outgoing.post(letter("ann@example.com"));
     assert!(!server.mails(1).await[0].encrypted);

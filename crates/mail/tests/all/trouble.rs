@@ -11,7 +11,7 @@ use gatewright_base::testing::Log;
 
 #[tokio::test]
 async fn a_server_that_was_down_gets_the_mail_when_it_is_back() {
-    // Bound and not listening: nobody answers, and no other test gets the port.
+    // Bound but not listening: connections fail, and no other test gets the port.
     let reserved = TcpSocket::new_v4().unwrap();
     reserved.set_reuseaddr(true).unwrap();
     reserved.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -49,7 +49,7 @@ async fn a_refusal_is_final() {
 }
 
 #[tokio::test]
-async fn not_now_is_tried_again_with_the_same_message_id() {
+async fn a_temporary_refusal_is_retried_with_the_same_message_id() {
     let Some(mut server) = SmtpServer::start(SmtpOptions::default()) else { return };
     server.answer("RCPT", "450 4.2.0 greylisted, come back later");
     server.answer("DATA", "451 4.3.0 try again");
@@ -64,7 +64,7 @@ async fn not_now_is_tried_again_with_the_same_message_id() {
 }
 
 #[tokio::test]
-async fn a_slow_server_holds_up_no_caller() {
+async fn a_slow_server_delays_no_caller() {
     let Some(mut server) = SmtpServer::start(SmtpOptions::default()) else { return };
     server.hold();
     let outgoing = smtp_queue(&format!("smtp://127.0.0.1:{}", server.port()));
@@ -72,7 +72,7 @@ async fn a_slow_server_holds_up_no_caller() {
         outgoing.post(letter("ann@example.com"));
     }
     server.mails(QueuePolicy::default().concurrency).await;
-    // The server is in the middle of four mails, and callers notice nothing.
+    // The server is busy with four mails, and callers are not delayed.
     outgoing.post(letter("ann@example.com"));
     let counts = outgoing.counts();
     assert_eq!((counts.waiting, counts.sent), (21, 0));
@@ -82,7 +82,7 @@ async fn a_slow_server_holds_up_no_caller() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up_and_asked_again() {
+async fn a_server_that_never_answers_times_out_and_is_retried() {
     let Some(mut server) = SmtpServer::start(SmtpOptions::default()) else { return };
     server.hold();
     let url = SmtpUrl::parse(&Secret::new(format!("smtp://127.0.0.1:{}", server.port()))).unwrap();
@@ -96,7 +96,7 @@ async fn a_server_that_never_answers_is_given_up_and_asked_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_repeats_the_mail_in_its_answers_gets_nothing_into_the_log() {
+async fn a_server_that_repeats_the_mail_in_its_answers_puts_nothing_into_the_log() {
     let Some(mut server) = SmtpServer::start(SmtpOptions::default()) else { return };
     let log = Log::default();
     let _guard = log.record();

@@ -1,4 +1,4 @@
-//! `[audit] entities = true`: who wrote what.
+//! `[audit] entities = true`: an entry for each write.
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test, in helpers as in tests")]
 
 use gatewright_testing::TestApp;
@@ -52,7 +52,7 @@ async fn every_write_leaves_an_entry_in_its_own_transaction() {
         let note = ada.post("/notes", json!({ "text": "one", "folder": folder })).await.is(201).json();
         let id = note["data"]["id"].as_str().unwrap();
         ada.patch(&format!("/notes/{id}"), json!({ "text": "two" })).await.is(200);
-        // Neither a refused write nor one that changes nothing leaves one.
+        // Neither a refused write nor one that changes nothing leaves an entry.
         ada.post("/folders", json!({ "title": "f" })).await.is(409);
         ada.patch(&format!("/notes/{id}"), json!({})).await.is(200);
         app.anonymous().post("/notes", json!({ "text": "x" })).await.is(401);

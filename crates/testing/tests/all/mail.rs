@@ -1,4 +1,4 @@
-//! Links in mails through the whole application: the development mailbox, and a mail server of somebody else's making.
+//! Links in mails through the whole application: the development mailbox, and an independent mail server.
 
 use gatewright_mail::testing::{SmtpOptions, SmtpServer};
 use gatewright_testing::{Actor, Answer, TestApp};

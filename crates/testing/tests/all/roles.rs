@@ -17,7 +17,7 @@ required = true
 "#;
 
 #[tokio::test]
-async fn roles_open_what_they_name_and_count_as_they_are_now() {
+async fn roles_grant_their_permissions_and_changes_apply_at_once() {
     for app in TestApp::on_every_engine(NEWSROOM).await {
         let cookie = app.signed_in("ada@example.com").await;
         let jwt = app.with_jwt("bob@example.com").await;

@@ -5,7 +5,7 @@ use serde_json::json;
 const BLOG: &str = include_str!("../../../../examples/blog.toml");
 
 #[tokio::test]
-async fn a_write_reaches_its_owners_other_window_and_nobody_else() {
+async fn a_write_reaches_only_its_owners_other_window() {
     for app in TestApp::on_every_engine(BLOG).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.with_jwt("bob@example.com").await;
@@ -28,7 +28,7 @@ async fn a_write_reaches_its_owners_other_window_and_nobody_else() {
         app.anonymous().get("/posts").await.is(401);
         assert_eq!(bob.get("/posts").await.is(200).at("/total"), json!(0));
 
-        // What Bob sees first is his own, so that Ada's never came.
+        // The first event that Bob gets is his own, so Ada's did not come.
         bob.post("/posts", json!({ "title": "Bob's" })).await.is(201);
         let (_, event) = seen_by_bob.next().await.unwrap();
         assert_eq!(event["data"]["record"]["title"], "Bob's");
@@ -58,7 +58,7 @@ async fn a_session_lasts_seven_days_and_a_jwt_an_hour() {
 }
 
 #[tokio::test]
-async fn a_cookie_from_before_the_sign_out_opens_nothing() {
+async fn a_cookie_from_before_the_sign_out_is_refused() {
     for app in TestApp::on_every_engine(BLOG).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let thief = ada.clone();
@@ -71,10 +71,10 @@ async fn a_cookie_from_before_the_sign_out_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_browser_that_signed_in_comes_out_at_a_page_that_says_so() {
+async fn a_browser_sign_in_ends_at_a_page_that_confirms_it() {
     for app in TestApp::on_every_engine(BLOG).await {
-        let nobody = app.anonymous().get("/").await.is(200);
-        assert!(nobody.text().contains("href=\"/login\""));
+        let anonymous = app.anonymous().get("/").await.is(200);
+        assert!(anonymous.text().contains("href=\"/login\""));
         let ada = app.signed_in("ada@example.com").await;
         let page = ada.get("/").await.is(200);
         assert!(page.text().contains("Signed in as ada@example.com"), "{}: {}", app.engine(), page.text());

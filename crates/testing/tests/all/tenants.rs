@@ -33,7 +33,7 @@ async fn accounts_work_in_the_tenants_that_they_belong_to() {
         ask(&ada, "acme", Method::GET, "/notes", None).await.is(403);
         app.join("ada@example.com", "acme").await;
         app.join("bob@example.com", "other").await;
-        // Another header is no header.
+        // A header with another name is ignored.
         ada.get("/notes").await.is(400);
         let plain = ada.request(Method::GET, "/notes").header("X-Tenant-ID", "acme").body(Body::empty()).unwrap();
         ada.send(plain).await.is(400);

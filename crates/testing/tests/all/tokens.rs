@@ -1,4 +1,4 @@
-//! What becomes of streams whose callers lose what they came with: one per credential, on both engines.
+//! Streams whose callers lose their credential or role: one per credential, on both engines.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn streams_end_with_the_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_held_to_scopes_and_roles_alike_on_every_entity_route() {
+async fn tokens_are_limited_by_scopes_and_roles_on_every_entity_route() {
     for app in TestApp::on_every_engine(NEWSROOM).await {
         let [cookie, jwt, own] = ada(&app).await;
         for actor in [&cookie, &jwt, &own] {
@@ -113,7 +113,7 @@ async fn tokens_are_held_to_scopes_and_roles_alike_on_every_entity_route() {
             let request = own.request(method.clone(), path).header("content-type", "application/json");
             own.send(request.body("{}".into()).unwrap()).await.is(403);
         }
-        // A token never leads to what is for people alone.
+        // A token never opens routes that are only for people.
         for path in ["/auth/me", "/auth/sessions", "/auth/tokens"] {
             own.get(path).await.is(401);
         }

@@ -1,4 +1,4 @@
-//! What a pending session meets on every surface of the whole application.
+//! The answers to a pending session on every surface of the whole application.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn code(secret: &str, at: i64) -> Option<String> {
     }
 }
 
-/// When the application thinks it is: the time of issue of a JWT.
+/// The application's time: the issue time of a JWT.
 fn now(token: &Value) -> i64 {
     let claims = token.as_str().and_then(|token| token.split('.').nth(1)).expect("a token");
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).expect("base64url");
@@ -74,7 +74,7 @@ async fn challenge(actor: &mut Actor, code: &str) -> gatewright_testing::Answer 
 }
 
 #[tokio::test]
-async fn a_form_goes_on_to_the_page_for_the_code() {
+async fn a_form_redirects_to_the_page_for_the_code() {
     for app in TestApp::on_every_engine(BLOG).await {
         let ada = app.signed_in("ada@example.com").await;
         let time = now(&app.anonymous().sign_in("ada@example.com").await.at("/token"));

@@ -35,7 +35,7 @@ pub(super) struct Turn {
 /// Exports at a time. Each keeps about 1 MB.
 const MOST: usize = 32;
 /// Limit for one client address, so that one client cannot use all places.
-const MOST_OF_ADDRESS: usize = 4;
+const MAX_PER_ADDRESS: usize = 4;
 
 /// The part of an export that is known when it begins.
 pub(crate) struct Export {
@@ -118,8 +118,8 @@ impl Flow {
             head.insert("devices".to_owned(), devices.iter().map(device).collect());
         }
         for kind in &core.credentials {
-            let told = kind.describe(id).await.map_err(ExportError::Store)?;
-            head.insert(kind.name().to_owned(), told.into());
+            let description = kind.describe(id).await.map_err(ExportError::Store)?;
+            head.insert(kind.name().to_owned(), description.into());
         }
         if let Some(tenants) = &core.tenants {
             let tenants = tenants.tenants_of(id).await?;
@@ -148,7 +148,7 @@ impl Running {
             return Err(ExportError::UnderWay);
         }
         let of_address = running.values().filter(|other| address.is_some() && **other == address).count();
-        if running.len() >= MOST || of_address >= MOST_OF_ADDRESS {
+        if running.len() >= MOST || of_address >= MAX_PER_ADDRESS {
             return Err(ExportError::Busy);
         }
         running.insert(user.clone(), address);

@@ -19,7 +19,7 @@ const PIECE: usize = 256 << 10;
 /// Pieces that wait for the reader.
 const AHEAD: usize = 2;
 /// The time limit for reading one piece: a reader with 5 kB per second gets everything.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The time limit for reading all pieces, because others wait for the place.
 const DEADLINE: Duration = Duration::from_mins(30);
 
@@ -30,7 +30,7 @@ pub(super) fn body(core: Arc<Core>, export: Export, case: JsonCase) -> Body {
     tokio::spawn(async move {
         let mut writer = Writer { core, case, pieces };
         let run = tokio::time::timeout(DEADLINE, writer.run(export)).await;
-        if let Err(error) = run.unwrap_or_else(|_| Err("the reader took too long for the whole".into())) {
+        if let Err(error) = run.unwrap_or_else(|_| Err("the client took too long for the whole export".into())) {
             tracing::warn!(%error, "an export ended early");
             let _gone = writer.pieces.try_send(Err(io::Error::other("the export ended early")));
         }
@@ -104,8 +104,8 @@ impl Writer {
         let mut rest = Bytes::from(text);
         while !rest.is_empty() {
             let piece = rest.split_to(rest.len().min(PIECE));
-            let sent = tokio::time::timeout(PATIENCE, self.pieces.send(Ok(piece))).await;
-            sent.map_err(|_| "the reader is too slow")?.map_err(|_| "the reader has gone")?;
+            let sent = tokio::time::timeout(TIMEOUT, self.pieces.send(Ok(piece))).await;
+            sent.map_err(|_| "the client reads too slowly")?.map_err(|_| "the client disconnected")?;
         }
         Ok(())
     }

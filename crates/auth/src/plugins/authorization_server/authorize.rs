@@ -36,7 +36,7 @@ pub(super) async fn ask(
     let query = query.unwrap_or_default();
     let session = match session {
         Ok(session) => session,
-        Err(problem) => return turned_away(&endpoint.server, problem, &identity, &query),
+        Err(problem) => return send_to_sign_in(&endpoint.server, problem, &identity, &query),
     };
     let request = match endpoint.check(&session, &query).await {
         Ok(request) => request,
@@ -152,7 +152,7 @@ impl Endpoint {
 }
 
 /// A browser without a valid session is redirected to the sign-in, and returns afterwards. A program gets the refusal.
-fn turned_away(server: &Server, problem: Problem, identity: &Identity, query: &str) -> Response {
+fn send_to_sign_in(server: &Server, problem: Problem, identity: &Identity, query: &str) -> Response {
     let screens = server.core.screens.get();
     let next = here(server, query);
     match (identity, screens) {

@@ -20,7 +20,7 @@ pub(super) struct Metadata {
 }
 
 /// The most redirect URIs of a client.
-const MOST_REDIRECTS: usize = 20;
+const MAX_REDIRECTS: usize = 20;
 
 impl Metadata {
     /// The client's name for users.
@@ -43,7 +43,7 @@ impl Metadata {
             return Err(invalid("response_types is code"));
         }
         let wrong = |description| OAuthError::new(Code::InvalidRedirectUri, description);
-        if self.redirect_uris.is_empty() || self.redirect_uris.len() > MOST_REDIRECTS {
+        if self.redirect_uris.is_empty() || self.redirect_uris.len() > MAX_REDIRECTS {
             return Err(wrong("1 to 20 redirect_uris are required"));
         }
         let parsed = self.redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();

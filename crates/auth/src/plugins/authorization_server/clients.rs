@@ -12,9 +12,9 @@ pub(super) struct Clients {
 }
 
 /// Limit of clients that registered themselves. Any program can do so if this is enabled.
-const MOST_REGISTERED: i64 = 10_000;
+const MAX_REGISTERED: i64 = 10_000;
 /// The most of one network that no user has connected.
-const MOST_UNCONNECTED: i64 = 500;
+const MAX_UNCONNECTED: i64 = 500;
 /// How long a client that registered itself may stay without a user's consent.
 const UNUSED: SignedDuration = SignedDuration::from_hours(24);
 /// Unused ones that each registration removes. More than one, so that the table shrinks.
@@ -59,13 +59,13 @@ impl Clients {
                                AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) \
                                ORDER BY c.created_at DESC, c.id DESC LIMIT ?3 OFFSET ?4)";
                     let values =
-                        params![network.as_str(), Source::Registration.name(), RECLAIMED_AT_ONCE, MOST_UNCONNECTED - 1];
+                        params![network.as_str(), Source::Registration.name(), RECLAIMED_AT_ONCE, MAX_UNCONNECTED - 1];
                     tx.execute(sql, values).await?;
                 }
                 let sql = "SELECT COUNT(*) AS n FROM oauth2_clients WHERE source = ?1";
                 let kept = tx.query_opt(sql, params![Source::Registration.name()]).await?;
                 let kept: i64 = kept.map_or(Ok(0), |row| row.get("n"))?;
-                if kept >= MOST_REGISTERED {
+                if kept >= MAX_REGISTERED {
                     let sql = "DELETE FROM oauth2_clients WHERE id IN (SELECT c.id FROM oauth2_clients c \
                                WHERE c.source = ?1 \
                                AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) \

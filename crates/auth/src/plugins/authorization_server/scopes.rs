@@ -99,7 +99,7 @@ impl SupportedScopes {
         let asked = asked.map_err(|_| invalid("a scope is written resource:verb, such as posts:read"))?;
         let asked = within(&asked, &self.all()).ok_or_else(|| invalid("unsupported scope; see scopes_supported"))?;
         match client {
-            Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not ask for that scope")),
+            Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not request that scope")),
             None => Ok(asked),
         }
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_stays_within_what_is_supported_and_what_the_client_may() {
+    fn a_request_is_limited_to_supported_scopes_and_those_of_the_client() {
         let supported = scopes("posts:read posts:write *:read")
             .iter()
             .fold(SupportedScopes::new(), |all, scope| all.with(scope.clone(), "words"));

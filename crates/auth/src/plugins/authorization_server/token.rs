@@ -149,7 +149,7 @@ async fn by_credentials(server: &Server, client: &Client, parameters: &Parameter
     let scopes = match parameters.get("scope") {
         None => limit,
         Some(text) => {
-            let wider = || OAuthError::new(Code::InvalidScope, "this client may not ask for that scope");
+            let wider = || OAuthError::new(Code::InvalidScope, "this client may not request that scope");
             let words = text.split(' ').filter(|word| !word.is_empty());
             let asked = words.map(str::parse).collect::<Result<_, _>>().map_err(|_| wider())?;
             within(&asked, &limit).ok_or_else(wider)?

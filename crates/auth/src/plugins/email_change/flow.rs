@@ -55,7 +55,7 @@ pub(crate) enum ChangeError {
 }
 
 /// Changes of an account that can be undone at a time.
-const MOST_CHANGES: i64 = 5;
+const MAX_CHANGES: i64 = 5;
 
 impl Flow {
     pub(super) fn new(core: Arc<Core>, links: Arc<Links>, emails: Arc<dyn EmailChanger>, changes: Changes) -> Self {
@@ -82,7 +82,7 @@ impl Flow {
         if *to == user.email {
             return Err(ChangeError::SameAddress);
         }
-        if self.changes.count(&user.id, self.core.ambient.now()).await? >= MOST_CHANGES {
+        if self.changes.count(&user.id, self.core.ambient.now()).await? >= MAX_CHANGES {
             return Err(ChangeError::TooOften);
         }
         let event = self.core.audit.event(AuditKind::EmailChangeRequested).user(&user.id).remote(client.address());
@@ -108,7 +108,7 @@ impl Flow {
     pub(super) async fn confirm(&self, token: &Secret, client: &Client) -> Result<(), ChangeError> {
         let (token, user) = self.find(token).await?;
         let now = self.core.ambient.now();
-        if self.changes.count(&user.id, now).await? >= MOST_CHANGES {
+        if self.changes.count(&user.id, now).await? >= MAX_CHANGES {
             return Err(ChangeError::TooOften);
         }
         if self.is_kept_for_another(&token.email, &user.id).await? {

@@ -24,7 +24,7 @@ use crate::web::{self, By, Visitor, guarded, own_site_only, with_cookie};
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
     let confirm = guarded(&core, None, own_site_only(&core, post(confirm)).get(ask));
-    let undo = guarded(&core, None, own_site_only(&core, post(undo)).get(ask_back));
+    let undo = guarded(&core, None, own_site_only(&core, post(undo)).get(show_undo));
     Router::new()
         .route("/change-email", guarded(&core, None, post(request)))
         .route("/change-email/confirm", confirm)
@@ -152,7 +152,7 @@ async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Su
 }
 
 /// The page that asks whether to undo a change.
-async fn ask_back(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
+async fn show_undo(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token();
     match flow.look_back(&token).await {
         Ok(email) => asking(
@@ -190,9 +190,9 @@ async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submi
 fn asking(visitor: &Visitor, problem: Option<&Problem>, ask: &Ask<'_>) -> Response {
     let csrf = visitor.csrf_field();
     let Ask { title, text, action, token, button, note, code, .. } = ask;
-    let (text, action, code, told) = (text.clone(), action.clone(), *code, problem.map(Problem::told));
+    let (text, action, code, message) = (text.clone(), action.clone(), *code, problem.map(Problem::localized));
     let [heading, button, note] = [title, button, note].map(|key| locale::text(key, &[]));
-    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), told.as_deref());
+    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), message.as_deref());
     let ask = Ask { title: &heading, text, action, token, button, note, code, problem: problem_text, csrf };
     let page = page(title, "ask.html", &ask);
     match problem {

@@ -48,7 +48,7 @@ pub(super) enum Opened {
 
 /// A verified address.
 pub(super) struct Verified {
-    /// Whether the account was claimed: it has no password, session or token any more.
+    /// Whether the account was claimed: its password, sessions and tokens are gone.
     pub(super) claimed: bool,
     /// The `next` of the request for the link.
     pub(super) next: Option<Next>,

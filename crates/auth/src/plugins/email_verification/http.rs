@@ -117,7 +117,7 @@ async fn confirm(
     with_cookie(answer, flow.links.codes.remove_cookie())
 }
 
-/// The refusal of a link that does not work any more.
+/// The refusal of a link that no longer works.
 fn spent(flow: &Flow) -> Problem {
     web::spent_link(&flow.core, "way_on.new_link_by_account", "/account")
 }

@@ -38,7 +38,7 @@ pub(super) struct Ask<'a> {
 /// Asks whether to confirm the address.
 pub(super) fn confirm(core: &Core, visitor: &Visitor, ask: &Ask<'_>, problem: Option<&Problem>) -> Response {
     let Ask { email, token, claims, code } = *ask;
-    let told = problem.map(Problem::told);
+    let message = problem.map(Problem::localized);
     let action = format!("{}/verify-email", core.config.base_path);
     let csrf = visitor.csrf_field();
     let sign_in = core.screens.get().map(|_| {
@@ -53,7 +53,7 @@ pub(super) fn confirm(core: &Core, visitor: &Visitor, ask: &Ask<'_>, problem: Op
         claims,
         sign_in: sign_in.as_ref().map(Secret::expose),
         code,
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     let page = page("verify.title", "confirm_address.html", &context);

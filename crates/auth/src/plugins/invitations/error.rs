@@ -28,7 +28,7 @@ pub(crate) enum AcceptError {
     Prove(#[from] ProveError),
     #[error("the invitations cannot be read: {0}")]
     Store(#[from] gatewright_db::Error),
-    #[error("the tenant has as many members as it may")]
+    #[error("the tenant has reached its limit of members")]
     Full,
     #[error("the tenants cannot be used: {0}")]
     Tenant(#[source] BoxError),

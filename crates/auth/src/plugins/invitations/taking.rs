@@ -15,7 +15,7 @@ use gatewright_tenancy::{Joined, TenantStore, TenantsWithin};
 use super::error::AcceptError;
 use super::flow::Flow;
 use crate::invitations::{Claim, Invitation};
-use crate::plugins::tenants::MOST_MEMBERS;
+use crate::plugins::tenants::MAX_MEMBERS;
 use crate::session::Client;
 use crate::users::{NewUser, User, UserStoreError, UsersWithin};
 
@@ -109,7 +109,7 @@ impl Flow {
         within: Within,
     ) -> Result<(), AcceptError> {
         if let (Some(tenant), Some(store), None) = (&invitation.tenant, &self.core.tenants, &within.tenants) {
-            let joined = store.join(tenant, user, &tenant_roles(invitation), MOST_MEMBERS).await;
+            let joined = store.join(tenant, user, &tenant_roles(invitation), MAX_MEMBERS).await;
             has_joined(&joined.map_err(|error| AcceptError::Tenant(error.into()))?)?;
         }
         self.spend(user, invitation, Some(claim), within).await
@@ -136,7 +136,7 @@ impl Flow {
             return Err(AcceptError::Unknown);
         }
         if invitation.tenant.is_some() && self.core.tenants.is_none() {
-            return Err(AcceptError::Tenant("there are no tenants any more".into()));
+            return Err(AcceptError::Tenant("tenants are no longer enabled".into()));
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Flow {
 impl Within {
     async fn join(&self, tx: &Tx, user: &UserId, invitation: &Invitation) -> Result<(), AcceptError> {
         let (Some(tenants), Some(tenant)) = (&self.tenants, &invitation.tenant) else { return Ok(()) };
-        has_joined(&tenants.join(tx, tenant, user, &tenant_roles(invitation), MOST_MEMBERS).await?)
+        has_joined(&tenants.join(tx, tenant, user, &tenant_roles(invitation), MAX_MEMBERS).await?)
     }
 
     async fn add_roles(&self, tx: &Tx, user: &UserId, invitation: &Invitation) -> Result<(), AcceptError> {

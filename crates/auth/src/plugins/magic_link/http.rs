@@ -82,7 +82,7 @@ async fn ask(state: &RouteState, visitor: &Visitor, text: &Secret, code: bool, p
     let csrf = visitor.csrf_field();
     let confirmation =
         Confirmation { email: Some(token.email.as_str()), action: &action, token: text, csrf: csrf.as_deref() };
-    let page = state.page.show(&confirmation, code, problem.map(Problem::told).as_deref());
+    let page = state.page.show(&confirmation, code, problem.map(Problem::localized).as_deref());
     match problem {
         Some(problem) => with_problem(problem, page),
         None => page,
@@ -114,7 +114,7 @@ async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: S
     }
 }
 
-/// The refusal of a link that does not work any more.
+/// The refusal of a link that no longer works.
 fn spent(flow: &Flow) -> Problem {
     web::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
 }

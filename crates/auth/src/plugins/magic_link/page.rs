@@ -63,7 +63,7 @@ impl Page {
             let fields = [(Some("/probe/action"), "action"), (Some("probe-token"), "token"), (csrf, "csrf")];
             for (value, name) in fields {
                 if value.is_some_and(|value| !text.contains(value)) {
-                    return Err(format!("it never shows {{{{ {name} }}}}, without which its form cannot sign in"));
+                    return Err(format!("it never shows {{{{ {name} }}}}; its form cannot sign in without it"));
                 }
             }
         }

@@ -70,7 +70,7 @@ pub(super) enum Refusal {
     /// Linking needs a session.
     NoSession,
     /// The second factor of the session is pending.
-    SecondFactorOwed,
+    SecondFactorRequired,
     /// The session belongs to a user other than the one who started the flow.
     OtherUser,
     /// The identity is linked to another account.
@@ -102,7 +102,7 @@ fn sign_in<'f>(facts: &Facts<'f>) -> Decision<'f> {
 fn link<'f>(user: &UserId, facts: &Facts<'f>) -> Decision<'f> {
     let session = match facts.caller {
         None => return Decision::Refuse(Refusal::NoSession),
-        Some(AnySession::Pending(_)) => return Decision::Refuse(Refusal::SecondFactorOwed),
+        Some(AnySession::Pending(_)) => return Decision::Refuse(Refusal::SecondFactorRequired),
         Some(AnySession::Full(session)) => session,
     };
     if session.user().id != *user {
@@ -123,7 +123,7 @@ impl Refusal {
             Self::PasswordAccount => "account_exists",
             Self::Unverified => "email_unverified",
             Self::NoSession => "unauthorized",
-            Self::SecondFactorOwed => "two_factor_required",
+            Self::SecondFactorRequired => "two_factor_required",
             Self::OtherUser => "another_user",
             Self::BoundToAnother => "linked_elsewhere",
         }
@@ -220,8 +220,8 @@ mod tests {
         let rows = [
             (None, None, Refuse(Refusal::NoSession)),
             (None, Some("me"), Refuse(Refusal::NoSession)),
-            (pending("me"), None, Refuse(Refusal::SecondFactorOwed)),
-            (pending("me"), Some("me"), Refuse(Refusal::SecondFactorOwed)),
+            (pending("me"), None, Refuse(Refusal::SecondFactorRequired)),
+            (pending("me"), Some("me"), Refuse(Refusal::SecondFactorRequired)),
             (full("someone"), None, Refuse(Refusal::OtherUser)),
             (full("someone"), Some("someone"), Refuse(Refusal::OtherUser)),
             (full("me"), Some("someone"), Refuse(Refusal::BoundToAnother)),

@@ -8,7 +8,7 @@ use crate::mailbox::ProveError;
 use crate::password::HashError;
 use crate::plugins::passwordless::CreateError;
 use crate::plugins::registration::RegistrationError;
-use crate::problem::{no_session, second_factor_owed, store_failed};
+use crate::problem::{no_session, second_factor_required, store_failed};
 use crate::providers::ProviderError;
 use crate::session::MintError;
 use crate::users::UserStoreError;
@@ -63,7 +63,7 @@ pub(super) enum CallbackError {
     Policy(#[from] RegistrationError),
 }
 
-const NO_LINKER: &str = "the user store cannot keep links to providers";
+const NO_LINKER: &str = "the user store cannot store links to providers";
 
 /// When an unavailable provider is worth asking again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -154,7 +154,7 @@ fn provider_refused(label: &str, error: &str) -> Problem {
 
 /// 502: an error of the provider, or of the connection to it.
 fn unusable(error: &dyn std::error::Error, label: &str) -> Problem {
-    tracing::warn!(%error, provider = label, "a provider's answer was refused");
+    tracing::warn!(%error, provider = label, "a provider's answer is invalid");
     let detail = format!("{label} gave an answer that cannot be trusted");
     Problem::new(StatusCode::BAD_GATEWAY, "provider_failed", detail)
 }
@@ -162,7 +162,7 @@ fn unusable(error: &dyn std::error::Error, label: &str) -> Problem {
 fn refused(refusal: Refusal, label: &str) -> Problem {
     let problem = match refusal {
         Refusal::NoSession => return no_session(),
-        Refusal::SecondFactorOwed => return second_factor_owed(),
+        Refusal::SecondFactorRequired => return second_factor_required(),
         Refusal::NoEmail => Problem::bad_request(format!(
             "{label} gave no email address, without which there can be no account: make one visible there and try again"
         )),

@@ -59,8 +59,8 @@ pub(super) enum Finished {
 const ATTEMPTS: usize = 4;
 /// How long a provider may take for all calls of one sign-in. This is shorter than a server's own deadline for
 /// requests, so that the answer is still one of this flow, which clears the state.
-const PATIENCE: Duration = Duration::from_secs(20);
-const SLOW: ProviderError = ProviderError::Unavailable("it did not say who it is within 20 seconds");
+const TIMEOUT: Duration = Duration::from_secs(20);
+const SLOW: ProviderError = ProviderError::Unavailable("its answers took longer than 20 seconds");
 
 impl Flow {
     /// The provider's URL, and the cookies for the callback.
@@ -89,7 +89,7 @@ impl Flow {
     ) -> Result<Finished, CallbackError> {
         let links = self.links().ok_or(CallbackError::NoLinker)?;
         let Registered { provider, redirect } = registered;
-        let identified = timeout(PATIENCE, provider.identify(code, redirect)).await.unwrap_or(Err(SLOW))?;
+        let identified = timeout(TIMEOUT, provider.identify(code, redirect)).await.unwrap_or(Err(SLOW))?;
         let profile = Profile::of(provider.name(), identified.identity.clone()).ok_or(CallbackError::NoIdentity)?;
         let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
         for _ in 0..ATTEMPTS {

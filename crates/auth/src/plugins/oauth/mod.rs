@@ -130,7 +130,7 @@ impl Plugin for OAuthPlugin {
                     plugin: "oauth",
                     store: "user",
                     capability: "links to providers (`oauth_links`)",
-                    remedy: "without them nobody who comes from a provider could be found again",
+                    remedy: "without them no user of a provider could be found again",
                 });
             }
             tracing::warn!("the user store cannot store provider links: every sign-in with a provider fails");

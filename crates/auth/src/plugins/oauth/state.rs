@@ -72,7 +72,8 @@ impl States {
         ambient: &Ambient,
     ) -> Result<Self, AuthInitError> {
         if secret.is_empty() && needed && !config.dev_mode {
-            let problem = "outside dev mode one of at least 32 bytes is required, or anybody could forge a state";
+            let problem =
+                "outside dev mode one of at least 32 bytes is required; without it anybody could forge a state";
             return Err(AuthInitError::Setting { setting: "oauth.state_secret", problem: problem.to_owned() });
         }
         if (1..Secret::MIN_BYTES).contains(&secret.len()) && !config.dev_mode {

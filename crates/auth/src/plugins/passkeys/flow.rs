@@ -136,14 +136,14 @@ impl Flow {
         let credential: RegistrationCredential = serde_json::from_slice(body).map_err(PasskeyError::Malformed)?;
         let held = self.challenges.held(headers, Purpose::Register(session.id()));
         let challenge = answered(held, &credential.response.client_data_json);
-        let challenge = challenge.ok_or(PasskeyError::Refused("its time is over, or it was begun elsewhere"))?;
+        let challenge = challenge.ok_or(PasskeyError::Refused("it expired, or another browser started it"))?;
         let made = party.created(session.user(), &credential, &challenge).map_err(|error| {
             tracing::info!(%error, user = %session.user().id, "a new passkey was refused");
-            PasskeyError::Refused("the answer of the authenticator does not pass")
+            PasskeyError::Refused("the answer of the authenticator does not verify")
         })?;
         let now = self.core.ambient.now();
         if !self.store.spend(&challenge.hash(), challenge.expires_at, now).await? {
-            return Err(PasskeyError::Refused("its time is over, or it was begun elsewhere"));
+            return Err(PasskeyError::Refused("it expired, or another browser started it"));
         }
         let passkey = Passkey {
             id: self.core.ambient.uuid().to_string(),
@@ -205,13 +205,13 @@ impl Flow {
         let party = self.party()?;
         let credential: AuthenticationCredential = serde_json::from_slice(body).map_err(PasskeyError::Malformed)?;
         let data = &credential.response.client_data_json;
-        let owing = match session {
+        let pending_user = match session {
             Some(AnySession::Pending(pending)) => Some(pending.user().id.clone()),
             Some(AnySession::Full(_)) | None => None,
         };
-        let of_factor = owing.as_ref().map(|user| self.challenges.held(headers, Purpose::SecondFactor(user)));
+        let of_factor = pending_user.as_ref().map(|user| self.challenges.held(headers, Purpose::SecondFactor(user)));
         let of_factor = answered(of_factor.unwrap_or_default(), data);
-        let bound_to = owing.filter(|_| of_factor.is_some());
+        let bound_to = pending_user.filter(|_| of_factor.is_some());
         let challenge = of_factor.or_else(|| answered(self.challenges.held(headers, Purpose::Login), data));
         let found = self.check(party, &credential, challenge, bound_to.as_ref()).await;
         let (passkey, challenge, asserted) = match found {

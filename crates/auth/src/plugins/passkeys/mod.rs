@@ -88,7 +88,7 @@ impl Plugin for PasskeysPlugin {
         let Some(public_url) = &config.public_url else {
             return Err(AuthInitError::Setting {
                 setting: "public_url",
-                problem: "passkeys are made for its host, so that it must be set".to_owned(),
+                problem: "passkeys are created for its host; set it".to_owned(),
             });
         };
         let store: Arc<dyn PasskeyStore> = match (self.store, &foundation.db) {
@@ -103,7 +103,7 @@ impl Plugin for PasskeysPlugin {
         let place = Place { public_url, dev_mode: config.dev_mode, rp_id, origins: &self.origins };
         let party = RelyingParty::new(&place, &self.name)?.map(Arc::new);
         if party.is_none() {
-            tracing::info!(%public_url, "passkeys are off: browsers make them for host names, not for addresses");
+            tracing::info!(%public_url, "passkeys are off: browsers create them only for host names, not for IP addresses");
         }
         let challenges = Arc::new(Challenges::new(config, &foundation.ambient));
         let account = Secret::new(format!("{}/account#passkeys", public_url.as_str().trim_end_matches('/')));

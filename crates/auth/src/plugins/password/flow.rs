@@ -238,7 +238,7 @@ impl Flow {
     }
 
     /// Whether a new account already needs a second factor, as a program may require of all accounts.
-    pub(super) async fn owes_second_factor(&self, user: &User) -> Result<bool, MintError> {
+    pub(super) async fn needs_second_factor(&self, user: &User) -> Result<bool, MintError> {
         self.core.mint.has_second_factor(&user.id).await.map_err(MintError::TwoFactorEnforcement)
     }
 

@@ -86,7 +86,7 @@ async fn register(
             Err(error) => failed(&flow, Form::Register, &visitor, &sent, error.into()).await,
         };
     }
-    match flow.owes_second_factor(proof.user()).await {
+    match flow.needs_second_factor(proof.user()).await {
         Ok(owes) => Json(sign_in::body(&flow.core, &visitor, &proof, owes).await).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
@@ -159,7 +159,7 @@ async fn me(
 ) -> Result<Json<Map<String, Value>>, Problem> {
     let principal = match identity {
         Identity::Anonymous => return Err(problem::no_session()),
-        Identity::Pending(_) => return Err(problem::second_factor_owed()),
+        Identity::Pending(_) => return Err(problem::second_factor_required()),
         Identity::Known(principal) => principal,
     };
     let own = matches!(principal.credential, Credential::Session { .. } | Credential::Jwt { .. });

@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for Registration {
 struct Fields;
 
 /// Names of unknown fields that an answer repeats.
-const MOST_UNKNOWN: usize = 16;
+const MAX_UNKNOWN: usize = 16;
 
 impl<'de> Visitor<'de> for Fields {
     type Value = Registration;
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Fields {
                 "invite" => registration.invite = fields.next_value()?,
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
-                    if name != "roles" && registration.unknown.len() < MOST_UNKNOWN {
+                    if name != "roles" && registration.unknown.len() < MAX_UNKNOWN {
                         registration.unknown.push(name.chars().take(64).collect());
                     }
                 }

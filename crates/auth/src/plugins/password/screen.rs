@@ -62,7 +62,7 @@ struct Context<'a> {
     open: bool,
     next: Option<&'a str>,
     other: String,
-    ways_in: Vec<Shown>,
+    sign_in_options: Vec<Shown>,
     /// Where the form for a link by mail posts to.
     link_by_mail: Option<String>,
     passkeys: Option<Offer>,
@@ -180,10 +180,10 @@ fn render(
         Form::Register => ("register.title", "register.html", format!("{base}/register"), with_next("/login", next)),
     };
     let links = core.screens.get().map(|screens| &screens.sign_in_links[..]).unwrap_or_default();
-    let ways_in = links.iter().map(|link| link.for_reader(next)).collect();
+    let sign_in_options = links.iter().map(|link| link.for_reader(next)).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
-    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let context = Context {
         action,
         email: typed.email,
@@ -193,12 +193,12 @@ fn render(
         signed_in: typed.signed_in,
         next: next.map(Next::as_str),
         other,
-        ways_in,
+        sign_in_options,
         link_by_mail,
         passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
         conditional: true,
         password_rule: PasswordRule::of(&core.config.password),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     page(core, title, template, &context)

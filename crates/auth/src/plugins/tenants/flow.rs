@@ -21,11 +21,11 @@ use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
 
 /// The maximum number of an account's tenants when it creates another one.
-const MOST_TENANTS: u32 = 100;
+const MAX_TENANTS: u32 = 100;
 /// The most invitations of a tenant that are not accepted and not expired.
-const MOST_INVITATIONS: u32 = 200;
+const MAX_INVITATIONS: u32 = 200;
 /// The most roles of a member.
-const MOST_ROLES: usize = 16;
+const MAX_ROLES: usize = 16;
 
 /// Tenants as their members manage them.
 pub(super) struct Flow {
@@ -72,14 +72,14 @@ pub(super) enum TenantError {
     NoInvitation,
     #[error("your roles in this tenant do not permit this")]
     Forbidden,
-    #[error("a tenant keeps at least one owner: make somebody else an owner first")]
+    #[error("a tenant keeps at least one owner: make another member an owner first")]
     LastOwner,
     #[error("the limit of tenants is reached")]
     TooManyTenants,
     #[error("the limit of pending invitations is reached: withdraw some, or wait until they are accepted")]
     TooManyInvitations,
     /// The unknown role; `None` if there are too many roles or none.
-    #[error("{}", .0.as_ref().map_or_else(|| format!("a member has 1 to {MOST_ROLES} roles"), |role| format!("there is no tenant role \"{role}\"")))]
+    #[error("{}", .0.as_ref().map_or_else(|| format!("a member has 1 to {MAX_ROLES} roles"), |role| format!("there is no tenant role \"{role}\"")))]
     Roles(Option<String>),
     #[error("email delivery not configured")]
     NoMailer,
@@ -140,7 +140,7 @@ impl Flow {
         let owner = caller.user().id.clone();
         self.by_maker.attempt(owner.as_str()).await?;
         let tenant = NewTenant { id: TenantId::generate(&self.core.ambient), name: name.to_string(), owner };
-        if !self.store.create(&tenant, MOST_TENANTS).await? {
+        if !self.store.create(&tenant, MAX_TENANTS).await? {
             return Err(TenantError::TooManyTenants);
         }
         self.audit(AuditKind::TenantCreated, caller, client, &tenant.id, None).await;
@@ -198,7 +198,7 @@ impl Flow {
         self.by_pair.attempt(&format!("{own} {email}")).await?;
         let roles = roles.iter().map(str::to_owned).collect();
         let new = NewInvitation::new(email.clone()).tenant(tenant.clone(), roles).invited_by(own.clone());
-        let bound = ByMember { most: MOST_INVITATIONS, client, mails: &self.mails };
+        let bound = ByMember { most: MAX_INVITATIONS, client, mails: &self.mails };
         let (invitation, ..) = issue(&self.core, &self.invitations, new, Some(bound)).await?;
         Ok(invitation)
     }
@@ -254,7 +254,7 @@ impl Flow {
             return Err(TenantError::Roles(Some(unknown.chars().filter(|c| !c.is_control()).take(50).collect())));
         }
         let roles = Roles::from(roles);
-        if roles.is_empty() || roles.iter().len() > MOST_ROLES {
+        if roles.is_empty() || roles.iter().len() > MAX_ROLES {
             return Err(TenantError::Roles(None));
         }
         Ok(roles)

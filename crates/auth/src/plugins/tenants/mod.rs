@@ -26,7 +26,7 @@ use flow::Flow;
 pub use gatewright_tenancy::{SqlMemberships, TenantStore, TenantStoreError};
 
 /// The most members of a tenant.
-pub(crate) const MOST_MEMBERS: u32 = 10_000;
+pub(crate) const MAX_MEMBERS: u32 = 10_000;
 
 /// The tenants plugin.
 pub struct TenantsPlugin {

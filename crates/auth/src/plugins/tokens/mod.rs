@@ -130,7 +130,7 @@ impl Credentials for OfUsers {
     }
 
     async fn forget(&self, user: &UserId) -> Result<(), BoxError> {
-        // Where a store cannot remove them, they are revoked all the same.
+        // If a store cannot remove them, they are still revoked.
         self.drop_all(user).await?;
         self.store.remove_all(&Subject::User(user.clone())).await?;
         Ok(())

@@ -178,7 +178,7 @@ impl Flow {
         let (session, secret) = self.core.mint.complete(pending, client.clone()).await?;
         self.audit(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await;
         self.by_device.succeeded(&counted).await;
-        let device = Devices::welcome(&self.core, user, browser, client).await;
+        let device = Devices::remember(&self.core, user, browser, client).await;
         let config = &self.core.config;
         // Issued as of the first factor, so that a refusal of old tokens since then refuses this one too.
         let token = config.tokens_in_responses.then(|| self.core.jwts.issue_verified(user, pending.started_at()));

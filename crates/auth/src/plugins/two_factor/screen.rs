@@ -90,13 +90,13 @@ pub(crate) fn enrollment(
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
-    let (csrf, told) = (visitor.csrf_field(), problem.map(Problem::told));
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let context = Begun {
         action: format!("{}/2fa/verify", core.config.base_path),
         secret: in_groups(begun.secret.expose()),
         qr: begun.qr.expose(),
         next: next.map(Next::as_str),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     let page = page("enroll.title", "enroll.html", &context);
@@ -114,14 +114,14 @@ pub(crate) fn backup_codes(codes: &[Secret], next: Option<&Next>) -> Response {
 }
 
 fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&Problem>) -> Response {
-    let (base, csrf, told) = (&core.config.base_path, visitor.csrf_field(), problem.map(Problem::told));
+    let (base, csrf, message) = (&core.config.base_path, visitor.csrf_field(), problem.map(Problem::localized));
     let context = Context {
         action: format!("{base}/2fa/challenge"),
         logout: format!("{base}/logout"),
         passkeys: Offer::new(core, next),
         conditional: false,
         next: next.map(Next::as_str),
-        problem: told.as_deref(),
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
     passkeys::page(core, "two_factor.title", "two_factor.html", &context)

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_either_way_is_tolerated_and_no_more() {
+    fn a_code_may_be_off_by_at_most_one_step() {
         let step = 1_111_111_111 / 30;
         for (offset, expected) in [(-2, None), (-1, Some(step)), (0, Some(step)), (1, Some(step)), (2, None)] {
             assert_eq!(step_of("050471", (step + offset) * 30), expected, "{offset}");

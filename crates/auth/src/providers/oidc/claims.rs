@@ -37,7 +37,7 @@ impl ClaimNames {
         let email = fields::text(claims, &self.email);
         Ok(ProviderIdentity {
             provider_id: fields::identifier(claims, &self.subject).ok_or(InvalidIdToken::Subject)?,
-            email_verified: email.as_deref().is_some_and(|email| self.vouch(claims, email)),
+            email_verified: email.as_deref().is_some_and(|email| self.is_vouched_for(claims, email)),
             email,
             name: fields::text(claims, &self.name),
             avatar_url: fields::picture(claims, &self.picture),
@@ -48,7 +48,7 @@ impl ClaimNames {
     ///
     /// The standard's `email_verified` refers to the standard's `email`. It does not apply to another address from
     /// another claim.
-    fn vouch(&self, claims: &Fields, email: &str) -> bool {
+    fn is_vouched_for(&self, claims: &Fields, email: &str) -> bool {
         let standard = Self::default();
         let of_another = self.email_verified == standard.email_verified
             && fields::text(claims, &standard.email).is_some_and(|other| !other.eq_ignore_ascii_case(email));
@@ -67,13 +67,13 @@ impl ClaimNames {
     ) -> Result<ProviderIdentity, ProviderError> {
         let subject = claims.get("sub").filter(|subject| subject.is_string());
         if subject.is_none() || userinfo.get("sub") != subject {
-            return Err(ProviderError::Malformed("its userinfo is about somebody else than its id_token"));
+            return Err(ProviderError::Malformed("its userinfo and its id_token have different subjects"));
         }
         let (email, email_verified) = match identity.email {
             Some(email) => (Some(email), identity.email_verified),
             None => {
                 let email = fields::text(userinfo, &self.email);
-                let said = email.as_deref().is_some_and(|email| self.vouch(userinfo, email));
+                let said = email.as_deref().is_some_and(|email| self.is_vouched_for(userinfo, email));
                 let denied = fields::flag(claims, &self.email_verified) == Some(false);
                 (email, said && !denied)
             }

@@ -125,7 +125,7 @@ mod tests {
     proptest! {
         /// Every input gets an answer, and the claims of an unsigned token are never read.
         #[test]
-        fn random_texts_are_refused(token in ".*", header in ".*", payload in ".*", signature in ".*") {
+        fn random_tokens_are_refused(token in ".*", header in ".*", payload in ".*", signature in ".*") {
             let parts = [header, payload, signature].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
             for token in [token, parts] {
                 let token = Secret::new(token);

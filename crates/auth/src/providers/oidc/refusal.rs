@@ -48,12 +48,12 @@ pub enum InvalidIdToken {
     #[error("it has expired")]
     Expired,
     /// `nbf` is more than 5 seconds in the future.
-    #[error("nbf lies in the future: do the clocks agree?")]
+    #[error("nbf is in the future: do the clocks agree?")]
     NotYetValid,
     /// `iat` is more than 5 seconds in the future.
-    #[error("iat lies in the future: do the clocks agree?")]
+    #[error("iat is in the future: do the clocks agree?")]
     IssuedInFuture,
     /// `sub`, or the claim mapped to it, is empty, absent or too long.
-    #[error("it does not say whom it is about")]
+    #[error("it has no subject")]
     Subject,
 }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn every_changed_bit_is_detected() {
         let (keys, ann) = (keys("a", &[]), user("ann"));
         let place = Place { user: &ann, provider: "google", column: Column::Access };
         let sealed = keys.seal(&Secret::new("t"), place);

@@ -221,8 +221,8 @@ impl Inner {
         };
         let (access, access_is_new) = open(&record.access_token, Column::Access)?;
         let refresh = record.refresh_token.as_ref().and_then(|token| {
-            let told = |error: &_| tracing::warn!(%error, provider, "stored refresh token is unusable");
-            open(token, Column::Refresh).inspect_err(told).ok()
+            let warn = |error: &_| tracing::warn!(%error, provider, "stored refresh token is unusable");
+            open(token, Column::Refresh).inspect_err(warn).ok()
         });
         let is_new = access_is_new && refresh.as_ref().is_none_or(|(_, is_new)| *is_new);
         let refresh = refresh.map(|(token, _)| token);

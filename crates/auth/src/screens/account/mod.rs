@@ -152,7 +152,7 @@ async fn show(
         (Ok(session), _) => account.page(&visitor, &session, None, query.done.as_deref()).await,
         // A program that shows a token sees no login screen, which would send it back here.
         (Err(problem), Identity::Known(_)) => problem.into_page(),
-        (Err(problem), _) => account.turned_away(problem),
+        (Err(problem), _) => account.send_to_sign_in(problem),
     }
 }
 
@@ -170,7 +170,7 @@ impl Account {
     }
 
     /// A form without a session: redirects to the sign-in screen, and back.
-    fn turned_away(&self, problem: Problem) -> Response {
+    fn send_to_sign_in(&self, problem: Problem) -> Response {
         let next = Next::parse(PATH);
         let second_factor = self.core.screens.get().and_then(|screens| screens.second_factor);
         match (problem.status(), second_factor) {
@@ -218,7 +218,7 @@ impl Account {
                 None => continue,
             };
             let (anchor, heading) = (section.anchor(), section.heading());
-            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.told());
+            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.localized());
             parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
         }
         let context = Context {

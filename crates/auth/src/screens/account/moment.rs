@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_reads_in_words_and_in_numbers() {
+    fn a_time_is_shown_in_words_and_in_numbers() {
         let moment = Moment::new("2026-01-02T03:04:05Z".parse().unwrap());
         assert_eq!((&*moment.text, &*moment.machine), ("2 January 2026, 03:04 UTC", "2026-01-02T03:04Z"));
     }

@@ -39,7 +39,7 @@ impl<S: Section> FromRequestParts<SectionState<S>> for Owner {
 
     async fn from_request_parts(parts: &mut Parts, state: &SectionState<S>) -> Result<Self, Response> {
         let session = Session::from_request_parts(parts, state).await;
-        session.map(Self).map_err(|problem| state.account.turned_away(problem))
+        session.map(Self).map_err(|problem| state.account.send_to_sign_in(problem))
     }
 }
 

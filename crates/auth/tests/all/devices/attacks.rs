@@ -26,7 +26,7 @@ async fn a_thousand_wrong_passwords_do_not_lock_the_owners_browser_out() {
         for _ in 0..15 {
             home.login(site).await;
         }
-        // What the owner does neither opens nor prolongs the block for others.
+        // Actions of the owner neither end nor prolong the block for others.
         assert_limited(&stranger.try_login(site, ANN, PASSWORD).await);
         site.advance(1800 - 15);
         stranger.try_login(site, ANN, PASSWORD).await.expect(200);
@@ -34,7 +34,7 @@ async fn a_thousand_wrong_passwords_do_not_lock_the_owners_browser_out() {
 }
 
 #[tokio::test]
-async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_browser_out() {
+async fn an_attackers_wrong_second_factors_do_not_lock_out_the_owners_browser() {
     for db in databases().await {
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
@@ -53,7 +53,7 @@ async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_b
         assert_limited(&challenge(&thief, code()).await);
         let passed = challenge(&home, code()).await.expect(200);
         home.keep(passed);
-        // The known device has a budget too.
+        // The known device has a limit too.
         site.advance(30);
         for _ in 0..10 {
             challenge(&home, json!({ "code": "zzz" })).await.expect(401);
@@ -63,14 +63,14 @@ async fn wrong_second_factors_of_who_knows_the_password_do_not_lock_the_owners_b
 }
 
 #[tokio::test]
-async fn an_exhausted_device_locks_itself_out_and_nobody_else() {
+async fn an_exhausted_device_locks_out_only_itself() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
         let (mut home, mut phone) = (Browser::default(), Browser::default());
         home.login(site).await;
         phone.login(site).await;
-        // A success forgets the failures.
+        // A success clears the failures.
         for _ in 0..2 {
             for _ in 0..9 {
                 home.try_login(site, ANN, WRONG).await.expect(401);
@@ -90,7 +90,7 @@ async fn an_exhausted_device_locks_itself_out_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_value_that_was_rotated_away_is_unknown() {
+async fn a_rotated_device_token_is_unknown() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -109,7 +109,7 @@ async fn a_value_that_was_rotated_away_is_unknown() {
         assert_eq!(place.notices().await.len(), 0);
         copied.try_login(site, ANN, PASSWORD).await.expect(200);
         assert_eq!(place.notices().await.len(), 1, "who uses a copy that is out of date is noticed");
-        // The other way round the owner is: the copy was used first.
+        // In the other order the owner's cookie is unknown: the copy was used first.
         let copied = home.clone();
         copied.try_login(site, ANN, PASSWORD).await.expect(200);
         home.login(site).await;
@@ -118,7 +118,7 @@ async fn a_value_that_was_rotated_away_is_unknown() {
 }
 
 #[tokio::test]
-async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
+async fn one_of_twenty_sign_ins_with_one_cookie_counts_as_the_known_device() {
     for db in databases().await {
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
@@ -130,7 +130,7 @@ async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
         assert_eq!(place.added(), 19, "{}", db.name);
         assert_eq!(place.notices().await.len(), 10, "mails are limited");
 
-        // Of first sign-ins too one is the first.
+        // One of parallel first sign-ins is the first.
         site.register("bob@example.com").await;
         let strangers = (0..5).map(|_| async { Browser::default().try_login(site, "bob@example.com", PASSWORD).await });
         join_all(strangers).await;
@@ -140,7 +140,7 @@ async fn of_twenty_sign_ins_with_one_cookie_one_is_from_the_known_device() {
 }
 
 #[tokio::test]
-async fn a_stolen_cookie_opens_nothing_and_is_worth_nothing_for_other_accounts() {
+async fn a_stolen_device_cookie_grants_nothing_and_is_invalid_for_other_accounts() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -150,7 +150,7 @@ async fn a_stolen_cookie_opens_nothing_and_is_worth_nothing_for_other_accounts()
         stolen.on(Call::get("/auth/me"), None).send(site).await.expect(401);
         stolen.on(Call::get("/auth/devices"), None).send(site).await.expect(401);
 
-        // The thief signs in as himself with it: Ann's browser stays known.
+        // The thief signs in to his own account with it: Ann's browser stays known.
         site.register("eve@example.com").await;
         stolen.try_login(site, "eve@example.com", PASSWORD).await.expect(200);
         let before = place.added();
@@ -177,7 +177,7 @@ async fn a_stolen_cookie_opens_nothing_and_is_worth_nothing_for_other_accounts()
 }
 
 #[tokio::test]
-async fn wrong_passwords_are_noticed_by_nobody() {
+async fn wrong_passwords_send_no_notice() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -192,7 +192,7 @@ async fn wrong_passwords_are_noticed_by_nobody() {
 
 /// Somebody registers an address that is not theirs and signs in; its owner claims the account.
 #[tokio::test]
-async fn a_claim_forgets_the_devices_of_whoever_was_there_before() {
+async fn a_claim_forgets_the_previous_holders_devices() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;

@@ -11,7 +11,7 @@ use crate::two_factor::{Enrolled, enroll};
 const DAY: i64 = 24 * 3600;
 
 #[tokio::test]
-async fn a_new_device_is_noticed_and_the_first_and_a_known_one_are_not() {
+async fn a_new_device_is_notified_but_not_the_first_or_a_known_one() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let (mut home, mut phone) = (Browser::default(), Browser::default());
@@ -41,9 +41,9 @@ async fn a_new_device_is_noticed_and_the_first_and_a_known_one_are_not() {
     }
 }
 
-/// Nobody has mails sent that say what a stranger wrote.
+/// A mail does not contain text that a stranger wrote.
 #[tokio::test]
-async fn a_notice_repeats_nothing_of_an_unknown_user_agent() {
+async fn a_notice_does_not_repeat_an_unknown_user_agent() {
     for db in databases().await {
         let place = Place::on(&db).await;
         Browser::default().login(&place.site).await;
@@ -78,7 +78,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
         let mut home = Browser::default();
         let Enrolled { app, .. } = enroll(site, home.login(site).await).await;
 
-        // The password alone makes no device known, and is not noticed.
+        // The password alone makes no device known, and sends no notice.
         let mut phone = Browser::default();
         let pending = phone.login(site).await;
         assert!(phone.device.is_none() && place.notices().await.is_empty());
@@ -89,7 +89,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
         assert_eq!(place.notices().await.len(), 1);
 
         site.auth.accounts().disable_two_factor(&site.auth.accounts().find(ANN).await.unwrap().id).await.unwrap();
-        // The first link claims the account, whose mailbox nobody has proven before: it begins again.
+        // The first link claims the account, whose mailbox was not proven before: known devices start again.
         let (mut tablet, mut other) = (Browser::default(), Browser::default());
         for (is_tablet, notices) in [(true, 1), (true, 1), (false, 2), (false, 2)] {
             let browser = if is_tablet { &mut tablet } else { &mut other };
@@ -104,7 +104,7 @@ async fn a_magic_link_and_a_second_factor_make_a_device_known() {
 }
 
 #[tokio::test]
-async fn devices_are_listed_and_forgotten_by_their_owner_alone() {
+async fn devices_are_listed_and_forgotten_only_by_their_owner() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -150,7 +150,7 @@ async fn devices_are_listed_and_forgotten_by_their_owner_alone() {
 }
 
 #[tokio::test]
-async fn twenty_devices_are_kept_and_those_not_used_for_half_a_year_are_not() {
+async fn at_most_twenty_devices_are_kept_and_unused_ones_expire() {
     for db in databases().await {
         let place = Place::without_lockout(&db).await;
         let site = &place.site;
@@ -230,7 +230,7 @@ async fn a_reset_an_undone_change_and_a_deletion_forget_devices() {
 }
 
 #[tokio::test]
-async fn a_new_password_leaves_the_browser_that_chose_it_known_and_no_other() {
+async fn after_a_password_change_only_that_browser_is_known() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let site = &place.site;
@@ -274,7 +274,7 @@ async fn an_operator_unlocks_the_known_devices_too() {
 }
 
 #[tokio::test]
-async fn a_rotated_secret_leaves_devices_known_while_the_previous_one_is_named() {
+async fn devices_stay_known_after_a_rotation_while_the_previous_secret_is_configured() {
     for db in databases().await {
         let mut home = Browser::default();
         home.login(&Place::on(&db).await.site).await;
@@ -293,7 +293,7 @@ async fn a_rotated_secret_leaves_devices_known_while_the_previous_one_is_named()
 }
 
 #[tokio::test]
-async fn a_sign_in_that_no_device_could_be_kept_for_is_noticed() {
+async fn a_sign_in_whose_device_cannot_be_stored_is_notified() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let mut home = Browser::default();
@@ -305,9 +305,9 @@ async fn a_sign_in_that_no_device_could_be_kept_for_is_noticed() {
     }
 }
 
-/// An account of before this version has signed in before, so that somebody else's sign-in is not taken for its first.
+/// An account from before this version has signed in before, so another person's sign-in does not count as its first.
 #[tokio::test]
-async fn the_first_sign_in_after_an_upgrade_is_noticed() {
+async fn the_first_sign_in_after_an_upgrade_is_notified() {
     for db in databases().await {
         drop(Place::on(&db).await);
         for sql in ["DELETE FROM gatewright_migrations WHERE component = 'device_owners'", "DELETE FROM device_owners"]
@@ -321,7 +321,7 @@ async fn the_first_sign_in_after_an_upgrade_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_notice_speaks_the_first_language_and_not_that_of_whoever_caused_it() {
+async fn a_notice_is_in_the_default_language_not_in_that_of_the_request() {
     let presentation = Presentation::new(Branding::default(), Languages::shipped());
     for db in databases().await {
         let place = Place::on(&db).await;

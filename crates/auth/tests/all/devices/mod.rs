@@ -1,4 +1,4 @@
-//! Known devices: the owner's browser is not locked out, a new device is noticed.
+//! Known devices: the owner's browser is not locked out, and a new device causes a notice.
 
 mod attacks;
 mod journeys;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gatewright_auth::MailKind;
 use gatewright_auth::tokens::TokenDraft;
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_base::{Secret, Subject};
 use serde_json::json;
 
@@ -13,9 +13,9 @@ use crate::two_factor::{enroll, enroll_ann};
 
 const EVE: &str = "eve@example.com";
 
-/// Who found an open browser has a session, and nothing else.
+/// A person at an open browser has a session, and nothing else.
 #[tokio::test]
-async fn a_session_alone_changes_nothing() {
+async fn a_session_without_fresh_proof_changes_nothing() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -39,7 +39,7 @@ async fn a_session_alone_changes_nothing() {
 }
 
 #[tokio::test]
-async fn guesses_are_counted_and_the_owner_still_signs_in() {
+async fn guesses_are_limited_and_do_not_lock_out_the_owner() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -53,7 +53,7 @@ async fn guesses_are_counted_and_the_owner_still_signs_in() {
 }
 
 #[tokio::test]
-async fn whether_somebody_has_the_address_is_not_told() {
+async fn the_answer_does_not_reveal_whether_the_address_is_taken() {
     for db in databases().await {
         let place = Place::on(&db).await;
         place.site.register(EVE).await;
@@ -72,14 +72,14 @@ async fn whether_somebody_has_the_address_is_not_told() {
     }
 }
 
-/// A thief who knows the password takes the account over. Its owner gets it back, and the thief keeps nothing.
+/// A thief who knows the password takes the account over. Its owner gets it back, and the thief loses all access.
 #[tokio::test]
-async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
+async fn undoing_a_change_restores_the_owner_and_removes_the_thiefs_access() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let thief = place.site.login_ann().await;
         let undo = place.change(&thief, ANN, EVE).await;
-        // The thief settles in: a token, a second factor, a change of their own to undo, and the owner's address.
+        // The thief adds a token, a second factor and an own undo link, and another account takes the owner's address.
         let call = Call::post("/auth/tokens").json(&json!({ "name": "mine", "scopes": ["*:*"] })).cookie_of(&thief);
         let token = call.send(&place.site).await.expect(200).token();
         let body = json!({ "email": "eve@second.example", "password": PASSWORD });
@@ -103,7 +103,7 @@ async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
         for address in [EVE, "eve@second.example", ANN] {
             assert_ne!(place.site.login(address, PASSWORD).await.status, 200, "{address}");
         }
-        // Who squatted the address has another one, and the rest of their account.
+        // The account that had taken the address gets another one, and keeps the rest.
         let displaced = place.site.me(&squatter).await.expect(200).json();
         assert!(displaced["user"]["email"].as_str().unwrap().ends_with("@displaced.invalid"), "{displaced}");
         // The owner signs in by mail.
@@ -115,7 +115,7 @@ async fn the_owner_gets_everything_back_and_the_thief_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_dies_with_a_new_password_a_logout_everywhere_and_a_disabled_account() {
+async fn a_new_password_a_logout_everywhere_or_disabling_cancels_a_pending_change() {
     for db in databases().await {
         for way in 0..3 {
             let place = Place::on(&db).await;
@@ -138,7 +138,7 @@ async fn a_request_dies_with_a_new_password_a_logout_everywhere_and_a_disabled_a
 }
 
 #[tokio::test]
-async fn of_many_confirmations_and_many_undoings_one_counts() {
+async fn one_of_many_parallel_confirmations_or_undos_succeeds() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db).await);
         let session = place.site.login_ann().await;
@@ -194,7 +194,7 @@ async fn the_number_of_changes_is_bounded_and_each_can_be_undone_for_seven_days(
 }
 
 #[tokio::test]
-async fn the_tables_hold_no_token() {
+async fn the_tables_contain_no_token() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = enroll_ann(&place.site).await;
@@ -213,7 +213,7 @@ async fn the_tables_hold_no_token() {
 
 /// The attack: two changes, and the thief undoes the second one with the link that came to the first thief's address.
 #[tokio::test]
-async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
+async fn a_thief_cannot_invalidate_the_owners_undo_link() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -237,7 +237,7 @@ async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
             place.site.advance(3600);
             thief = place.site.login(EVE, PASSWORD).await.expect(200);
         }
-        // As many changes as the bound admits push the owner's out no more than that.
+        // The maximum number of changes does not displace the owner's either.
         let mut from = EVE.to_owned();
         for n in 0..4 {
             let to = format!("eve@n{n}.example");
@@ -256,9 +256,9 @@ async fn no_changes_and_undoings_of_a_thief_take_the_owners_way_back() {
     }
 }
 
-/// The thief undoes the second change in the moment in which the owner undoes the first one.
+/// The thief undoes the second change while the owner undoes the first one.
 #[tokio::test]
-async fn of_an_owner_and_a_thief_who_undo_at_once_the_owner_gets_the_account() {
+async fn if_owner_and_thief_undo_at_once_the_owner_gets_the_account() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db).await);
         let accounts = place.site.auth.accounts();
@@ -289,7 +289,7 @@ async fn of_an_owner_and_a_thief_who_undo_at_once_the_owner_gets_the_account() {
 
 /// The attack: the owner, locked out, asks for a link to sign in, and gets a new account that keeps the old one from them.
 #[tokio::test]
-async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
+async fn a_former_address_is_reserved_while_its_change_can_be_undone() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -309,7 +309,7 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
         let (taken, kept) = (place.ask(&bob, EVE).await.expect(200), place.ask(&bob, ANN).await.expect(200));
         assert_eq!((taken.body, place.mails().await), (kept.body, before));
 
-        // Whoever asks there for a way in is told how to get the account back.
+        // A person who requests a link for that address gets a mail that explains how to restore the account.
         let mut reminders = Vec::new();
         for path in ["/auth/magic-link/send", "/auth/forgot-password"] {
             let kept = Call::post(path).json(&json!({ "email": ANN })).send(&place.site).await.expect(200);
@@ -326,14 +326,14 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
         }
         assert!(place.mails().await - mails <= 20, "reminders have a budget");
 
-        // The owner's own link is good whatever was asked for since.
+        // The owner's own link works whatever was requested since.
         let look =
             async |token: &str| Call::get(&format!("{UNDO}?token={token}")).send(&place.site).await.status.as_u16();
         assert_eq!((look(&undo).await, look(&reminders[0]).await), (200, 401));
         place.post_token(UNDO, &undo).await.expect(200);
         assert_eq!(accounts.find(ANN).await.unwrap().id, ann, "{}", db.name);
 
-        // A reminder undoes as well.
+        // The link of a reminder works too.
         accounts.set_password(&ann, Secret::new(PASSWORD)).await.unwrap();
         place.site.advance(3601);
         let thief = place.site.login_ann().await.expect(200);
@@ -370,9 +370,9 @@ async fn an_address_is_kept_for_its_owner_while_they_can_get_it_back() {
     }
 }
 
-/// An address that was never proven is kept for nobody, so that nobody is kept from their own address by a stranger.
+/// An address that was never proven is not reserved, so that a stranger cannot block the owner of an address.
 #[tokio::test]
-async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
+async fn an_unproven_former_address_is_not_reserved_and_its_undo_names_the_next_step() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -394,9 +394,9 @@ async fn an_unproven_address_stays_free_and_its_undoing_says_how_to_go_on() {
     }
 }
 
-/// Wherever a caller hangs up: a change has its notice, and an undoing is whole, or neither has begun and its link works.
+/// Whenever a caller disconnects: a change has its notice, and an undo is complete; or neither has begun, and its link works.
 #[tokio::test]
-async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an_undoing() {
+async fn a_client_that_disconnects_stops_neither_the_notice_nor_the_undo() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let accounts = place.site.auth.accounts();
@@ -407,7 +407,7 @@ async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an
             place.ask(&thief, EVE).await.expect(200);
             let token = place.token(MailKind::EmailChange, EVE).await;
             moments += 1;
-            let was_confirmed = hang_up_after(moments, place.post_token(CONFIRM, &token)).await.is_some();
+            let was_confirmed = cancel_after(moments, place.post_token(CONFIRM, &token)).await.is_some();
             until(async || {
                 let again = place.post_token(CONFIRM, &token).await.status.as_u16();
                 assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");
@@ -418,7 +418,7 @@ async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an
             .await;
 
             let undo = place.token(MailKind::EmailChanged, ANN).await;
-            let was_undone = hang_up_after(moments, place.post_token(UNDO, &undo)).await.is_some();
+            let was_undone = cancel_after(moments, place.post_token(UNDO, &undo)).await.is_some();
             until(async || {
                 let again = place.post_token(UNDO, &undo).await.status.as_u16();
                 assert!([200, 401, 409].contains(&again), "moment {moments}: {again}");
@@ -436,7 +436,7 @@ async fn whoever_hangs_up_neither_keeps_the_notice_from_the_owner_nor_half_of_an
     }
 }
 
-/// Waits for what goes on without its caller.
+/// Waits for work that continues without its caller.
 async fn until(mut done: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if done().await {

@@ -6,7 +6,7 @@ use crate::support::{ANN, Call, PASSWORD, databases};
 use crate::two_factor::enroll_ann;
 
 #[tokio::test]
-async fn an_address_is_changed_by_its_own_mailbox_and_undone_by_the_former_one() {
+async fn an_address_is_changed_from_the_new_mailbox_and_undone_from_the_former_one() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -40,7 +40,7 @@ async fn an_address_is_changed_by_its_own_mailbox_and_undone_by_the_former_one()
 }
 
 #[tokio::test]
-async fn a_form_of_the_account_page_asks_and_shows_what_is_wrong() {
+async fn the_account_page_form_requests_a_change_and_shows_errors() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;
@@ -61,7 +61,7 @@ async fn a_form_of_the_account_page_asks_and_shows_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn the_second_factor_is_asked_for_once_more_and_a_code_works_once() {
+async fn the_second_factor_is_required_again_and_a_code_works_once() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = enroll_ann(&place.site).await;
@@ -79,7 +79,7 @@ async fn the_second_factor_is_asked_for_once_more_and_a_code_works_once() {
         ask(Some(&code)).await.expect(200);
         ask(Some(&code)).await.expect(401);
         ask(Some(&ann.codes[0])).await.expect(200);
-        // The factor from before the change survives its undoing.
+        // The factor from before the change survives the undo.
         let token = place.token(MailKind::EmailChange, NEW).await;
         place.post_token(CONFIRM, &token).await.expect(200);
         let undo = place.token(MailKind::EmailChanged, ANN).await;
@@ -90,7 +90,7 @@ async fn the_second_factor_is_asked_for_once_more_and_a_code_works_once() {
 }
 
 #[tokio::test]
-async fn an_account_without_a_password_needs_a_young_session() {
+async fn an_account_without_a_password_needs_a_recent_session() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let bob = "bob@example.com";
@@ -110,7 +110,7 @@ async fn an_account_without_a_password_needs_a_young_session() {
 }
 
 #[tokio::test]
-async fn a_code_confirms_in_the_browser_that_asked_and_any_other_is_asked_for_it() {
+async fn a_code_confirms_in_the_requesting_browser_and_other_browsers_must_enter_it() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let session = place.site.login_ann().await;

@@ -1,4 +1,4 @@
-//! Another address for an account, and the way back.
+//! Changes of an account's address, and their undo.
 
 mod attacks;
 mod journeys;
@@ -79,7 +79,7 @@ impl Place {
         Call::post(path).json(&json!({ "token": token })).send(&self.site).await
     }
 
-    /// The whole of a change; returns the token that undoes it.
+    /// Makes a complete change; returns the token that undoes it.
     async fn change(&self, session: &Answer, from: &str, to: &str) -> String {
         self.ask(session, to).await.expect(200);
         let token = self.token(MailKind::EmailChange, to).await;

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::{AccountError, Registration};
 use gatewright_base::Secret;
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_db::params;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn to_acme(email: &str) -> NewInvitation {
 }
 
 #[tokio::test]
-async fn of_many_that_come_with_one_invitation_one_gets_an_account() {
+async fn one_of_many_parallel_registrations_with_one_invitation_succeeds() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
@@ -30,7 +30,7 @@ async fn of_many_that_come_with_one_invitation_one_gets_an_account() {
 }
 
 #[tokio::test]
-async fn what_a_disabled_account_has_sent_admits_nobody() {
+async fn invitations_of_a_disabled_account_are_invalid() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let accounts = place.site.auth.accounts();
@@ -45,7 +45,7 @@ async fn what_a_disabled_account_has_sent_admits_nobody() {
 }
 
 #[tokio::test]
-async fn of_many_acceptances_one_counts() {
+async fn one_of_many_parallel_acceptances_succeeds() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let session = place.site.signed_in_ann().await;
@@ -57,7 +57,7 @@ async fn of_many_acceptances_one_counts() {
 }
 
 #[tokio::test]
-async fn an_invitation_is_for_its_address_alone() {
+async fn an_invitation_is_valid_only_for_its_address() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
@@ -68,14 +68,14 @@ async fn an_invitation_is_for_its_address_alone() {
         place.site.advance(1);
         let eve = place.site.login(EVE, PASSWORD).await;
         assert_eq!(place.accept(&eve, &token).await.expect(403).json()["code"], "other_address");
-        // Nothing of it cost the invitation.
+        // None of it spent the invitation.
         place.register(ANN, Some(&token)).await.expect(200);
     }
 }
 
-/// A stranger who registered the address before its owner was invited gets nothing by waiting.
+/// A stranger who registered the address before its owner was invited gains nothing.
 #[tokio::test]
-async fn a_stranger_with_the_address_gains_nothing() {
+async fn a_stranger_who_registered_the_address_gains_nothing() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let stranger = place.site.signed_in_ann().await;
@@ -88,7 +88,7 @@ async fn a_stranger_with_the_address_gains_nothing() {
 }
 
 #[tokio::test]
-async fn accepting_takes_a_session_and_a_page_of_this_site() {
+async fn accepting_needs_a_session_and_a_same_site_page() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let jwt = place.site.register_ann().await.token();
@@ -105,7 +105,7 @@ async fn accepting_takes_a_session_and_a_page_of_this_site() {
 }
 
 #[tokio::test]
-async fn what_fails_half_way_leaves_the_invitation_open() {
+async fn a_failed_acceptance_leaves_the_invitation_open() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite_to(into_acme(invitation(ANN), &[])).await;
@@ -121,7 +121,7 @@ async fn what_fails_half_way_leaves_the_invitation_open() {
 
 /// The invitation and the membership are one transaction.
 #[tokio::test]
-async fn a_membership_that_cannot_begin_spends_nothing() {
+async fn a_membership_that_cannot_begin_does_not_spend_the_invitation() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let session = place.site.signed_in_ann().await;
@@ -167,9 +167,9 @@ async fn roles_and_accounts_are_given_if_and_only_if_the_invitation_is_spent() {
     }
 }
 
-/// Whoever takes it back has taken it back, or is told that it is too late.
+/// A withdrawal succeeds, or is answered that it is too late.
 #[tokio::test]
-async fn a_withdrawal_wins_or_loses_against_twenty_who_accept() {
+async fn a_withdrawal_either_precedes_or_follows_twenty_parallel_acceptances() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db, Registration::Open).await);
         let (mut withdrawn, accounts) = (0, place.site.auth.accounts());
@@ -206,9 +206,9 @@ async fn a_withdrawal_wins_or_loses_against_twenty_who_accept() {
     }
 }
 
-/// One that replaces another takes what that one gives with it, or comes after it was accepted.
+/// A replacement includes the roles of the replaced invitation, or comes after its acceptance.
 #[tokio::test]
-async fn a_replaced_invitation_gives_nothing() {
+async fn a_replaced_invitation_is_invalid() {
     for db in databases().await {
         let place = Arc::new(Place::on(&db, Registration::Open).await);
         let accounts = place.site.auth.accounts();
@@ -258,7 +258,7 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
                 assert_eq!(refused.headers["retry-after"], "44");
                 Some(session)
             };
-            // Nobody withdraws or replaces what somebody may be accepting; everybody sees it.
+            // An invitation that may be being accepted cannot be withdrawn or replaced; it is listed.
             let accounts = place.site.auth.accounts();
             assert!(matches!(accounts.withdraw_invitation(&id, None).await, Err(AccountError::InvitationClaimed(_))));
             assert!(matches!(accounts.invite(to_acme(&email)).await, Err(AccountError::InvitationClaimed(_))));
@@ -275,9 +275,9 @@ async fn an_invitation_that_a_stopped_server_was_accepting_works_again_after_a_m
     }
 }
 
-/// Wherever a caller hangs up, the invitation was accepted, or is open and works at once.
+/// Whenever a caller disconnects, the invitation was accepted, or is open and works at once.
 #[tokio::test]
-async fn who_hangs_up_while_accepting_has_spent_nothing_for_nothing() {
+async fn a_client_that_disconnects_while_accepting_does_not_waste_the_invitation() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let mut moments = 0;
@@ -286,8 +286,8 @@ async fn who_hangs_up_while_accepting_has_spent_nothing_for_nothing() {
             let session = place.site.signed_in(&email).await;
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
-            let was_answered = hang_up_after(moments, place.accept(&session, &token)).await.is_some();
-            // It goes on without the caller, or never began.
+            let was_answered = cancel_after(moments, place.accept(&session, &token)).await.is_some();
+            // It continues without the caller, or never began.
             while place.is_open_once_nobody_accepts().await {
                 let status = place.accept(&session, &token).await.status.as_u16();
                 assert!([200, 401, 409].contains(&status), "moment {moments}: {status}");
@@ -303,7 +303,7 @@ async fn who_hangs_up_while_accepting_has_spent_nothing_for_nothing() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_while_registering_has_spent_nothing_for_nothing() {
+async fn a_client_that_disconnects_while_registering_does_not_waste_the_invitation() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let mut moments = 0;
@@ -311,7 +311,7 @@ async fn who_hangs_up_while_registering_has_spent_nothing_for_nothing() {
             let email = format!("user{moments}@example.com");
             let token = place.invite_to(to_acme(&email)).await;
             moments += 1;
-            let was_answered = hang_up_after(moments, place.register(&email, Some(&token))).await.is_some();
+            let was_answered = cancel_after(moments, place.register(&email, Some(&token))).await.is_some();
             while place.is_open_once_nobody_accepts().await {
                 let status = place.register(&email, Some(&token)).await.status.as_u16();
                 assert!([200, 403, 409].contains(&status), "moment {moments}: {status}");
@@ -328,7 +328,7 @@ async fn who_hangs_up_while_registering_has_spent_nothing_for_nothing() {
 }
 
 #[tokio::test]
-async fn of_many_sent_at_once_one_is_open() {
+async fn one_of_many_invitations_sent_at_once_is_open() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         for to_tenant in [false, true] {
@@ -344,7 +344,7 @@ async fn of_many_sent_at_once_one_is_open() {
 }
 
 #[tokio::test]
-async fn the_table_holds_no_token() {
+async fn the_table_contains_no_token() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
@@ -355,7 +355,7 @@ async fn the_table_holds_no_token() {
 }
 
 #[tokio::test]
-async fn a_later_invitation_replaces_the_one_before_and_roles_add_up() {
+async fn a_later_invitation_replaces_the_earlier_one_and_roles_add_up() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         let session = place.site.signed_in_ann().await;

@@ -34,7 +34,7 @@ async fn an_invited_address_registers_with_roles_and_membership_and_a_proven_mai
 }
 
 #[tokio::test]
-async fn an_account_gains_what_an_invitation_gives_once_it_has_accepted() {
+async fn an_account_gains_roles_and_membership_once_it_has_accepted() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Open).await;
         place.site.register_ann().await;
@@ -63,7 +63,7 @@ async fn a_form_registers_and_signs_in() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Invite).await;
         let token = place.invite(ANN).await;
-        // A password that breaks a rule costs no invitation, and the form keeps it.
+        // A password that violates a rule does not spend the invitation, and the form keeps its token.
         let form = [("email", ANN), ("password", "short"), ("invite", &token)];
         let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
         assert!(again.body.contains(&token), "{}", again.body);
@@ -87,7 +87,7 @@ async fn a_form_that_is_shown_again_names_the_tenant() {
             let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(status);
             assert!(again.body.contains("acme") && again.body.contains(&token), "{}", again.body);
         }
-        // Who has no invitation learns no name.
+        // A visitor without an invitation does not learn the name.
         let guess = "A".repeat(43);
         let form = [("email", ANN), ("password", "short"), ("invite", &*guess)];
         let again = Call::post("/auth/register").form(&form).send(&place.site).await.expect(422);
@@ -116,7 +116,7 @@ async fn invitations_are_listed_withdrawn_replaced_and_swept() {
         place.site.advance(1);
         assert!(accounts.invitations(None).await.unwrap().is_empty());
         place.register(ANN, Some(&second)).await.expect(403);
-        // By then the claims of those who were accepting one when it expired are over as well.
+        // By then, claims on invitations that expired meanwhile are over too.
         assert_eq!((place.site.auth.sweep().await, place.open().await), (0, 1));
         place.site.advance(60);
         assert_eq!((place.site.auth.sweep().await, place.open().await), (1, 0));
@@ -124,7 +124,7 @@ async fn invitations_are_listed_withdrawn_replaced_and_swept() {
 }
 
 #[tokio::test]
-async fn where_registration_is_closed_accounts_alone_are_invited() {
+async fn with_closed_registration_only_existing_accounts_are_invited() {
     for db in databases().await {
         let place = Place::on(&db, Registration::Closed).await;
         let accounts = place.site.auth.accounts();

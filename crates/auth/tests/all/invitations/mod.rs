@@ -1,4 +1,4 @@
-//! Invitations: who gets in with one, and what nobody gets by one.
+//! Invitations: who gets in with one, and what an invitation does not give.
 
 mod attacks;
 mod journeys;

@@ -35,7 +35,7 @@ async fn migrate(db: &TestDb, component: &'static str, steps: &'static [Step]) {
     gatewright_db::migrate(&db.db, component, steps).await.unwrap();
 }
 
-/// What is pending, whichever tables hold it.
+/// The pending invitations, in whichever table.
 async fn pending(db: &TestDb, sql: &'static str) -> Vec<[Option<String>; 5]> {
     let rows = db.db.query(sql, vec![]).await.unwrap();
     let row = |row: &gatewright_db::Row| {
@@ -89,7 +89,7 @@ async fn pending_invitations_of_both_tables_survive_and_their_links_work() {
             let place = Place::on(&db, Registration::Invite).await;
             let listed = place.site.auth.accounts().invitations(None).await.unwrap();
             assert_eq!(listed.iter().filter(|open| open.expires_at == later).count(), 2, "{}", db.name);
-            // Only accounts that are there invite anybody.
+            // Only existing accounts invite.
             let owner = place.site.auth.accounts().create("owner@example.com", None, None).await.unwrap();
             for sql in [
                 "UPDATE account_invitations SET invited_by = ?1 WHERE invited_by = 'the-owner'",

@@ -1,4 +1,4 @@
-//! Accounts in a host's own store: no transaction holds them and the invitation, so that a claim does.
+//! Accounts in a custom store: they and the invitation do not share a transaction, so a claim is used.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct Users {
     inner: Arc<MemoryUserStore>,
     /// A permit for each write that waits.
     began: Semaphore,
-    /// A permit for each write that may go on.
+    /// A permit for each write that may continue.
     go: Semaphore,
 }
 
@@ -76,7 +76,7 @@ async fn accepting(place: &Arc<Place>, users: &Users, session: &Answer, token: &
 }
 
 #[tokio::test]
-async fn what_is_being_accepted_is_listed_and_neither_withdrawn_nor_replaced_nor_swept() {
+async fn an_invitation_being_accepted_is_listed_but_not_withdrawn_replaced_or_swept() {
     for db in databases().await {
         let (place, users, _, token) = invited(&db).await;
         let accounts = place.site.auth.accounts();
@@ -108,16 +108,16 @@ async fn what_is_being_accepted_is_listed_and_neither_withdrawn_nor_replaced_nor
     }
 }
 
-/// One whose claim has expired meanwhile neither spends nor frees what is somebody else's by then.
+/// A caller whose claim has expired neither spends nor frees the claim of a later caller.
 #[tokio::test]
-async fn who_comes_too_late_does_not_touch_the_claim_of_another() {
+async fn an_expired_claim_does_not_change_a_newer_claim() {
     for db in databases().await {
         let (place, users, session, token) = invited(&db).await;
         let accounts = place.site.auth.accounts();
         let late = accepting(&place, &users, &session, &token).await;
         place.site.advance(61);
         let second = accepting(&place, &users, &session, &token).await;
-        // The gate is fair: the first who came is the first to go on.
+        // The gate is fair: the first caller continues first.
         users.go.add_permits(1);
         late.await.unwrap().expect(409);
         let id = accounts.invitations(None).await.unwrap()[0].id.clone();
@@ -129,9 +129,9 @@ async fn who_comes_too_late_does_not_touch_the_claim_of_another() {
     }
 }
 
-/// What fails half-way gives the claim back at once.
+/// A failed acceptance releases the claim at once.
 #[tokio::test]
-async fn of_twenty_one_is_accepted_and_a_failure_is_tried_again_at_once() {
+async fn one_of_twenty_acceptances_succeeds_and_a_failed_one_can_be_retried_at_once() {
     for db in databases().await {
         let (place, users, session, token) = invited(&db).await;
         let tries: Vec<_> = (0..20)

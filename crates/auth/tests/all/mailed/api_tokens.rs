@@ -7,7 +7,7 @@ use super::{NEW_PASSWORD, Place};
 use crate::support::{ANN, databases};
 
 #[tokio::test]
-async fn the_first_magic_link_drops_the_tokens_of_whoever_registered_the_address() {
+async fn the_first_magic_link_drops_the_tokens_of_the_unproven_account() {
     for database in databases().await {
         let place = Place::with_tokens(&database.db).await;
         // Eve registers Ann's address, leaves a token behind, and waits.

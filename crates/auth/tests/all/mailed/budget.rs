@@ -1,4 +1,4 @@
-//! Nobody can bury a mailbox in mails, nor keep its owner from getting one by spending its budget.
+//! A mailbox cannot be flooded, and spending its limit does not keep its owner from getting a mail.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ async fn an_attacker_who_spends_the_budget_of_a_mailbox_does_not_suppress_its_ow
 }
 
 #[tokio::test]
-async fn one_requester_sends_few_mails_and_many_requesters_not_many_more() {
+async fn mails_are_limited_per_requester_and_per_mailbox() {
     for db in databases().await {
         let place = Place::on(&db.db).await;
         place.site.register_ann().await;
@@ -69,7 +69,7 @@ async fn when_every_budget_is_used_up_the_newest_link_in_the_mailbox_still_works
 
 /// The attack: 65,536 requesters of one network and as many mailboxes, until the queue is full of their mails.
 #[tokio::test]
-async fn one_network_does_not_fill_the_queue_in_which_everybody_s_mails_wait() {
+async fn one_network_cannot_fill_the_mail_queue() {
     for db in databases().await {
         let place = Place::on(&db.db).await;
         place.site.register_ann().await;

@@ -59,7 +59,7 @@ async fn tokens_in_memory_must_be_allowed_outside_dev_mode() {
 }
 
 #[tokio::test]
-async fn without_a_sender_production_answers_503_for_whole_plugins_and_dev_mode_does_not() {
+async fn without_a_mailer_plugins_that_need_one_answer_503_except_in_dev_mode() {
     for database in databases().await {
         for dev_mode in [false, true] {
             let config = AuthConfig { dev_mode, ..with_public_url() };
@@ -90,7 +90,7 @@ async fn without_a_sender_production_answers_503_for_whole_plugins_and_dev_mode_
                     assert_eq!(answer.expect(503).detail(), detail);
                 }
             }
-            // Whether there is an account is not told: the answer is always the same.
+            // The answer does not reveal whether there is an account: it is always the same.
             Call::post(FORGOT).json(&address).send(&site).await.expect(200);
             if !dev_mode {
                 let page = Call::post(SEND).form(&[("email", ANN)]).send(&site).await.expect(503);
@@ -100,7 +100,7 @@ async fn without_a_sender_production_answers_503_for_whole_plugins_and_dev_mode_
     }
 }
 
-/// A host's session store that says nothing of keeping its data in memory.
+/// A custom session store that does not report that its data is in memory.
 struct Durable(MemorySessionStore);
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! Codes in mails: typed in the browser that asked, in place of the link.
+//! Codes in mails: typed in the requesting browser, in place of the link.
 
 use futures_util::future::join_all;
 use gatewright_auth::{AuthConfig, MailKind};
@@ -34,7 +34,7 @@ async fn place(db: &TestDb) -> Place {
 }
 
 impl Place {
-    /// What a browser has that asked by this call.
+    /// The browser after it requested a mail with this call.
     async fn asked(&self, call: Call, name: &str, kind: MailKind) -> Asked {
         let answer = call.send(&self.site).await.expect(200);
         let token = self.token(kind, ANN).await;
@@ -52,7 +52,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn a_code_does_what_its_link_does_in_the_browser_that_asked() {
+async fn a_code_works_like_its_link_in_the_requesting_browser() {
     for db in databases().await {
         let place = place(&db).await;
         let magic = place.magic().await;
@@ -82,7 +82,7 @@ async fn a_code_does_what_its_link_does_in_the_browser_that_asked() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_code_of_this_browser_is_refused_and_few_tries_are_allowed() {
+async fn a_code_of_another_browser_is_refused_and_attempts_are_limited() {
     for db in databases().await {
         let place = place(&db).await;
         let (other, first, mine) = (place.magic().await, place.magic().await, place.magic().await);
@@ -122,7 +122,7 @@ async fn what_is_not_the_code_of_this_browser_is_refused_and_few_tries_are_allow
 }
 
 #[tokio::test]
-async fn of_twenty_tries_with_link_and_code_one_wins() {
+async fn one_of_twenty_parallel_uses_of_link_and_code_succeeds() {
     for db in databases().await {
         let place = place(&db).await;
         let asked = place.magic().await;
@@ -147,7 +147,7 @@ async fn of_twenty_tries_with_link_and_code_one_wins() {
 }
 
 #[tokio::test]
-async fn a_code_dies_with_its_link() {
+async fn a_code_ends_with_its_link() {
     for db in databases().await {
         let place = place(&db).await;
         let (spent, late) = (place.magic().await, place.magic().await);
@@ -158,9 +158,9 @@ async fn a_code_dies_with_its_link() {
     }
 }
 
-/// Neither the answer, nor the cookie, nor the refusal of a code tells whether there is an account.
+/// Neither the answer, nor the cookie, nor the refusal of a code reveals whether there is an account.
 #[tokio::test]
-async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
+async fn a_reset_for_an_unknown_address_is_indistinguishable_from_a_real_one() {
     for db in databases().await {
         let mut config = super::with_public_url();
         config.limits.password_reset.policy = unlimited();
@@ -183,15 +183,15 @@ async fn a_reset_for_nobody_answers_and_refuses_codes_as_one_for_somebody() {
                 told.push((form, cookie.len(), answer.body, statuses));
             }
         }
-        let of_nobody = told.split_off(2);
-        assert_eq!(told, of_nobody);
+        let of_unknown = told.split_off(2);
+        assert_eq!(told, of_unknown);
     }
 }
 
-/// Each mail has its own few guesses, so that nobody keeps the owner's right code out. What bounds the guesses at a mailbox is
-/// how many mails it gets: a code whose mail was not sent is worth nothing.
+/// Each mail has its own few attempts, so a stranger cannot lock out the owner's code. The guesses per mailbox are limited by
+/// the number of its mails: a code whose mail was not sent is invalid.
 #[tokio::test]
-async fn a_strangers_guesses_leave_the_owners_code_alone() {
+async fn a_strangers_guesses_do_not_use_up_the_owners_code() {
     for db in databases().await {
         let unlimited = |mut config: AuthConfig| {
             config.limits.magic_link.policy = unlimited();
@@ -217,7 +217,7 @@ async fn a_strangers_guesses_leave_the_owners_code_alone() {
 }
 
 #[tokio::test]
-async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
+async fn the_magic_link_page_requires_the_code_in_another_browser() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };
@@ -234,7 +234,7 @@ async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
         assert!(here.contains("autofocus>Sign in") && !here.contains("name=\"code\""), "{here}");
         let elsewhere = Call::get(&page).send(&place.site).await.expect(200).body;
         assert!(elsewhere.contains("name=\"code\" type=\"text\"") && elsewhere.contains("required"), "{elsewhere}");
-        // What a program does that presses buttons.
+        // A program that presses buttons.
         for code in ["", "0000-0000"] {
             let pressed = Call::post(VERIFY)
                 .form(&[("token", token), ("code", code), ("bound", "true")])
@@ -256,9 +256,9 @@ async fn the_page_of_a_link_asks_a_browser_that_did_not_ask_for_the_code() {
     }
 }
 
-/// Whoever types there has no session: an account that was proven by nobody is claimed.
+/// The person who types the code there has no session: an unproven account is claimed.
 #[tokio::test]
-async fn the_page_that_verifies_an_address_asks_a_browser_that_did_not_ask_for_the_code() {
+async fn the_verification_page_requires_the_code_in_another_browser() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };
@@ -292,9 +292,9 @@ async fn the_page_that_verifies_an_address_asks_a_browser_that_did_not_ask_for_t
     }
 }
 
-/// The journey of a person who types codes.
+/// A person types codes, step by step.
 #[tokio::test]
-async fn the_pages_take_codes_and_say_what_is_wrong() {
+async fn the_pages_accept_codes_and_show_errors() {
     for db in databases().await {
         let Place { site, post } = place(&db).await;
         let place = Place { site: site.and_screens(), post };
@@ -306,7 +306,7 @@ async fn the_pages_take_codes_and_say_what_is_wrong() {
             Call::post(RESET).form(&fields).cookie(&cookie).send(&place.site).await
         };
         let code = place.mails().await.last().unwrap().code.as_ref().unwrap().expose().to_owned();
-        // Short passwords cost no attempt.
+        // Short passwords use up no attempt.
         for _ in 0..6 {
             assert!(send(&code, "short").await.expect(422).body.contains("name=\"code\""));
         }

@@ -32,7 +32,7 @@ async fn a_link_creates_an_account_with_the_default_roles_and_signs_in() {
 }
 
 #[tokio::test]
-async fn a_form_is_sent_on_to_where_it_wanted() {
+async fn a_form_redirects_to_next() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for (next, location) in [
@@ -54,7 +54,7 @@ async fn a_form_is_sent_on_to_where_it_wanted() {
 }
 
 #[tokio::test]
-async fn opening_the_link_redeems_nothing_however_often() {
+async fn opening_the_link_never_redeems_it() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let token = place.magic_token(ANN).await;
@@ -73,7 +73,7 @@ async fn opening_the_link_redeems_nothing_however_often() {
 }
 
 #[tokio::test]
-async fn of_twenty_who_replay_a_link_on_two_replicas_one_is_signed_in() {
+async fn one_of_twenty_parallel_uses_of_a_link_on_two_replicas_signs_in() {
     for database in databases().await {
         let (one, two) = (Place::on(&database.db).await, Arc::new(Place::on(&database.db).await));
         let token = one.magic_token(ANN).await;
@@ -90,7 +90,7 @@ async fn of_twenty_who_replay_a_link_on_two_replicas_one_is_signed_in() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_good_is_refused_in_the_same_words() {
+async fn every_invalid_token_gets_the_same_answer() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let caller = place.site.signed_in_ann().await;
@@ -131,7 +131,7 @@ async fn a_page_of_another_or_a_sibling_site_cannot_sign_its_visitor_in() {
 }
 
 #[tokio::test]
-async fn links_are_built_from_the_public_url_whatever_the_request_says() {
+async fn links_are_built_from_the_public_url_and_never_from_the_request() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let forged = Call::post(SEND).json(&json!({ "email": ANN }));
@@ -143,7 +143,7 @@ async fn links_are_built_from_the_public_url_whatever_the_request_says() {
 }
 
 #[tokio::test]
-async fn whether_there_is_an_account_shows_neither_in_the_answer_nor_in_the_mail() {
+async fn neither_the_answer_nor_the_mail_reveals_whether_an_account_exists() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -157,7 +157,7 @@ async fn whether_there_is_an_account_shows_neither_in_the_answer_nor_in_the_mail
 }
 
 #[tokio::test]
-async fn the_first_proof_of_a_mailbox_drops_every_credential_from_before() {
+async fn the_first_proof_of_a_mailbox_drops_all_earlier_credentials() {
     for database in databases().await {
         let (place, factor) = Place::with_factor(&database.db).await;
         // Eve registers Ann's address and waits.
@@ -229,7 +229,7 @@ async fn a_link_does_not_replace_the_second_factor() {
 }
 
 #[tokio::test]
-async fn no_account_is_created_when_the_store_cannot_be_asked_and_the_link_stays_good() {
+async fn a_failing_store_creates_no_account_and_keeps_the_link_valid() {
     let config = AuthConfig { allow_in_memory_stores: true, ..with_public_url() };
     let (ambient, _) = Ambient::manual("2026-01-02T03:04:05Z".parse().unwrap(), 99);
     let users = Users::new(&ambient, true);
@@ -245,7 +245,7 @@ async fn no_account_is_created_when_the_store_cannot_be_asked_and_the_link_stays
 }
 
 #[tokio::test]
-async fn an_address_with_a_header_in_it_is_no_address() {
+async fn an_address_with_a_header_in_it_is_refused() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for email in
@@ -258,7 +258,7 @@ async fn an_address_with_a_header_in_it_is_no_address() {
 }
 
 #[tokio::test]
-async fn a_mailbox_is_not_buried_however_many_ask() {
+async fn mails_to_one_mailbox_are_limited() {
     for database in databases().await {
         let mut config = with_public_url();
         config.limits.magic_link.policy = Policy::new(1000, Duration::from_mins(15), Duration::from_mins(15));

@@ -10,7 +10,7 @@ use super::{FORGOT, NEW_PASSWORD, Place, RESET, plugins, with_public_url};
 use crate::support::{ANN, Call, Factor, FakeFactor, PASSWORD, databases};
 
 #[tokio::test]
-async fn a_reset_sets_the_password_and_ends_what_was_begun_with_the_old_one() {
+async fn a_reset_sets_the_password_and_ends_sessions_jwts_and_other_links() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let jwt = place.site.register_ann().await.token();
@@ -38,7 +38,7 @@ async fn a_reset_sets_the_password_and_ends_what_was_begun_with_the_old_one() {
 }
 
 #[tokio::test]
-async fn forgot_password_answers_everybody_the_same() {
+async fn forgot_password_gives_everybody_the_same_answer() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -61,7 +61,7 @@ async fn forgot_password_answers_everybody_the_same() {
 }
 
 #[tokio::test]
-async fn a_sender_that_fails_or_is_missing_changes_nothing_of_the_answer() {
+async fn a_failing_or_missing_mailer_does_not_change_the_answer() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -77,7 +77,7 @@ async fn a_sender_that_fails_or_is_missing_changes_nothing_of_the_answer() {
 }
 
 #[tokio::test]
-async fn of_twenty_who_use_one_link_on_two_replicas_one_sets_the_password() {
+async fn one_of_twenty_parallel_resets_with_one_link_on_two_replicas_succeeds() {
     for database in databases().await {
         let (one, two) = (Arc::new(Place::on(&database.db).await), Arc::new(Place::on(&database.db).await));
         one.site.register_ann().await;
@@ -93,7 +93,7 @@ async fn of_twenty_who_use_one_link_on_two_replicas_one_sets_the_password() {
 }
 
 #[tokio::test]
-async fn a_weak_password_costs_no_token() {
+async fn a_weak_password_does_not_spend_the_token() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -105,7 +105,7 @@ async fn a_weak_password_costs_no_token() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_purpose_or_time_sets_no_password() {
+async fn an_expired_token_or_one_of_another_purpose_sets_no_password() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -139,7 +139,7 @@ async fn a_reset_of_a_proven_account_does_not_remove_the_second_factor() {
 
 /// Eve registers Ann's address, mints a token and enrolls a second factor. Ann resets the password by mail.
 #[tokio::test]
-async fn a_reset_of_a_never_proven_account_drops_what_a_stranger_set_up() {
+async fn a_reset_of_an_unproven_account_drops_a_strangers_credentials() {
     for database in databases().await {
         let factor = FakeFactor::default();
         let given = factor.clone();
@@ -175,7 +175,7 @@ async fn a_reset_of_a_never_proven_account_drops_what_a_stranger_set_up() {
 }
 
 #[tokio::test]
-async fn an_operators_new_password_spends_the_links_that_are_on_their_way() {
+async fn a_password_set_by_an_operator_invalidates_pending_links() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -188,7 +188,7 @@ async fn an_operators_new_password_spends_the_links_that_are_on_their_way() {
 }
 
 #[tokio::test]
-async fn asking_and_redeeming_share_a_limit_per_address() {
+async fn requesting_and_redeeming_share_a_limit_per_address() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for round in 0..10 {
@@ -208,7 +208,7 @@ async fn asking_and_redeeming_share_a_limit_per_address() {
 }
 
 #[tokio::test]
-async fn tokens_are_kept_as_hashes_and_expired_ones_are_cleared_away() {
+async fn tokens_are_stored_as_hashes_and_expired_ones_are_removed() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;

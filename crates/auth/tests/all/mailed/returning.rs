@@ -1,4 +1,4 @@
-//! A front end on another origin gets its user back, and nobody else does.
+//! Users return only to a front end on an allowed origin.
 
 use gatewright_auth::{AuthConfig, MailKind};
 use gatewright_db::testing::engines;
@@ -33,7 +33,7 @@ async fn a_sign_in_form_leads_back_to_the_front_end() {
         let form = [("email", ANN), ("password", PASSWORD), ("next", APP)];
         let answer = Call::post("/auth/login").form(&form).send(&place.site).await.expect(303);
         assert_eq!(answer.location(), Some(APP));
-        // Who is signed in already goes there at once.
+        // A signed-in user is redirected at once.
         let screen = Call::get(&format!("/login?next={}", urlencode(APP))).cookie_of(&answer).send(&place.site).await;
         assert_eq!(screen.location(), Some(APP));
     }
@@ -54,7 +54,7 @@ async fn a_magic_link_leads_back_to_the_front_end() {
 }
 
 #[tokio::test]
-async fn a_reset_leads_back_to_the_front_end_by_way_of_the_sign_in() {
+async fn a_reset_leads_back_to_the_front_end_through_the_sign_in() {
     for db in engines().await {
         let place = place(&db.db).await;
         place.site.register_ann().await;
@@ -81,7 +81,7 @@ async fn a_verification_leads_back_to_the_front_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_leads_to_the_root() {
+async fn a_next_that_is_not_allowed_leads_to_the_root() {
     for db in engines().await {
         let place = place(&db.db).await;
         place.site.register_ann().await;
@@ -100,7 +100,7 @@ async fn what_is_not_allowed_leads_to_the_root() {
         ] {
             let form = [("email", ANN), ("password", PASSWORD), ("next", bad)];
             let answer = Call::post("/auth/login").form(&form).from("198.51.100.9").send(&place.site).await;
-            // The account's own limit stands; what matters is that no answer leads anywhere else.
+            // The account's own limit still applies; no answer may lead anywhere else.
             assert!(matches!(answer.location(), Some("/") | None), "{bad}: {answer:?}");
             Call::post(SEND).json(&json!({ "email": ANN, "next": bad })).send(&place.site).await;
             let token = place.token(MailKind::MagicLink, ANN).await;
@@ -113,7 +113,7 @@ async fn what_is_not_allowed_leads_to_the_root() {
 }
 
 #[tokio::test]
-async fn without_the_setting_no_other_origin_is_reached() {
+async fn without_redirect_urls_no_other_origin_is_redirected_to() {
     for db in engines().await {
         let place = Place::on(&db.db).await;
         place.site.register_ann().await;

@@ -34,7 +34,7 @@ async fn the_screens_lead_from_a_forgotten_password_to_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_link_that_does_not_work_any_more_leads_to_a_new_one() {
+async fn the_page_of_an_invalid_link_offers_a_new_one() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;
         place.site = place.site.and_screens();
@@ -61,7 +61,7 @@ async fn a_link_that_does_not_work_any_more_leads_to_a_new_one() {
 }
 
 #[tokio::test]
-async fn what_strangers_typed_is_escaped_and_the_csrf_field_is_there_when_mounted() {
+async fn user_input_is_escaped_and_forms_have_the_csrf_field() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;
         let email = "a&b'c@example.com";
@@ -78,7 +78,7 @@ async fn what_strangers_typed_is_escaped_and_the_csrf_field_is_there_when_mounte
 }
 
 #[tokio::test]
-async fn a_host_shows_the_confirmation_in_its_own_clothes() {
+async fn an_application_replaces_the_confirmation_page() {
     let template = "<p class=mine>{{ email }}</p><form method=post action=\"{{ action }}\">\
                     {% if csrf %}<input name=_csrf value=\"{{ csrf }}\">{% endif %}<input name=token value=\"{{ token }}\"></form>";
     for database in databases().await {
@@ -98,7 +98,7 @@ async fn a_host_shows_the_confirmation_in_its_own_clothes() {
 }
 
 #[tokio::test]
-async fn a_form_that_asks_for_a_link_answers_with_a_page() {
+async fn a_form_that_requests_a_link_answers_with_a_page() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let page = Call::post(SEND).form(&[("email", ANN)]).send(&place.site).await.expect(200);

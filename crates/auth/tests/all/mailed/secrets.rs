@@ -1,4 +1,4 @@
-//! A mailed token is a credential: it is in the mail, in the page that its owner opened, and nowhere else.
+//! A mailed token is a credential: it is only in the mail and in the page that its owner opened.
 
 use std::sync::atomic::Ordering;
 

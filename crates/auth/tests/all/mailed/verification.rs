@@ -34,7 +34,7 @@ async fn a_link_verifies_in_the_accounts_own_session_and_may_be_opened_again() {
 
 /// Eve registers Ann's address and asks for verification. The scanner of Ann's mail server opens every link.
 #[tokio::test]
-async fn a_mail_scanner_proves_nothing_and_the_next_proof_claims() {
+async fn a_mail_scanner_proves_nothing_and_the_next_proof_claims_the_account() {
     for database in databases().await {
         let place = Place::with_tokens(&database.db).await;
         let jwt = place.site.register_ann().await.token();
@@ -60,7 +60,7 @@ async fn a_mail_scanner_proves_nothing_and_the_next_proof_claims() {
 }
 
 #[tokio::test]
-async fn a_head_verifies_nothing_with_the_accounts_session_either() {
+async fn a_head_request_verifies_nothing_even_with_the_accounts_session() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -107,7 +107,7 @@ async fn a_confirmation_without_the_accounts_session_claims_it() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_account_or_one_that_owes_its_second_factor_is_not_the_accounts_own() {
+async fn a_pending_session_or_that_of_another_account_is_not_the_accounts_own() {
     for database in databases().await {
         let (place, factor) = Place::with_factor(&database.db).await;
         let jwt = place.site.register_ann().await.token();
@@ -129,7 +129,7 @@ async fn a_session_of_another_account_or_one_that_owes_its_second_factor_is_not_
 }
 
 #[tokio::test]
-async fn a_post_in_the_accounts_own_session_keeps_what_it_has() {
+async fn a_post_in_the_accounts_own_session_keeps_its_credentials() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -142,7 +142,7 @@ async fn a_post_in_the_accounts_own_session_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_purpose_or_for_an_address_of_the_past_verifies_nothing() {
+async fn a_token_of_another_purpose_or_a_former_address_verifies_nothing() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -165,7 +165,7 @@ async fn a_token_of_another_purpose_or_for_an_address_of_the_past_verifies_nothi
 }
 
 #[tokio::test]
-async fn a_spent_link_is_good_only_while_its_address_is_the_verified_one() {
+async fn a_spent_link_is_accepted_only_while_its_address_is_verified() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -178,7 +178,7 @@ async fn a_spent_link_is_good_only_while_its_address_is_the_verified_one() {
 }
 
 #[tokio::test]
-async fn only_a_session_may_ask_and_the_second_factor_must_be_proven_in_it() {
+async fn only_a_session_with_its_second_factor_may_request_a_link() {
     for database in databases().await {
         let (place, factor) = Place::with_factor(&database.db).await;
         let jwt = place.site.register_ann().await.token();
@@ -214,7 +214,7 @@ async fn a_browser_gets_pages() {
         for part in [ANN, token.as_str(), "method=\"post\"", "action=\"/auth/verify-email\"", "removes everything"] {
             assert!(asks.contains(part), "{part}: {asks}");
         }
-        // Whoever wants to keep the account signs in on the way, and comes back to the link.
+        // A person who wants to keep the account signs in first, and returns to the link.
         let back = "/login?next=%2Fauth%2Fverify-email%3Ftoken%3D";
         assert!(asks.contains(&format!("{back}{token}").replace('&', "&amp;")), "{asks}");
         let refused = browse(&place, "/auth/verify-email", None).await.expect(401).body;

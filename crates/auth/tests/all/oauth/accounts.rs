@@ -27,7 +27,7 @@ async fn a_password_account_may_lose_its_last_link() {
         assert!(place.accounts(&ann).await.is_empty());
         assert!(place.site.audited().contains(&AuditKind::OAuthUnlinked));
         unlink(&place, &ann, "alpha").await.expect(404);
-        // The way in is gone with it.
+        // It no longer signs in.
         place.sign_in(&identity("1", Some(ANN), true)).await.expect(409);
     }
 }
@@ -39,7 +39,7 @@ async fn a_passwordless_account_keeps_its_last_provider() {
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
         let refused = unlink(&place, &ann, "alpha").await.expect(409);
         assert_eq!(refused.json()["code"], "last_credential");
-        // A second identity at the same provider goes with the first, and counts for nothing.
+        // A second identity at the same provider is removed with the first, and does not count as another method.
         place.link(&ann, &identity("2", Some(ANN), true)).await.expect(303);
         unlink(&place, &ann, "alpha").await.expect(409);
         link_beta(&place, &ann).await;
@@ -50,7 +50,7 @@ async fn a_passwordless_account_keeps_its_last_provider() {
 }
 
 #[tokio::test]
-async fn two_unlinks_at_once_leave_one_way_in() {
+async fn two_parallel_unlinks_leave_one_sign_in_method() {
     for database in databases().await {
         let place = Arc::new(Place::on(&database.db).await);
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
@@ -65,9 +65,9 @@ async fn two_unlinks_at_once_leave_one_way_in() {
     }
 }
 
-/// Nobody signs in with a provider that was taken out of the configuration.
+/// A provider that was removed from the configuration signs nobody in.
 #[tokio::test]
-async fn a_link_to_a_provider_that_is_no_more_is_no_way_in() {
+async fn a_link_to_a_removed_provider_does_not_count_as_a_sign_in_method() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = session(&place.sign_in(&identity("1", Some(ANN), true)).await).unwrap();
@@ -81,7 +81,7 @@ async fn a_link_to_a_provider_that_is_no_more_is_no_way_in() {
 }
 
 #[tokio::test]
-async fn nobody_sees_or_removes_anothers_links() {
+async fn links_of_other_accounts_are_neither_shown_nor_removed() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let bob = session(&place.sign_in(&identity("1", Some("bob@example.com"), true)).await).unwrap();
@@ -94,7 +94,7 @@ async fn nobody_sees_or_removes_anothers_links() {
 }
 
 #[tokio::test]
-async fn without_a_session_there_is_nothing_to_see() {
+async fn without_a_session_no_links_are_shown() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         Call::get("/auth/accounts").send(&place.site).await.expect(401);
@@ -103,7 +103,7 @@ async fn without_a_session_there_is_nothing_to_see() {
 }
 
 #[tokio::test]
-async fn a_deleted_account_leaves_nothing_of_who_it_was_at_a_provider() {
+async fn a_deleted_account_leaves_no_provider_data() {
     for database in databases().await {
         let complete =
             |builder: gatewright_auth::AuthBuilder| builder.database(database.db.clone()).audit_to_database();

@@ -88,7 +88,7 @@ impl Drop for Certified {
     }
 }
 
-/// A site whose clock is the real one, which the provider's tokens go by.
+/// A site with the real clock, which the provider's tokens use.
 async fn site(db: &Db, certified: &Certified) -> (Auth, axum::Router) {
     let client = OAuthClient { id: "gatewright".to_owned(), secret: Secret::new(CLIENT_SECRET) };
     // The issuer is spelled without the slash that a URL has at its end.

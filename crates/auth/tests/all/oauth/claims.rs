@@ -4,9 +4,9 @@ use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use super::{Place, identity, session, with_public_url};
 use crate::support::{ANN, Call, databases};
 
-/// Somebody makes an account with another's address, at a provider that does not check, and waits.
+/// The attack: a stranger creates an account with the owner's address, at a provider that does not verify it.
 #[tokio::test]
-async fn a_stranger_who_waited_in_an_unproven_account_is_out_when_its_owner_comes() {
+async fn the_owners_provider_sign_in_ends_a_strangers_access_to_an_unproven_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let strangers = identity("666", Some(ANN), false);
@@ -21,7 +21,7 @@ async fn a_stranger_who_waited_in_an_unproven_account_is_out_when_its_owner_come
         assert_eq!(accounts.len(), 1, "{}: {accounts:?}", database.name);
         assert_eq!(accounts[0]["provider"], "beta");
         place.me(&stranger).await.expect(401);
-        // The stranger's identity is nobody's now, and its word for the address still binds to nothing.
+        // The stranger's identity is unlinked now, and its unverified address still links to nothing.
         place.sign_in(&strangers).await.expect(409);
         let events = place.site.audit.events();
         let verified = events.iter().find(|event| event.kind.name() == "email.verified").unwrap();
@@ -29,7 +29,7 @@ async fn a_stranger_who_waited_in_an_unproven_account_is_out_when_its_owner_come
     }
 }
 
-/// The same with a password: the owner is told how to claim the account, and the stranger's link goes with it.
+/// The same with a password: the answer explains how to claim the account, and the claim removes the stranger's link.
 #[tokio::test]
 async fn a_claimed_account_loses_its_links() {
     for database in databases().await {
@@ -40,16 +40,16 @@ async fn a_claimed_account_loses_its_links() {
         place.site.advance(1);
         let owner = session(&place.by_magic_link(ANN).await.expect(200)).unwrap();
         assert!(place.accounts(&owner).await.is_empty(), "{}", database.name);
-        // What was the stranger's identity makes an account of its own.
+        // The stranger's identity now creates its own account.
         let eve = session(&place.sign_in(&strangers).await.expect(303)).unwrap();
         assert_ne!(place.user(&eve).await, place.user(&owner).await);
     }
 }
 
-/// The owner of an account whose address a thief has changed comes by a provider: no new account takes the address, which
-/// would keep the account from them.
+/// A thief has changed an account's address, and its owner signs in by a provider: no new account takes the address, which
+/// would lock the owner out.
 #[tokio::test]
-async fn a_provider_makes_no_account_with_an_address_that_its_owner_can_get_back() {
+async fn a_provider_sign_in_creates_no_account_with_a_reserved_address() {
     for database in databases().await {
         let db = database.db.clone();
         let with = |builder: AuthBuilder| builder.database(db).plugin(EmailChangePlugin::new());

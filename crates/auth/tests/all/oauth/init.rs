@@ -69,7 +69,7 @@ async fn a_provider_outside_dev_mode_needs_a_good_state_secret() {
 }
 
 #[tokio::test]
-async fn names_are_plain_and_no_two_are_one() {
+async fn provider_names_are_plain_and_unique() {
     for name in ["", "Alpha", "a/b", "a b", "link?", "..", "\u{e9}"] {
         let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(Fake::new(name)));
         assert!(build(with_public_url(), plugin, true).await.is_err(), "{name}");
@@ -92,7 +92,7 @@ async fn a_token_store_without_a_key_refuses_the_start() {
     assert!(build(config(), with_store(key("a key")), true).await.is_ok());
 }
 
-/// A host's users: links, and no more of what could help.
+/// A custom user store: it links identities, and has no other capability.
 struct Linking(MemoryUserStore);
 
 #[async_trait]
@@ -148,7 +148,7 @@ impl AccountUnlinker for Linking {
 }
 
 #[tokio::test]
-async fn a_store_of_links_alone_serves_and_keeps_the_last_one() {
+async fn a_store_that_only_links_works_and_keeps_the_last_link() {
     let config = AuthConfig { dev_mode: true, ..with_public_url() };
     let alpha = Fake::new("alpha");
     let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(alpha.clone()));
@@ -168,16 +168,16 @@ async fn a_store_of_links_alone_serves_and_keeps_the_last_one() {
         let session = session.split(';').next().unwrap().to_owned();
         let me = Call::get("/auth/me").cookie(&session).send(&site).await.expect(200).json();
         users.push(me["user"]["id"].clone());
-        // Without a word on passwords, one link has to remain.
+        // Without a password checker, one link must remain.
         let unlink = Call::new(http::Method::DELETE, "/auth/unlink/alpha").cookie(&session);
         unlink.send(&site).await.expect(409);
     }
     assert_eq!(users[0], users[1]);
 }
 
-/// Such a store cannot record that a mailbox was proven; whoever proves it signs in all the same.
+/// Such a store cannot record that a mailbox was proven; the person who proves it signs in nevertheless.
 #[tokio::test]
-async fn a_store_of_links_alone_binds_an_account_without_a_password() {
+async fn a_store_that_only_links_binds_an_account_without_a_password() {
     let config = AuthConfig { dev_mode: true, ..with_public_url() };
     let alpha = Fake::new("alpha");
     let plugin = OAuthPlugin::new(Secret::new(STATE_SECRET)).provider(Arc::new(alpha.clone()));

@@ -83,7 +83,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn one_person_comes_by_google_and_by_github_and_is_one() {
+async fn google_and_github_sign_ins_of_one_person_share_an_account() {
     for database in databases().await {
         let world = World::on(&database.db).await;
         world.google_says(json!({ "sub": "110", "email": ANN, "email_verified": true, "name": "Ann" }));
@@ -94,7 +94,7 @@ async fn one_person_comes_by_google_and_by_github_and_is_one() {
         // The legacy form of Google's answer is the same person.
         world.google_says(json!({ "id": "110", "email": ANN, "verified_email": true, "name": "Ann" }));
         assert_eq!(world.user(&world.sign_in("google", "").await.expect(303)).await, ann);
-        // GitHub's profile address, or an unverified one of the listing, is nobody's word.
+        // GitHub's profile address, or an unverified one of the list, is not verified.
         world.github_says(8, json!([{ "email": ANN, "primary": true, "verified": false, "visibility": null }]));
         assert_eq!(world.sign_in("github", "").await.expect(409).json()["code"], "email_unverified");
         world.google_says(json!({ "sub": "111", "email": ANN, "email_verified": false }));
@@ -103,7 +103,7 @@ async fn one_person_comes_by_google_and_by_github_and_is_one() {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_sign_in_are_kept_refreshed_and_go_with_the_link() {
+async fn provider_tokens_are_stored_refreshed_and_removed_with_the_link() {
     for database in databases().await {
         let world = World::on(&database.db).await;
         world.google_says(json!({ "sub": "110", "email": ANN, "email_verified": true }));
@@ -122,7 +122,7 @@ async fn the_tokens_of_a_sign_in_are_kept_refreshed_and_go_with_the_link() {
         assert_eq!(tokens.valid_oauth_token(&ann, "google").await.unwrap().expose(), "ya29.third");
         let refreshed = world.google.asked("/token");
         assert_eq!(refreshed.last().unwrap().form["refresh_token"], "1//refresh", "it was kept");
-        // In the database they are sealed.
+        // In the database they are encrypted.
         let rows = database.db.query("SELECT access_token, refresh_token FROM oauth_tokens", Vec::new()).await.unwrap();
         let sealed: Vec<Vec<u8>> =
             rows.iter().flat_map(|row| [row.get("access_token").unwrap(), row.get("refresh_token").unwrap()]).collect();

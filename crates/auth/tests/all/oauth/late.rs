@@ -1,4 +1,4 @@
-//! What comes too late: a provider's answer, and tokens of a link that went meanwhile.
+//! Late results: a provider's answer, and tokens of a link that was removed meanwhile.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl OAuthTokenStore for DropsLinks {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_link_that_goes_meanwhile_do_not_stay_with_the_account() {
+async fn tokens_of_a_link_removed_meanwhile_are_not_stored() {
     let (alpha, store) = (Fake::new("alpha"), Arc::new(DropsLinks::default()));
     let site = site(Arc::new(alpha.clone()), store.clone()).await;
     let strangers = identity("666", Some(ANN), false);
@@ -85,7 +85,7 @@ async fn the_tokens_of_a_link_that_goes_meanwhile_do_not_stay_with_the_account()
     assert_eq!(store.find(&user, "alpha").await.unwrap(), None);
 }
 
-/// A provider that takes a code and says nothing.
+/// A provider that accepts a code and does not answer.
 struct Silent;
 
 #[async_trait]
@@ -108,7 +108,7 @@ impl Provider for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_never_says_who_it_is_is_given_up_and_the_state_with_it() {
+async fn a_silent_provider_times_out_and_the_state_is_dropped() {
     let site = site(Arc::new(Silent), Arc::default()).await;
     let begun = tokio::time::Instant::now();
     let answer = sign_in(&site, "a-code").await.expect(503);

@@ -12,7 +12,7 @@ async fn a_password_account_links_a_provider_and_signs_in_with_it() {
         let linked = place.link(&ann, &google).await.expect(303);
         assert_eq!((linked.location(), session(&linked)), (Some("/account"), None));
         assert!(place.site.audited().contains(&AuditKind::OAuthLinked));
-        // Once more changes nothing.
+        // A repetition changes nothing.
         place.link(&ann, &google).await.expect(303);
         let accounts = place.accounts(&ann).await;
         assert_eq!(accounts.len(), 1);
@@ -24,7 +24,7 @@ async fn a_password_account_links_a_provider_and_signs_in_with_it() {
         assert!(accounts[0]["linkedAt"].as_str().unwrap().ends_with('Z'));
         let by_provider = session(&place.sign_in(&google).await.expect(303)).unwrap();
         assert_eq!(place.user(&by_provider).await, place.user(&ann).await);
-        // An address of somebody else, or none, is no hindrance: the identity was proven, not the address.
+        // Another person's address, or none, does not prevent the link: the identity was proven, not the address.
         place.link(&ann, &identity("2", Some("bob@example.com"), true)).await.expect(303);
         place.link(&ann, &identity("3", None, false)).await.expect(303);
         assert_eq!(place.accounts(&ann).await.len(), 3);
@@ -32,7 +32,7 @@ async fn a_password_account_links_a_provider_and_signs_in_with_it() {
 }
 
 #[tokio::test]
-async fn a_link_goes_on_to_where_it_was_wanted() {
+async fn a_link_redirects_to_next() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
@@ -43,7 +43,7 @@ async fn a_link_goes_on_to_where_it_was_wanted() {
 }
 
 #[tokio::test]
-async fn a_link_needs_somebody_signed_in_with_a_session() {
+async fn a_link_needs_a_session() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         place.site.register_ann().await;
@@ -57,7 +57,7 @@ async fn a_link_needs_somebody_signed_in_with_a_session() {
 }
 
 #[tokio::test]
-async fn only_the_session_that_asked_for_a_link_gets_it() {
+async fn only_the_requesting_session_gets_the_link() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
@@ -78,7 +78,7 @@ async fn only_the_session_that_asked_for_a_link_gets_it() {
 }
 
 #[tokio::test]
-async fn an_identity_of_somebody_else_is_not_taken_over() {
+async fn an_identity_of_another_account_is_not_taken_over() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let bob = place.sign_in(&identity("1", Some("bob@example.com"), true)).await.expect(303);
@@ -91,7 +91,7 @@ async fn an_identity_of_somebody_else_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_ended_at_the_provider_s_links_nothing() {
+async fn a_session_that_ended_during_the_flow_links_nothing() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
@@ -105,9 +105,9 @@ async fn a_session_that_was_ended_at_the_provider_s_links_nothing() {
 }
 
 /// A page anywhere may send a browser, which it has signed in at the provider as somebody else, to a form of this site.
-/// What follows the form's answer comes from this site, as far as the browser can tell.
+/// For the browser, a request after the form's answer comes from this site.
 #[tokio::test]
-async fn no_form_of_this_site_leads_on_into_a_link() {
+async fn a_form_redirect_cannot_start_a_link() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;
         place.site = place.site.and_screens();
@@ -123,7 +123,7 @@ async fn no_form_of_this_site_leads_on_into_a_link() {
             let form = Call::post("/auth/login").form(&[("email", ANN), ("password", PASSWORD), ("next", next)]);
             let answer = form.send(&place.site).await.expect(303);
             assert_eq!(answer.location(), Some(location), "{next}");
-            // Nor does the page for whoever is signed in already.
+            // Nor does the page for a user who is signed in already.
             let query = query("next", next);
             let page = Call::get(&format!("/login?{query}")).cookie(&answer.cookie().unwrap()).send(&place.site).await;
             assert_eq!(page.expect(303).location(), Some(location), "{next}");
@@ -132,7 +132,7 @@ async fn no_form_of_this_site_leads_on_into_a_link() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_or_a_sibling_site_cannot_begin_a_link() {
+async fn a_page_of_another_or_a_sibling_site_cannot_start_a_link() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;

@@ -81,7 +81,7 @@ impl Provider for Fake {
     async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
         assert_eq!(redirect.path(), format!("/auth/oauth/{}/callback", self.name));
         let answer = self.codes.lock().remove(code.expose());
-        // Everybody who asks at the same time is let through together.
+        // Requests that come at the same time are released together.
         tokio::task::yield_now().await;
         let identity = answer.unwrap_or_else(|| Err(ProviderError::refused("invalid_grant")))?;
         let tokens = ProviderTokens {
@@ -147,7 +147,7 @@ impl Place {
         Begun::of(&answer)
     }
 
-    /// Comes back with a code.
+    /// Returns with a code.
     async fn back(&self, provider: &str, begun: &Begun, code: &str, cookies: &str) -> Answer {
         let path = format!("/auth/oauth/{provider}/callback?code={code}&state={}", begun.state);
         let answer = Call::get(&path).cookie(&format!("{}; {cookies}", begun.cookie)).send(&self.site).await;

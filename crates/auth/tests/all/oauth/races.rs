@@ -9,7 +9,7 @@ use crate::support::{ANN, databases};
 const PARALLEL: usize = 20;
 
 #[tokio::test]
-async fn of_twenty_callbacks_of_a_new_identity_on_two_replicas_one_user_and_one_link_come() {
+async fn twenty_parallel_callbacks_of_a_new_identity_create_one_user_and_one_link() {
     for database in databases().await {
         for verified in [true, false] {
             let email = format!("new-{verified}@example.com");
@@ -34,7 +34,7 @@ async fn of_twenty_callbacks_of_a_new_identity_on_two_replicas_one_user_and_one_
 }
 
 #[tokio::test]
-async fn of_twenty_identities_with_one_unverified_address_one_gets_an_account() {
+async fn one_of_twenty_identities_with_one_unverified_address_gets_an_account() {
     for database in databases().await {
         let place = Arc::new(Place::on(&database.db).await);
         let tries = (0..PARALLEL).map(|index| {
@@ -49,7 +49,7 @@ async fn of_twenty_identities_with_one_unverified_address_one_gets_an_account() 
 }
 
 #[tokio::test]
-async fn of_twenty_accounts_that_link_one_identity_one_gets_it() {
+async fn one_of_twenty_accounts_that_link_one_identity_gets_it() {
     for database in databases().await {
         let place = Arc::new(Place::on(&database.db).await);
         let mut sessions = Vec::new();

@@ -39,7 +39,7 @@ async fn people_see_link_and_unlink_their_providers() {
 }
 
 #[tokio::test]
-async fn the_last_way_in_stays_and_the_page_says_why() {
+async fn the_last_sign_in_method_stays_and_the_page_explains_it() {
     for database in databases().await {
         let mut place = Place::on(&database.db).await;
         place.site = place.site.and_screens();
@@ -57,8 +57,8 @@ async fn strangers_and_other_sites_unlink_nothing() {
         place.site = place.site.and_screens();
         let ann = place.ann().await;
         place.link(&ann, &identity("1", Some(ANN), true)).await.expect(303);
-        let nobody = Call::post("/account/providers/alpha/unlink").form(&[]).send(&place.site).await.expect(303);
-        assert_eq!(nobody.location(), Some("/login?next=%2Faccount"));
+        let anonymous = Call::post("/account/providers/alpha/unlink").form(&[]).send(&place.site).await.expect(303);
+        assert_eq!(anonymous.location(), Some("/login?next=%2Faccount"));
         let forged = Call::post("/account/providers/alpha/unlink").cookie(&ann).form(&[]);
         forged.header("origin", "https://evil.example.com").send(&place.site).await.expect(403);
         assert_eq!(place.accounts(&ann).await.len(), 1);

@@ -29,7 +29,7 @@ async fn an_identity_creates_an_account_and_finds_it_again() {
 }
 
 #[tokio::test]
-async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
+async fn the_browser_is_redirected_only_to_an_allowed_next() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for (next, location) in [
@@ -49,7 +49,7 @@ async fn the_browser_goes_on_to_where_it_wanted_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_front_end_on_another_origin_gets_its_user_back() {
+async fn the_browser_returns_to_a_front_end_on_an_allowed_origin() {
     for database in databases().await {
         let redirect_urls = vec!["https://spa.example.net/callback".parse().unwrap()];
         let config = AuthConfig { redirect_urls, ..with_public_url() };
@@ -70,7 +70,7 @@ async fn a_front_end_on_another_origin_gets_its_user_back() {
 }
 
 #[tokio::test]
-async fn a_password_account_is_not_bound_by_its_address_alone() {
+async fn a_matching_address_does_not_link_a_password_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
@@ -78,7 +78,7 @@ async fn a_password_account_is_not_bound_by_its_address_alone() {
         assert!(refused.detail().contains("sign in to it") && refused.detail().contains("magic link"));
         assert_eq!((refused.json()["code"].as_str(), session(&refused)), (Some("account_exists"), None));
         assert!(place.accounts(&ann).await.is_empty());
-        // Nor does an address that nobody vouches for say anything else.
+        // Nor does an unverified address change the answer.
         let refused = place.sign_in(&identity("1", Some(ANN), false)).await.expect(409);
         assert_eq!(refused.json()["code"], "email_unverified");
         assert!(place.accounts(&ann).await.is_empty());
@@ -86,7 +86,7 @@ async fn a_password_account_is_not_bound_by_its_address_alone() {
 }
 
 #[tokio::test]
-async fn a_passwordless_account_is_bound_by_a_verified_address() {
+async fn a_verified_address_links_a_passwordless_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let first = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
@@ -100,7 +100,7 @@ async fn a_passwordless_account_is_bound_by_a_verified_address() {
 }
 
 #[tokio::test]
-async fn an_unverified_address_binds_to_nothing_and_makes_an_unverified_account() {
+async fn an_unverified_address_links_nothing_and_creates_an_unverified_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let first = place.sign_in(&identity("1", Some(ANN), false)).await.expect(303);
@@ -112,7 +112,7 @@ async fn an_unverified_address_binds_to_nothing_and_makes_an_unverified_account(
 }
 
 #[tokio::test]
-async fn an_identity_without_an_address_makes_no_account() {
+async fn an_identity_without_an_address_creates_no_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for email in [None, Some(""), Some("nonsense"), Some("mi\u{212a}e@example.com")] {
@@ -123,7 +123,7 @@ async fn an_identity_without_an_address_makes_no_account() {
 }
 
 #[tokio::test]
-async fn the_same_identifier_at_another_provider_is_somebody_else() {
+async fn the_same_identifier_at_another_provider_is_another_account() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.sign_in(&identity("1", Some(ANN), true)).await.expect(303);
@@ -136,7 +136,7 @@ async fn the_same_identifier_at_another_provider_is_somebody_else() {
 }
 
 #[tokio::test]
-async fn who_owes_a_second_factor_still_owes_it() {
+async fn a_provider_sign_in_does_not_replace_the_second_factor() {
     for database in databases().await {
         let factor = FakeFactor::default();
         let place = Place::with(with_public_url(), |builder| {
@@ -157,7 +157,7 @@ async fn who_owes_a_second_factor_still_owes_it() {
 }
 
 #[tokio::test]
-async fn a_sign_in_takes_the_place_of_the_browsers_former_session() {
+async fn a_sign_in_replaces_the_browsers_former_session() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let before = place.ann().await;
@@ -184,7 +184,7 @@ async fn the_sign_in_screen_offers_each_provider() {
 }
 
 #[tokio::test]
-async fn a_provider_makes_a_browser_known_and_another_one_is_noticed() {
+async fn a_provider_sign_in_makes_a_browser_known_and_another_one_is_notified() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let noticed = || place.site.audited().into_iter().filter(|kind| *kind == AuditKind::DeviceAdded).count();

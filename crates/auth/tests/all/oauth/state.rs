@@ -6,7 +6,7 @@ use super::{Begun, NOT_HERE, Place, clears_state, cookies, identity, session, wi
 use crate::support::{ANN, Call, databases};
 
 #[tokio::test]
-async fn the_browser_is_sent_away_with_the_state_that_its_cookie_holds() {
+async fn the_redirect_to_the_provider_has_the_state_of_the_cookie() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha?next=/deep", "").await;
@@ -29,7 +29,7 @@ async fn the_browser_is_sent_away_with_the_state_that_its_cookie_holds() {
 }
 
 #[tokio::test]
-async fn a_host_header_changes_nothing_of_where_the_browser_comes_back_to() {
+async fn the_host_header_does_not_change_the_redirect_uri() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let call = Call::get("/auth/oauth/alpha").header("host", "evil.example");
@@ -39,7 +39,7 @@ async fn a_host_header_changes_nothing_of_where_the_browser_comes_back_to() {
 }
 
 #[tokio::test]
-async fn a_flow_that_another_browser_started_ends_here() {
+async fn a_flow_of_another_browser_is_refused() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = identity("1", Some(ANN), true);
@@ -73,7 +73,7 @@ async fn a_flow_that_another_browser_started_ends_here() {
 }
 
 #[tokio::test]
-async fn a_state_given_twice_is_none() {
+async fn a_duplicate_state_is_refused() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha", "").await;
@@ -87,7 +87,7 @@ async fn a_state_given_twice_is_none() {
 
 /// A sibling site may set a cookie for the domain of both, which browsers may send first.
 #[tokio::test]
-async fn a_planted_cookie_hides_none_that_is_there() {
+async fn a_planted_cookie_does_not_hide_the_real_one() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha", "").await;
@@ -127,7 +127,7 @@ async fn a_planted_state_does_not_finish_another_browsers_flow() {
 }
 
 #[tokio::test]
-async fn a_state_lives_ten_minutes() {
+async fn a_state_is_valid_for_ten_minutes() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha", "").await;
@@ -139,7 +139,7 @@ async fn a_state_lives_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_providers_error_is_named_in_the_sentence_and_never_our_code() {
+async fn a_providers_error_is_in_the_detail_and_never_in_the_code() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for (error, word) in [
@@ -164,7 +164,7 @@ async fn a_providers_error_is_named_in_the_sentence_and_never_our_code() {
                     assert_eq!(answer.detail(), format!("alpha answered with the error {word}"));
                 }
             }
-            // Without the state it is anybody's message.
+            // Without the state, the message could come from anybody.
             let path = format!("/auth/oauth/alpha/callback?error={error}");
             assert_eq!(Call::get(&path).send(&place.site).await.expect(400).detail(), NOT_HERE);
         }
@@ -172,7 +172,7 @@ async fn a_providers_error_is_named_in_the_sentence_and_never_our_code() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_at_the_provider_signs_nobody_in() {
+async fn an_error_at_the_provider_signs_nobody_in() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         for (error, status) in [
@@ -186,7 +186,7 @@ async fn what_goes_wrong_at_the_provider_signs_nobody_in() {
             let answer = place.back("alpha", &begun, &place.alpha.answer(Err(error)), "").await.expect(status);
             assert!(session(&answer).is_none());
         }
-        // A code is spent, and none at all is none.
+        // A spent code is refused, and a missing one too.
         let begun = place.begin("/auth/oauth/alpha", "").await;
         place.back("alpha", &begun, "no-such-code", "").await.expect(400);
         place.back("alpha", &begun, "", "").await.expect(400);
@@ -198,7 +198,7 @@ async fn what_goes_wrong_at_the_provider_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_404() {
+async fn an_unknown_provider_is_404() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let ann = place.ann().await;
@@ -210,7 +210,7 @@ async fn a_provider_that_is_not_there_is_404() {
 }
 
 #[tokio::test]
-async fn a_head_starts_and_ends_nothing() {
+async fn a_head_request_neither_starts_nor_ends_a_flow() {
     for database in databases().await {
         let place = Place::on(&database.db).await;
         let begun = place.begin("/auth/oauth/alpha", "").await;
@@ -223,7 +223,7 @@ async fn a_head_starts_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn too_many_failed_callbacks_from_one_address_are_refused_and_forget_the_state_too() {
+async fn failed_callbacks_are_limited_per_address_and_drop_the_state() {
     for database in databases().await {
         let mut config = with_public_url();
         config.limits.oauth = gatewright_auth::Limit::default();
@@ -260,7 +260,7 @@ async fn callbacks_that_succeed_are_not_limited() {
 }
 
 #[tokio::test]
-async fn of_many_parallel_callbacks_with_bad_codes_at_most_ten_reach_the_provider() {
+async fn at_most_ten_parallel_callbacks_with_bad_codes_reach_the_provider() {
     for database in databases().await {
         let mut config = with_public_url();
         config.limits.oauth = gatewright_auth::Limit::default();
@@ -290,7 +290,7 @@ async fn in_dev_mode_failed_callbacks_are_not_limited() {
 }
 
 impl Begun {
-    /// Whether an answer began nothing.
+    /// Whether an answer started no flow.
     fn is_absent(answer: &crate::support::Answer) -> bool {
         answer.location().is_none() && cookies(answer).iter().all(|line| !line.starts_with("svc_oauth_state=e"))
     }

@@ -7,9 +7,9 @@ use super::authenticator::{Authenticator, Lies};
 use super::{Place, password};
 use crate::support::{ANN, Call, Factor, PASSWORD, WRONG, databases};
 
-/// Every lie that an authenticator or a browser could tell is refused in the same words.
+/// Every false statement of an authenticator or a browser is refused with the same text.
 #[tokio::test]
-async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
+async fn an_assertion_with_any_wrong_part_is_refused() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -60,12 +60,12 @@ async fn an_assertion_that_is_wrong_in_any_part_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_five_minutes() {
+async fn a_challenge_works_once_and_expires_after_five_minutes() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
         let mut phone = place.added(&ann, &password(), "phone").await;
-        // Without a counter, so that the challenge alone stands against a replay.
+        // Without a counter, only the challenge prevents a replay.
         let options = place.ask().await;
         let credential = phone.get(&options.json());
         let answers = join_all((0..20).map(|_| place.answer(&options, &credential))).await;
@@ -87,7 +87,7 @@ async fn a_challenge_is_spent_once_however_often_it_is_answered_and_ends_after_f
 }
 
 #[tokio::test]
-async fn a_counter_that_goes_back_is_a_copied_authenticator() {
+async fn a_signature_counter_that_does_not_rise_is_refused() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;
@@ -103,7 +103,7 @@ async fn a_counter_that_goes_back_is_a_copied_authenticator() {
     }
 }
 
-/// Whoever has a stolen session has no password, no code, and no young session.
+/// A thief with a stolen session has no password, no code and no recent session.
 #[tokio::test]
 async fn a_stolen_session_adds_no_passkey() {
     for db in databases().await {
@@ -117,18 +117,18 @@ async fn a_stolen_session_adds_no_passkey() {
         place.site.advance(300);
         let late = place.options(&bob, &json!({ "password": PASSWORD })).await.expect(403);
         assert_eq!(late.json()["code"], "session_too_old");
-        // With a second factor a code is wanted too, and this session has not proven it.
+        // With a second factor a code is required too, and this session has not proven it.
         place.factor.set(Factor::Enrolled);
         place.options(&ann, &password()).await.expect(403);
         place.factor.set(Factor::Absent);
-        // JWTs get nowhere.
+        // JWTs are refused.
         let token = ann.token();
         let jwt = Call::post("/auth/passkeys/register/options").bearer(&token).json(&password());
         jwt.send(&place.site).await.expect(401);
     }
 }
 
-/// What one session begins another does not finish, whoever's it is.
+/// A registration that one session begins cannot be finished by another, even of the same account.
 #[tokio::test]
 async fn a_registration_belongs_to_its_session() {
     for db in databases().await {
@@ -161,7 +161,7 @@ async fn a_registration_belongs_to_its_session() {
     }
 }
 
-/// Garbage is a 400 or a 422 and never more.
+/// Invalid bodies are a 400 or a 422, never a 500.
 #[tokio::test]
 async fn hostile_bodies_are_refused() {
     for db in databases().await {

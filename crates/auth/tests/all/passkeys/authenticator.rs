@@ -15,7 +15,7 @@ pub(super) struct Authenticator {
     pub(super) lies: Lies,
 }
 
-/// What it says in place of the truth.
+/// The false statement that it makes.
 #[derive(Clone)]
 pub(super) struct Lies {
     pub(super) origin: &'static str,

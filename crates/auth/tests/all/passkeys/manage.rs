@@ -84,7 +84,7 @@ async fn a_passkey_satisfies_the_second_factor_and_proves_it_for_its_own_account
 }
 
 #[tokio::test]
-async fn a_passkey_can_be_the_only_way_in_and_the_last_one_stays() {
+async fn a_passkey_can_be_the_only_sign_in_method_and_the_last_one_stays() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let bob = place.passwordless("bob@example.com").await;
@@ -99,7 +99,7 @@ async fn a_passkey_can_be_the_only_way_in_and_the_last_one_stays() {
         let refused = place.call(&session, Method::DELETE, &format!("/auth/passkeys/{only}")).await.expect(409);
         assert_eq!(refused.json()["code"], "last_credential");
         place.sign_in(&mut phone).await.expect(200);
-        // Of two, one may go; of two that go at once, at most one does.
+        // One of two may be removed; of two parallel removals at most one succeeds.
         for round in 0..5 {
             while place.passkeys(&session).await.len() < 2 {
                 place.added(&session, &json!({}), &format!("spare-{round}-{}", db.name)).await;
@@ -109,7 +109,7 @@ async fn a_passkey_can_be_the_only_way_in_and_the_last_one_stays() {
             assert!(removed.iter().filter(|status| **status == 204).count() <= 1, "{removed:?}");
             assert!(!place.passkeys(&session).await.is_empty());
         }
-        // A password makes the last passkey spare.
+        // With a password, the last passkey may be removed.
         let ann = place.site.signed_in(ANN).await;
         place.added(&ann, &password(), "anns").await;
         let path = format!("/auth/passkeys/{}", id(&place.passkeys(&ann).await[0]));
@@ -137,7 +137,7 @@ async fn an_account_has_at_most_twenty() {
 
 /// Somebody registers another's address, adds a passkey, and waits for the owner.
 #[tokio::test]
-async fn a_claimed_account_has_no_passkeys_from_before() {
+async fn a_claimed_account_loses_its_earlier_passkeys() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let squatter = place.site.signed_in(ANN).await;
@@ -181,7 +181,7 @@ async fn the_screens_offer_passkeys_with_one_script_named_by_its_hash() {
 }
 
 #[tokio::test]
-async fn a_passkey_used_in_a_browser_of_before_unknown_makes_it_known_and_is_noticed() {
+async fn a_passkey_in_an_unknown_browser_makes_it_known_and_is_notified() {
     for db in databases().await {
         let place = Place::on(&db).await;
         let ann = place.site.signed_in(ANN).await;

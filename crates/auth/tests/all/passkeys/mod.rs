@@ -1,4 +1,4 @@
-//! Passkeys, with an authenticator in software, and everybody who tries to get in by one that is not theirs.
+//! Passkeys, with an authenticator in software, and attacks with passkeys of others.
 
 mod attacks;
 mod authenticator;
@@ -43,7 +43,7 @@ impl Place {
         Self { site: site.and_screens(), post, factor }
     }
 
-    /// Somebody without a password, signed in by a link just now.
+    /// A user without a password, just signed in by a link.
     async fn passwordless(&self, email: &str) -> Answer {
         Call::post("/auth/magic-link/send").json(&json!({ "email": email })).send(&self.site).await.expect(200);
         self.site.auth.settle(Duration::from_mins(1)).await;

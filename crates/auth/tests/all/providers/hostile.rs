@@ -1,4 +1,4 @@
-//! Tokens that somebody would like to be believed.
+//! Forged and invalid tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use sha2::Sha256;
 use super::{claims, identify, now, oidc};
 use crate::support::{CLIENT_ID, FakeProvider, SigningKey, signed_part};
 
-/// A token, the key set it is shown to, and what becomes of it.
+/// A token, the key set it is checked against, and the expected result.
 struct Row {
     name: &'static str,
     token: String,
@@ -20,7 +20,7 @@ struct Row {
 }
 
 #[tokio::test]
-async fn a_hostile_token_is_refused_for_what_is_wrong_with_it() {
+async fn a_hostile_token_is_refused_with_the_right_reason() {
     let provider = FakeProvider::start().await;
     let (rsa, ec) = (SigningKey::rsa("r"), SigningKey::ec("e"));
     let config = provider.oidc("idp", &[]);
@@ -41,7 +41,7 @@ fn rows(issuer: &str, rsa: &SigningKey, ec: &SigningKey) -> Vec<Row> {
     rows
 }
 
-/// What the header and the signature may try.
+/// Cases for the header and the signature.
 fn headers(issuer: &str, rsa: &SigningKey, ec: &SigningKey) -> Vec<Row> {
     use InvalidIdToken as No;
     let good = claims(issuer, &json!({}));
@@ -113,7 +113,7 @@ fn own_key(good: &Value) -> String {
     key.sign(&json!({ "alg": "ES256", "kid": "mine", "jwk": key.jwk(), "jku": "https://evil.example.com/" }), good)
 }
 
-/// What a key set may hold.
+/// Cases for the key set.
 fn keys(issuer: &str, rsa: &SigningKey, ec: &SigningKey) -> Vec<Row> {
     use InvalidIdToken as No;
     let good = claims(issuer, &json!({}));
@@ -193,7 +193,7 @@ fn keys(issuer: &str, rsa: &SigningKey, ec: &SigningKey) -> Vec<Row> {
     ]
 }
 
-/// What the claims may say.
+/// Cases for the claims.
 fn of_claims(issuer: &str, key: &SigningKey) -> Vec<Row> {
     use InvalidIdToken as No;
     let rows: Vec<(&str, Value, Result<(), No>)> = vec![

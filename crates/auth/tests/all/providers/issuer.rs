@@ -1,4 +1,4 @@
-//! An issuer: what it is asked, how often, and what is kept.
+//! An issuer: the requests to it, their number, and what is cached.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::support::{CLIENT_ID, FakeProvider, SigningKey};
 const DOCUMENT: &str = "/.well-known/openid-configuration";
 
 #[tokio::test]
-async fn a_sign_in_is_a_code_exchanged_with_the_clients_secret() {
+async fn a_sign_in_exchanges_a_code_with_the_client_secret() {
     let (provider, key) = (FakeProvider::start().await, SigningKey::rsa("r"));
     let (oidc, _) = oidc(provider.oidc("keycloak", &[&key]));
     assert_eq!((oidc.name(), oidc.label()), ("keycloak", "Keycloak"));
@@ -56,7 +56,7 @@ async fn a_sign_in_is_a_code_exchanged_with_the_clients_secret() {
 }
 
 #[tokio::test]
-async fn what_was_found_is_kept_and_what_failed_is_tried_again() {
+async fn discovery_is_cached_and_failures_are_retried() {
     let (provider, key) = (FakeProvider::start().await, SigningKey::ec("e"));
     let config = provider.oidc("idp", &[&key]);
     let document = json!({ "issuer": "https://elsewhere.example.com", "authorization_endpoint": provider.at("/auth"),
@@ -84,7 +84,7 @@ async fn what_was_found_is_kept_and_what_failed_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_found_and_a_forged_kid_costs_the_issuer_nothing() {
+async fn a_new_key_is_fetched_and_a_forged_kid_causes_no_further_fetch() {
     let (provider, old) = (FakeProvider::start().await, SigningKey::ec("old"));
     let (oidc, clock) = oidc(provider.oidc("idp", &[&old]));
     let claims = claims(&provider.issuer(), &json!({}));
@@ -118,7 +118,7 @@ async fn a_new_key_is_found_and_a_forged_kid_costs_the_issuer_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_withdrawn_is_good_no_longer_than_the_cache() {
+async fn a_withdrawn_key_is_refused_once_the_cache_expires() {
     let (provider, leaked) = (FakeProvider::start().await, SigningKey::ec("leaked"));
     let mut config = provider.oidc("idp", &[&leaked]);
     config.jwks_cache = std::time::Duration::from_secs(30);
@@ -138,7 +138,7 @@ async fn a_key_that_was_withdrawn_is_good_no_longer_than_the_cache() {
 }
 
 #[tokio::test]
-async fn userinfo_is_asked_only_for_a_missing_address() {
+async fn userinfo_is_requested_only_for_a_missing_address() {
     let (provider, key) = (FakeProvider::start().await, SigningKey::ec("e"));
     let (oidc, _) = oidc(provider.oidc("idp", &[&key]));
     provider
@@ -161,7 +161,7 @@ async fn userinfo_is_asked_only_for_a_missing_address() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_refused() {
+async fn an_invalid_answer_is_refused() {
     let (provider, key) = (FakeProvider::start().await, SigningKey::ec("e"));
     let (oidc, _) = oidc(provider.oidc("idp", &[&key]));
     let good = key.token(&claims(&provider.issuer(), &json!({})));
@@ -190,7 +190,7 @@ async fn what_is_no_answer_is_refused() {
     }
     provider.says_text("/token", format!("{{\"x\":\"{}\"}}", "x".repeat(512 * 1024)));
     assert_eq!(identify(&oidc).await.unwrap_err(), ProviderError::Malformed("it is longer than 512 KiB"));
-    // A redirect would carry the secret to wherever it says.
+    // A redirect would send the secret to its target.
     let elsewhere = FakeProvider::start().await;
     provider.redirects("/token", elsewhere.at("/token").as_str());
     assert!(matches!(identify(&oidc).await.unwrap_err(), ProviderError::Malformed(_)));
@@ -198,7 +198,7 @@ async fn what_is_no_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_not_there_is_unavailable() {
+async fn an_unreachable_issuer_is_unavailable() {
     let provider = FakeProvider::start().await;
     let config = provider.oidc("idp", &[]);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -41,7 +41,7 @@ fn octocat(provider: &FakeProvider) {
 }
 
 #[tokio::test]
-async fn google_is_asked_for_offline_access_and_says_who_it_is() {
+async fn google_is_asked_for_offline_access_and_returns_the_profile() {
     let provider = FakeProvider::start().await;
     let google = google(&provider);
     let url = google.authorize_url("s", &back()).await.unwrap();
@@ -87,7 +87,7 @@ async fn the_legacy_form_of_googles_userinfo_is_read_too() {
 }
 
 #[tokio::test]
-async fn githubs_listing_of_addresses_says_which_is_verified() {
+async fn the_github_address_list_decides_which_is_verified() {
     let provider = FakeProvider::start().await;
     let github = github(&provider);
     let url = github.authorize_url("s", &back()).await.unwrap();
@@ -118,7 +118,7 @@ async fn githubs_listing_of_addresses_says_which_is_verified() {
 }
 
 #[tokio::test]
-async fn without_the_listing_githubs_address_is_unverified() {
+async fn without_the_list_a_github_address_is_unverified() {
     let provider = FakeProvider::start().await;
     github_tokens(&provider);
     octocat(&provider);
@@ -127,7 +127,7 @@ async fn without_the_listing_githubs_address_is_unverified() {
         let identity = identify(&github(&provider)).await.unwrap().identity;
         assert_eq!((identity.email.as_deref(), identity.email_verified), (Some("octocat@github.com"), false));
     }
-    // Nor is one that was not given for now: GitHub says so with 403, too.
+    // Nor is a missing permission: GitHub answers that with 403, too.
     provider.says_with(403, "/user/emails", json!({ "message": "You have exceeded a secondary rate limit." }));
     for (name, value) in [("retry-after", "60"), ("x-ratelimit-remaining", "0")] {
         provider.adds("/user/emails", name, value);
@@ -152,7 +152,7 @@ async fn a_spent_code_is_refused_even_with_status_200() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_profile_refuses_names_nobody() {
+async fn a_token_that_the_profile_endpoint_refuses_gives_no_identity() {
     let provider = FakeProvider::start().await;
     google_tokens(&provider);
     provider.says_with(401, "/v1/userinfo", json!({ "error": { "code": 401, "message": "canary" } }));
@@ -161,7 +161,7 @@ async fn a_token_that_the_profile_refuses_names_nobody() {
 }
 
 #[tokio::test]
-async fn googles_refresh_leaves_the_refresh_token_out() {
+async fn a_google_refresh_returns_no_refresh_token() {
     let provider = FakeProvider::start().await;
     let answer = json!({ "access_token": "ya29.next", "expires_in": 3599, "scope": "openid", "token_type": "Bearer" });
     provider.says("/token", answer);
@@ -170,7 +170,7 @@ async fn googles_refresh_leaves_the_refresh_token_out() {
 }
 
 #[tokio::test]
-async fn an_endpoint_in_the_open_is_refused() {
+async fn an_endpoint_without_tls_is_refused() {
     let provider = FakeProvider::start().await;
     let mut config = provider.google();
     config.token_url = Some("http://oauth2.example.com/token".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Providers: what they are asked, what is believed of their answers, and what is not.
+//! Providers: the requests to them, and which answers are trusted.
 
 mod hostile;
 mod issuer;
@@ -54,7 +54,7 @@ pub(crate) fn claims(issuer: &str, changes: &Value) -> Value {
     claims
 }
 
-/// Providers with secrets in hand, in all that can go wrong. What was shown, and what must not be in it or in the log.
+/// Providers with secrets, in every failure: the texts that were shown, and what must not be in them or in the log.
 pub(crate) async fn in_trouble() -> (Vec<String>, Vec<String>) {
     let (provider, key) = (FakeProvider::start().await, SigningKey::ec("e"));
     let (oidc, _) = oidc(provider.oidc("idp", &[&key]));

@@ -1,4 +1,4 @@
-//! Providers' tokens: sealed, refreshed once by however many, and never of somebody else.
+//! Providers' tokens: encrypted, refreshed once for parallel callers, and never those of another user.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use url::Url;
 use super::ambient;
 use crate::support::databases;
 
-/// A provider that gives `access-1`, `access-2`, … and can be made to wait, to refuse and to be away.
+/// A provider that issues `access-1`, `access-2`, … and can be made to wait, to refuse and to be unavailable.
 struct Numbered {
     given: Mutex<u32>,
     asked_with: Mutex<Vec<String>>,
@@ -70,7 +70,7 @@ fn tokens(access: &str, refresh: Option<Secret>) -> ProviderTokens {
     ProviderTokens { access: Secret::new(access), refresh, expires_at: None, scope: Some("openid".into()) }
 }
 
-/// A sign-in of the identity `id`, whose access token lives for `seconds`.
+/// A sign-in of the identity `id`, whose access token is valid for `seconds`.
 fn found(ambient: &Ambient, id: &str, access: &str, refresh: Option<&str>, seconds: i64) -> Identified {
     let identity = ProviderIdentity {
         provider_id: id.to_owned(),
@@ -171,7 +171,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_token_is_used_until_a_minute_before_its_end() {
+async fn a_token_is_refreshed_a_minute_before_it_expires() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;
         assert_eq!(bench.valid().await.unwrap(), "access-0", "{}", bench.name);
@@ -189,12 +189,12 @@ async fn a_token_is_used_until_a_minute_before_its_end() {
 }
 
 #[tokio::test]
-async fn twenty_callers_make_one_refresh() {
+async fn twenty_parallel_callers_cause_one_refresh() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 0).await;
         let bench = Arc::new(bench);
         for (round, forced) in [(1_usize, false), (2, true)] {
-            // The provider answers when all are there.
+            // The provider answers when all have arrived.
             bench.provider.gate.forget_permits(100);
             let calls = (0..20).map(|_| {
                 let bench = bench.clone();
@@ -217,7 +217,7 @@ async fn twenty_callers_make_one_refresh() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_is_not_sent_again_stays() {
+async fn a_refresh_without_a_new_refresh_token_keeps_the_old_one() {
     for bench in Bench::all().await {
         bench.answer(Answer::WithoutRefresh);
         bench.sign_in("1", "access-0", Some("refresh-0"), 0).await;
@@ -233,7 +233,7 @@ async fn a_refresh_token_that_is_not_sent_again_stays() {
 
 /// A user may have two identities of one provider. The tokens are of the one that signed in last, both of them.
 #[tokio::test]
-async fn another_identitys_refresh_token_does_not_stay() {
+async fn a_refresh_token_of_another_identity_is_dropped() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;
         bench.sign_in("2", "access-9", None, 3600).await;
@@ -243,7 +243,7 @@ async fn another_identitys_refresh_token_does_not_stay() {
 }
 
 #[tokio::test]
-async fn without_a_refresh_token_a_token_is_used_to_its_end() {
+async fn without_a_refresh_token_a_token_is_used_until_it_expires() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", None, 3600).await;
         bench.pass(3599);
@@ -256,7 +256,7 @@ async fn without_a_refresh_token_a_token_is_used_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_away_is_no_reason_to_throw_a_token_away() {
+async fn a_provider_outage_does_not_drop_tokens() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 30).await;
         bench.answer(Answer::Away);
@@ -271,7 +271,7 @@ async fn a_provider_that_is_away_is_no_reason_to_throw_a_token_away() {
 
 /// Two replicas: the provider takes the refresh token from the faster one alone.
 #[tokio::test]
-async fn whoever_comes_second_to_the_provider_takes_what_the_first_has_stored() {
+async fn a_refused_refresh_uses_the_token_that_a_faster_replica_stored() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 0).await;
         bench.answer(Answer::Refused);
@@ -285,7 +285,7 @@ async fn whoever_comes_second_to_the_provider_takes_what_the_first_has_stored() 
         bench.sign_in("1", "access-of-the-faster", Some("refresh-8"), 3600).await;
         bench.provider.gate.add_permits(100);
         assert_eq!(call.await.unwrap().unwrap().expose(), "access-of-the-faster", "{}", bench.name);
-        // Where nobody was faster, a refusal is one.
+        // If no other replica was faster, a refusal is returned.
         let refused = bench.refreshed().await.unwrap_err();
         assert!(matches!(refused, OAuthTokenError::Provider(ProviderError::Refused { .. })), "{refused}");
         assert_eq!(bench.valid().await.unwrap(), "access-of-the-faster", "nor does it cost what is stored");
@@ -293,7 +293,7 @@ async fn whoever_comes_second_to_the_provider_takes_what_the_first_has_stored() 
 }
 
 #[tokio::test]
-async fn a_refresh_undoes_neither_a_sign_in_nor_an_unlinking() {
+async fn a_late_refresh_does_not_overwrite_a_sign_in_or_an_unlink() {
     for bench in Bench::all().await {
         for unlinked in [false, true] {
             let asked = bench.asked().len();
@@ -323,7 +323,7 @@ async fn a_refresh_undoes_neither_a_sign_in_nor_an_unlinking() {
 }
 
 #[tokio::test]
-async fn tokens_are_kept_per_user_and_provider_and_forgotten_so() {
+async fn tokens_are_stored_and_removed_per_user_and_provider() {
     for bench in Bench::all().await {
         let bob = UserId::parse("bob").unwrap();
         bench.sign_in("1", "anns", None, 3600).await;
@@ -346,9 +346,9 @@ async fn tokens_are_kept_per_user_and_provider_and_forgotten_so() {
     }
 }
 
-/// Whoever can write to the table cannot use a token as another user, nor for another purpose.
+/// An attacker who can write to the table cannot use a token as another user, nor for another purpose.
 #[tokio::test]
-async fn a_record_that_was_moved_does_not_open() {
+async fn a_sealed_token_moved_to_another_row_does_not_open() {
     for bench in Bench::all().await {
         let bob = UserId::parse("bob").unwrap();
         bench.sign_in("1", "anns", Some("anns-refresh"), 3600).await;
@@ -364,7 +364,7 @@ async fn a_record_that_was_moved_does_not_open() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_token_is_in_the_store() {
+async fn the_store_contains_no_plaintext_token() {
     for bench in Bench::all().await {
         bench.sign_in("1", "canary-access", Some("canary-refresh"), 3600).await;
         let record = bench.record().await;
@@ -377,7 +377,7 @@ async fn nothing_of_a_token_is_in_the_store() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_of_a_lost_key_does_not_spoil_the_next_sign_in() {
+async fn a_refresh_token_of_a_lost_key_does_not_break_the_next_sign_in() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;
         let other = bench.with_keys(keys("b", &[]));
@@ -393,7 +393,7 @@ async fn a_refresh_token_of_a_lost_key_does_not_spoil_the_next_sign_in() {
 }
 
 #[tokio::test]
-async fn a_new_key_takes_over_record_by_record() {
+async fn a_new_key_reseals_each_token_when_it_is_used() {
     for bench in Bench::all().await {
         bench.sign_in("1", "access-0", Some("refresh-0"), 3600).await;
         let other = bench.with_keys(keys("b", &[]));

@@ -1,4 +1,4 @@
-//! The way to providers: what it does not trust, and what it does not wait for.
+//! Connections to providers: what they do not trust, and what they do not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ async fn discover(scheme: &str, listener_at: std::net::SocketAddr) -> ProviderEr
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
+async fn a_provider_with_an_untrusted_certificate_is_refused() {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
     let config = ServerConfig::builder()
@@ -55,7 +55,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_says_nothing_is_given_up() {
+async fn a_provider_that_does_not_answer_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -69,7 +69,7 @@ async fn a_provider_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_not_read_to_it() {
+async fn an_endless_answer_is_not_read_completely() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -85,6 +85,6 @@ async fn an_answer_without_an_end_is_not_read_to_it() {
         written
     });
     assert_eq!(discover("http", address).await, ProviderError::Malformed("it is longer than 512 KiB"));
-    // It was hung up on: what went out is the limit and what lay in buffers.
+    // The connection was closed: only the limit and the content of buffers was sent.
     assert!(server.await.unwrap() < 64 << 20);
 }

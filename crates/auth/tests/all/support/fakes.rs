@@ -35,7 +35,7 @@ impl AuditSink for Recorder {
     }
 }
 
-/// A second factor that says what it is told to.
+/// A scripted second factor.
 #[derive(Clone, Default)]
 pub(crate) struct FakeFactor(Arc<Mutex<Factor>>);
 
@@ -128,7 +128,7 @@ pub(crate) struct Sessions {
     pub(crate) calls: AtomicUsize,
     /// Whether there are markers for the second factor.
     pub(crate) markers: bool,
-    /// Keeps the pending session and then says that it failed: the worst a store can do.
+    /// Stores the pending session and then reports a failure: the worst case of a store.
     pub(crate) marking_fails: AtomicBool,
     pub(crate) deleted: AtomicUsize,
 }
@@ -201,7 +201,7 @@ impl PendingMarker for Sessions {
 #[derive(Default)]
 pub(crate) struct Tokens {
     inner: MemoryTokenStore,
-    /// If set, everything of the owner's ends just before their new token is kept.
+    /// If set, all credentials of the owner end just before their new token is stored.
     pub(crate) ends_before: OnceLock<Accounts>,
     pub(crate) writes: AtomicUsize,
     pub(crate) written: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Providers that say what a test tells them to, over real HTTP on the loopback.
+//! Scripted providers, over real HTTP on the loopback.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct FakeProvider {
 #[derive(Default)]
 struct Script {
     answers: HashMap<String, (u16, Body)>,
-    /// What every answer of a path bears besides.
+    /// Additional headers of every answer of a path.
     headers: HashMap<String, (&'static str, &'static str)>,
     asked: Vec<Asked>,
 }
@@ -87,7 +87,7 @@ impl FakeProvider {
         self.state.lock().answers.insert(path.to_owned(), (status, Body::Json(body)));
     }
 
-    /// Has what `path` answers bear a header.
+    /// Adds a header to the answers of `path`.
     pub(crate) fn adds(&self, path: &str, name: &'static str, value: &'static str) {
         self.state.lock().headers.insert(path.to_owned(), (name, value));
     }
@@ -100,7 +100,7 @@ impl FakeProvider {
         self.state.lock().answers.insert(path.to_owned(), (302, Body::Redirect(to.to_owned())));
     }
 
-    /// What was asked of `path` so far.
+    /// The requests to `path` so far.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         self.state.lock().asked.iter().filter(|asked| asked.path == path).cloned().collect()
     }
@@ -253,7 +253,7 @@ impl SigningKey {
         jwk
     }
 
-    /// The public half as bytes that are no secret: what a forger has.
+    /// The public half as bytes, which a forger has too.
     pub(crate) fn public_der(&self) -> Vec<u8> {
         match &self.kind {
             Kind::Rsa(pair) => pair.public_key().as_der().map(|der| der.as_ref().to_vec()).unwrap(),

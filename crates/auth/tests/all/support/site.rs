@@ -38,7 +38,7 @@ pub(crate) async fn databases() -> Vec<TestDb> {
     engines().await
 }
 
-/// Marks the mailbox of an account as proven, or as not proven any more.
+/// Marks the mailbox of an account as proven, or as no longer proven.
 pub(crate) async fn set_proven(db: &Db, email: &str, proven: bool) {
     let sql = "UPDATE users SET email_verified = ?2 WHERE email = ?1";
     assert_eq!(db.execute(sql, params![email, proven]).await.unwrap(), 1);
@@ -49,7 +49,7 @@ pub(crate) fn invitation(email: &str) -> NewInvitation {
     NewInvitation::new(EmailAddress::parse(email).unwrap())
 }
 
-/// Production's posture, with a cheap hash.
+/// The settings of production, with a cheap hash.
 pub(crate) fn config() -> AuthConfig {
     // Tests of other mails count them.
     let quiet = AuthConfig { new_device_notice: false, ..AuthConfig::default() };
@@ -103,7 +103,7 @@ impl Site {
         Self { auth, router, clock, ambient, audit, presented }
     }
 
-    /// A site that a test put together by itself, whose clock and audit nobody looks at.
+    /// A site that a test builds itself, without access to its clock and audit events.
     pub(crate) fn of(auth: Auth, router: Router) -> Self {
         let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
         Self { auth, router, clock, ambient, audit: Arc::default(), presented: Arc::default() }

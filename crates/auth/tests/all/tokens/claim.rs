@@ -11,7 +11,7 @@ use super::issue;
 use crate::support::{Site, Tokens, config, databases};
 
 #[tokio::test]
-async fn no_token_slips_in_behind_the_end_of_its_session() {
+async fn no_token_is_issued_after_its_session_ended() {
     for db in databases().await {
         let store = Arc::new(Tokens::default());
         let config = AuthConfig { allow_in_memory_stores: true, ..config() };

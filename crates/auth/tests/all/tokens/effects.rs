@@ -1,4 +1,4 @@
-//! What changes about an owner or a token counts from the next request on, and for those who asked before.
+//! Changes of an owner or a token apply from the next request on, and to open streams.
 
 use gatewright_base::{Identity, Presented, Subject};
 use gatewright_db::params;
@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{issue, revoke, site, token_of};
 use crate::support::{ANN, Answer, Call, Site, databases};
 
-/// The roles that each credential brings now, or `nobody`: by a request, and by asking again for one from before.
+/// The roles of each credential now, or `unknown`: by a request, and by a recheck of an earlier one.
 async fn seen(site: &Site, calls: &[(&'static str, String)], before: &[Presented]) -> Vec<String> {
     let mut all = Vec::new();
     for (kind, credential) in calls {
@@ -44,7 +44,7 @@ async fn all_of_ann(site: &Site) -> (Answer, Vec<(&'static str, String)>, Vec<Pr
 }
 
 #[tokio::test]
-async fn roles_count_as_they_are_now() {
+async fn role_changes_apply_to_tokens_at_once() {
     for db in databases().await {
         let site = site(&db).await;
         let (_, calls, before) = all_of_ann(&site).await;
@@ -57,7 +57,7 @@ async fn roles_count_as_they_are_now() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_deleted_user_opens_anything() {
+async fn credentials_of_a_deleted_user_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let (_, calls, before) = all_of_ann(&site).await;
@@ -68,7 +68,7 @@ async fn nothing_of_a_deleted_user_opens_anything() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_ends_itself_alone() {
+async fn revoking_a_token_ends_only_that_token() {
     for db in databases().await {
         let site = site(&db).await;
         let (session, calls, before) = all_of_ann(&site).await;
@@ -80,7 +80,7 @@ async fn a_revoked_token_ends_itself_alone() {
 }
 
 #[tokio::test]
-async fn signing_out_everywhere_leaves_tokens_alone() {
+async fn signing_out_everywhere_keeps_api_tokens() {
     for db in databases().await {
         let site = site(&db).await;
         let (_, calls, before) = all_of_ann(&site).await;
@@ -97,7 +97,7 @@ async fn signing_out_everywhere_leaves_tokens_alone() {
 }
 
 #[tokio::test]
-async fn a_token_ends_at_its_moment() {
+async fn a_token_expires_at_its_time() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -113,7 +113,7 @@ async fn a_token_ends_at_its_moment() {
 }
 
 #[tokio::test]
-async fn a_disabled_service_account_is_nobody() {
+async fn tokens_of_a_disabled_service_account_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let (tokens, services) = (site.auth.api_tokens().unwrap(), site.auth.service_accounts().unwrap());

@@ -108,7 +108,7 @@ async fn every_guard_knows_every_kind_of_caller() {
 }
 
 #[tokio::test]
-async fn the_tree_asks_for_the_resource_and_the_verb() {
+async fn the_tree_requires_the_resource_and_the_verb() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         let (reader, writer) = (token(&site, "posts:read").await, token(&site, "posts:write").await);
@@ -148,7 +148,7 @@ async fn the_tree_asks_for_the_resource_and_the_verb() {
 }
 
 #[tokio::test]
-async fn a_grant_is_good_at_its_origin_until_its_deadline() {
+async fn a_grant_is_valid_at_its_origin_until_its_deadline() {
     for db in databases().await {
         let (site, _) = site(&db).await;
         let call = || Call::get("/reports").header("x-widget", "*:*");

@@ -12,7 +12,7 @@ use crate::support::{ANN, Call, PASSWORD, databases};
 
 /// A caller who writes `ttl` for `ttlSeconds` wants a token that expires.
 #[tokio::test]
-async fn an_unknown_key_makes_no_token() {
+async fn an_unknown_key_creates_no_token() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -77,7 +77,7 @@ async fn a_token_without_a_lifetime_does_not_end() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_is_checked_and_all_that_is_wrong_is_told() {
+async fn token_requests_are_validated_and_all_errors_are_reported() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -121,7 +121,7 @@ async fn what_is_asked_for_is_checked_and_all_that_is_wrong_is_told() {
 }
 
 #[tokio::test]
-async fn a_token_is_its_callers_whatever_the_body_says() {
+async fn a_token_belongs_to_its_caller_whatever_the_body_contains() {
     for db in databases().await {
         let site = site(&db).await;
         let bob = site.register("bob@example.com").await.json()["user"]["id"].clone();
@@ -141,7 +141,7 @@ async fn a_token_is_its_callers_whatever_the_body_says() {
 }
 
 #[tokio::test]
-async fn anothers_token_is_not_there() {
+async fn a_token_of_another_user_is_not_found() {
     for db in databases().await {
         let site = site(&db).await;
         site.register("bob@example.com").await;
@@ -191,7 +191,7 @@ async fn creation_and_revocation_are_audited() {
 
 /// Whatever else a caller has, a token is managed from a session.
 #[tokio::test]
-async fn nothing_but_a_session_manages_tokens() {
+async fn only_a_session_manages_tokens() {
     for db in databases().await {
         let mut site = site(&db).await;
         let session = site.login_ann().await;
@@ -267,7 +267,7 @@ async fn keys_are_spelled_in_the_configured_case() {
 }
 
 #[tokio::test]
-async fn an_owner_does_not_pile_tokens_up() {
+async fn tokens_per_owner_are_limited() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -283,7 +283,7 @@ async fn an_owner_does_not_pile_tokens_up() {
         revoke(&site, &session, &id).await.expect(204);
         issue(&site, &session, &json!({ "name": "one more" })).await.expect(200);
 
-        // Those that have ended are in nobody's way.
+        // Ended ones do not count.
         issue(&site, &session, &json!({ "name": "one too many" })).await.expect(409);
         let ended = gatewright_db::params![site.ambient.now()];
         db.db.execute("UPDATE api_tokens SET expires_at = ?1 WHERE id LIKE 't%'", ended).await.unwrap();

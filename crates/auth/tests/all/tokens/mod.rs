@@ -1,4 +1,4 @@
-//! API tokens, service accounts, and what guards routes against both.
+//! API tokens, service accounts, and the guards of routes.
 
 mod claim;
 mod effects;

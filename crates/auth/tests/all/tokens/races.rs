@@ -1,4 +1,4 @@
-//! Twenty at once, on two replicas with one database.
+//! Twenty parallel requests, on two replicas with one database.
 
 use futures_util::future::join_all;
 use gatewright_auth::audit::AuditKind;
@@ -20,7 +20,7 @@ async fn replicas(db: &TestDb) -> [Site; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_revocations_one_wins_and_is_audited() {
+async fn one_of_twenty_revocations_succeeds_and_is_audited() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let session = sites[0].login_ann().await;
@@ -39,7 +39,7 @@ async fn of_twenty_revocations_one_wins_and_is_audited() {
 
 /// A request that begins after the revocation was answered never passes.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_use_passes_after_the_revocation_was_answered() {
+async fn no_use_succeeds_after_the_revocation_was_acknowledged() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let session = sites[0].login_ann().await;
@@ -54,7 +54,7 @@ async fn no_use_passes_after_the_revocation_was_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_issued_at_once_are_twenty_tokens() {
+async fn twenty_parallel_requests_issue_twenty_tokens() {
     for db in databases().await {
         let sites = replicas(&db).await;
         let session = sites[0].login_ann().await;

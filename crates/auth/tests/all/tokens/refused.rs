@@ -1,4 +1,4 @@
-//! Tokens that are refused: they wipe what was found before them, all in the same way, and each is audited with its reason.
+//! Refused tokens: they override other credentials, all in the same way, and each is audited with its reason.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ async fn refused(site: &Site, db: &gatewright_db::testing::TestDb, session: &Ans
 }
 
 #[tokio::test]
-async fn a_refused_token_goes_on_as_nobody_and_is_audited_with_its_reason() {
+async fn a_refused_token_counts_as_anonymous_and_is_audited_with_its_reason() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -64,7 +64,7 @@ async fn a_refused_token_goes_on_as_nobody_and_is_audited_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_refused_token_wipes_the_identity_of_the_cookie() {
+async fn a_refused_token_overrides_the_identity_of_the_cookie() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -84,7 +84,7 @@ async fn a_refused_token_wipes_the_identity_of_the_cookie() {
 }
 
 #[tokio::test]
-async fn refusals_cannot_be_told_apart() {
+async fn refusals_are_indistinguishable() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -130,7 +130,7 @@ async fn other_credentials_pass_through() {
     }
 }
 
-/// Of two credentials nobody knows which one the next hop would take.
+/// With two credentials it is unknown which one the next hop would use.
 #[tokio::test]
 async fn a_token_beside_another_bearer_is_refused() {
     for db in databases().await {
@@ -168,7 +168,7 @@ async fn a_flood_of_guesses_does_not_fill_the_audit_log() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_tell_is_503_and_not_nobody() {
+async fn a_failing_store_is_503_and_not_anonymous() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;

@@ -1,4 +1,4 @@
-//! A token's plaintext is in the one answer that shows it, and nowhere else.
+//! A token's plaintext is only in the one answer that shows it.
 
 use std::time::Duration;
 

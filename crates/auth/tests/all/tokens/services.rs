@@ -10,7 +10,7 @@ fn draft() -> TokenDraft {
 }
 
 #[tokio::test]
-async fn a_service_account_authenticates_by_token_alone() {
+async fn a_service_account_authenticates_only_by_token() {
     for db in databases().await {
         let site = site(&db).await;
         let (tokens, services) = (site.auth.api_tokens().unwrap(), site.auth.service_accounts().unwrap());
@@ -49,14 +49,14 @@ async fn names_are_unique_and_one_line() {
         }
         let names: Vec<_> = services.list().await.unwrap().into_iter().map(|account| account.name).collect();
         assert_eq!(names, ["a", "b"]);
-        let nobody = ServiceId::parse("nobody").unwrap();
-        assert!(matches!(services.disable(&nobody).await, Err(ServiceAccountError::NotFound)));
+        let unknown = ServiceId::parse("nobody").unwrap();
+        assert!(matches!(services.disable(&unknown).await, Err(ServiceAccountError::NotFound)));
         assert!(matches!(services.find("nobody").await, Err(ServiceAccountError::NotFound)));
     }
 }
 
 #[tokio::test]
-async fn no_route_leads_to_service_accounts_or_users() {
+async fn no_route_manages_service_accounts_or_users() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -68,12 +68,12 @@ async fn no_route_leads_to_service_accounts_or_users() {
 }
 
 #[tokio::test]
-async fn a_token_is_issued_for_owners_that_are_there() {
+async fn a_token_is_issued_only_for_an_existing_owner() {
     for db in databases().await {
         let site = site(&db).await;
         let tokens = site.auth.api_tokens().unwrap();
-        let nobody = [Subject::User(UserId::parse("x").unwrap()), Subject::Service(ServiceId::parse("x").unwrap())];
-        for owner in nobody {
+        let unknown = [Subject::User(UserId::parse("x").unwrap()), Subject::Service(ServiceId::parse("x").unwrap())];
+        for owner in unknown {
             assert!(matches!(tokens.issue(owner, draft()).await, Err(TokenError::OwnerMissing)));
         }
         let ann = site.auth.accounts().find(ANN).await.unwrap();

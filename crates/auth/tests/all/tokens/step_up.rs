@@ -1,4 +1,4 @@
-//! A token outlives the session that makes it. Where its user has a second factor, it must have been proven there.
+//! A token outlives the session that creates it. If its user has a second factor, the session must have proven it.
 
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::tokens::TokensPlugin;
@@ -9,9 +9,9 @@ use super::{issue, list, revoke, token_of};
 use crate::support::{Call, Site, config, databases};
 use crate::two_factor::{Enrolled, enroll_ann};
 
-/// The attack: whoever found an open browser keeps what its owner ends by turning on a second factor.
+/// The attack: a person at an open browser keeps access although its owner turns on a second factor.
 #[tokio::test]
-async fn a_session_from_before_the_second_factor_makes_no_token() {
+async fn a_session_from_before_the_second_factor_creates_no_token() {
     for db in databases().await {
         let site = Site::with(config(), |builder| {
             builder.database(db.db.clone()).plugin(TokensPlugin::new()).plugin(TwoFactorPlugin::new("Test"))
@@ -34,7 +34,7 @@ async fn a_session_from_before_the_second_factor_makes_no_token() {
         let passed = Call::post("/auth/2fa/challenge").json(&code).cookie_of(&pending).send(&site).await.expect(200);
         token_of(&site, &passed).await;
 
-        // To look and to revoke takes no more than a session: it only ever takes away.
+        // Listing and revoking need only a session.
         assert_eq!(list(&site, &open).await.len(), 3);
         revoke(&site, &open, &id).await.expect(204);
         assert!(site.audited().contains(&AuditKind::TokenRevoked));

@@ -60,7 +60,7 @@ fn ambient() -> Ambient {
 }
 
 #[tokio::test]
-async fn a_token_comes_back_as_it_was_kept() {
+async fn a_stored_token_is_read_back_unchanged() {
     let (_databases, stores) = stores().await;
     let ambient = ambient();
     for (name, store, _) in stores {
@@ -91,7 +91,7 @@ async fn a_token_comes_back_as_it_was_kept() {
 }
 
 #[tokio::test]
-async fn all_of_one_owner_are_revoked_and_no_others() {
+async fn all_tokens_of_one_owner_are_revoked_and_no_others() {
     let (_databases, stores) = stores().await;
     let ambient = ambient();
     for (name, store, _) in stores {
@@ -106,7 +106,7 @@ async fn all_of_one_owner_are_revoked_and_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_at_once_one_wins() {
+async fn one_of_twenty_parallel_revocations_or_creations_succeeds() {
     let (_databases, stores) = stores().await;
     let ambient = ambient();
     for (name, store, services) in stores {
@@ -122,7 +122,7 @@ async fn of_twenty_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn revoked_tokens_are_forgotten_after_ninety_days() {
+async fn revoked_tokens_are_removed_after_ninety_days() {
     for db in databases().await {
         super::site(&db).await;
         let (store, ambient) = (SqlTokenStore::new(db.db.clone()), ambient());
@@ -154,7 +154,7 @@ fn account(ambient: &Ambient, name: &str) -> ServiceAccount {
 }
 
 #[tokio::test]
-async fn a_service_account_comes_back_as_it_was_kept() {
+async fn a_stored_service_account_is_read_back_unchanged() {
     let (_databases, stores) = stores().await;
     let ambient = ambient();
     for (name, _, services) in stores {
@@ -167,9 +167,9 @@ async fn a_service_account_comes_back_as_it_was_kept() {
         assert!(services.set_disabled(&robot.id, true, at(1)).await.unwrap(), "{name}");
         robot.disabled = true;
         assert_eq!(services.list().await.unwrap(), [robot], "{name}");
-        let nobody = ServiceId::parse("nobody").unwrap();
-        assert!(!services.set_disabled(&nobody, true, at(1)).await.unwrap(), "{name}");
-        assert_eq!(services.find(&nobody).await.unwrap(), None, "{name}");
+        let unknown = ServiceId::parse("nobody").unwrap();
+        assert!(!services.set_disabled(&unknown, true, at(1)).await.unwrap(), "{name}");
+        assert_eq!(services.find(&unknown).await.unwrap(), None, "{name}");
     }
 }
 

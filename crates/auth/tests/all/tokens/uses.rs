@@ -11,7 +11,7 @@ use super::{list, site, token_of, who};
 use crate::support::{Call, Site, Tokens, config, databases};
 
 #[tokio::test]
-async fn the_last_use_is_told_at_once_and_written_down_later() {
+async fn the_last_use_is_shown_at_once_and_stored_later() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -40,7 +40,7 @@ async fn the_last_use_is_told_at_once_and_written_down_later() {
 }
 
 #[tokio::test]
-async fn a_stream_that_asks_again_is_no_use() {
+async fn a_stream_recheck_does_not_count_as_a_use() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;

@@ -28,7 +28,7 @@ impl Authenticator {
         self.code_at(Timestamp::from_second(seconds).unwrap())
     }
 
-    /// The code of a moment. Without the program, which `cargo xtask test` demands, the library stands in for it.
+    /// The code at a time. Without the program, which `cargo xtask test` requires, the library computes it.
     fn code_at(&self, at: Timestamp) -> String {
         self.ask(at).unwrap_or_else(|| {
             assert!(

@@ -13,7 +13,7 @@ fn codes(answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fresh_set_kills_the_old_one() {
+async fn a_fresh_set_invalidates_the_old_one() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;
@@ -33,7 +33,7 @@ async fn a_fresh_set_kills_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_cannot_spend_them() {
+async fn a_page_of_another_site_cannot_replace_backup_codes() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;
@@ -62,9 +62,9 @@ async fn a_page_of_another_site_cannot_spend_them() {
     }
 }
 
-/// A look at the headers must not cost the codes.
+/// A HEAD request must not spend the codes.
 #[tokio::test]
-async fn a_head_request_draws_none() {
+async fn a_head_request_creates_no_backup_codes() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;

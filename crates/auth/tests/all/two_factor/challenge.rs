@@ -64,7 +64,7 @@ async fn bodies_without_a_code_are_refused_and_never_a_500() {
 }
 
 #[tokio::test]
-async fn a_clock_may_be_one_step_off_and_no_more() {
+async fn a_clock_may_be_off_by_at_most_one_step() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;
@@ -77,7 +77,7 @@ async fn a_clock_may_be_one_step_off_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_spent_step_is_refused_and_so_is_every_one_before_it() {
+async fn a_spent_step_and_earlier_ones_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;
@@ -111,7 +111,7 @@ async fn a_backup_code_passes_once_however_it_is_typed() {
 }
 
 #[tokio::test]
-async fn codes_of_somebody_else_are_worth_nothing() {
+async fn codes_of_another_user_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;
@@ -130,7 +130,7 @@ async fn codes_of_somebody_else_are_worth_nothing() {
 }
 
 #[tokio::test]
-async fn who_owes_nothing_has_nothing_to_prove() {
+async fn a_challenge_without_a_pending_second_factor_is_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -154,7 +154,7 @@ async fn a_factor_removed_meanwhile_sends_back_to_the_sign_in() {
 }
 
 #[tokio::test]
-async fn a_backend_of_browsers_alone_answers_no_token() {
+async fn a_browser_backend_returns_no_token() {
     for db in databases().await {
         let mut config = config();
         config.tokens_in_responses = false;
@@ -168,7 +168,7 @@ async fn a_backend_of_browsers_alone_answers_no_token() {
 }
 
 #[tokio::test]
-async fn a_logout_everywhere_ends_what_is_pending_too() {
+async fn a_logout_everywhere_ends_pending_sessions_too() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;

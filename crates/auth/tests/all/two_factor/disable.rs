@@ -43,7 +43,7 @@ async fn a_wrong_or_spent_code_disables_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_factor_there_is_nothing_to_disable_or_to_draw() {
+async fn without_a_second_factor_disabling_and_new_codes_are_refused() {
     for db in databases().await {
         let site = site(&db).await;
         let session = site.login_ann().await;
@@ -56,7 +56,7 @@ async fn without_a_factor_there_is_nothing_to_disable_or_to_draw() {
 }
 
 #[tokio::test]
-async fn whoever_enrolls_again_has_a_new_secret_and_new_codes() {
+async fn enrolling_again_gives_a_new_secret_and_new_codes() {
     for db in databases().await {
         let site = site(&db).await;
         let first = enroll_ann(&site).await;
@@ -72,7 +72,7 @@ async fn whoever_enrolls_again_has_a_new_secret_and_new_codes() {
 }
 
 #[tokio::test]
-async fn an_operator_removes_it_and_says_so() {
+async fn an_operator_removes_the_second_factor_and_it_is_audited() {
     for db in databases().await {
         let site = site(&db).await;
         let ann = enroll_ann(&site).await;

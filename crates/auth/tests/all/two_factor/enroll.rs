@@ -33,7 +33,7 @@ async fn enrolling_shows_the_secret_its_address_and_its_picture() {
 }
 
 #[tokio::test]
-async fn what_is_only_begun_protects_nothing_and_locks_nobody_out() {
+async fn an_unfinished_enrollment_neither_protects_nor_locks_out() {
     for db in databases().await {
         let site = site(&db).await;
         begin(&site, &site.login_ann().await).await;
@@ -164,7 +164,7 @@ async fn a_session_from_before_the_enrollment_does_not_pass() {
                 (REQUIRED, Some("two_factor_required"))
             );
         }
-        // Neither a code nor an attempt was spent on them, and signing in again is the way on.
+        // Neither a code nor an attempt was spent on them; the next step is to sign in again.
         let pending = site.login_ann().await;
         let passed = send(&site, "challenge", &pending, &code).await.expect(200);
         Call::post("/auth/2fa/backup-codes").cookie_of(&passed).send(&site).await.expect(200);
@@ -172,7 +172,7 @@ async fn a_session_from_before_the_enrollment_does_not_pass() {
 }
 
 #[tokio::test]
-async fn what_was_verified_with_a_former_factor_is_not_with_a_new_one() {
+async fn a_new_factor_invalidates_verifications_of_the_former_one() {
     for db in databases().await {
         let site = site(&db).await;
         let first = enroll_ann(&site).await;
@@ -186,7 +186,7 @@ async fn what_was_verified_with_a_former_factor_is_not_with_a_new_one() {
 }
 
 #[tokio::test]
-async fn only_an_interactive_session_in_good_standing_may() {
+async fn only_an_authenticated_session_manages_the_second_factor() {
     for db in databases().await {
         let site = site(&db).await;
         let registered = site.register("bob@example.com").await;
@@ -233,7 +233,7 @@ async fn a_pending_session_manages_nothing() {
     }
 }
 
-/// The guard could never pass, so that whoever enrolled would be locked out.
+/// The guard could never pass, so an enrolled user would be locked out.
 #[tokio::test]
 async fn an_enrollment_that_cannot_be_finished_is_undone() {
     let store = Arc::new(MemoryTwoFactorStore::new());

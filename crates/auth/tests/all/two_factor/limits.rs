@@ -23,7 +23,7 @@ fn assert_limited(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn an_account_has_ten_attempts_wherever_they_come_from_in_dev_mode_too() {
+async fn an_account_has_ten_attempts_across_addresses_in_dev_mode_too() {
     for db in databases().await {
         for dev_mode in [false, true] {
             let site = with(&db, AuthConfig { dev_mode, ..config() }).await;
@@ -91,7 +91,7 @@ async fn verify_and_challenge_share_both_budgets() {
 }
 
 #[tokio::test]
-async fn disabling_uses_up_nothing_of_verify_and_challenge_and_has_ten_attempts() {
+async fn disabling_has_its_own_limit_of_ten_attempts() {
     for db in databases().await {
         for by_account in [false, true] {
             let mut config = config();
@@ -111,7 +111,7 @@ async fn disabling_uses_up_nothing_of_verify_and_challenge_and_has_ten_attempts(
             let user = super::enroll(&site, session).await;
             let pending = site.login(&email, PASSWORD).await.expect(200);
             send(&site, "challenge", &pending, &user.codes[0]).await.expect(200);
-            // Ten more codes, and the right one does not count any more.
+            // After ten more codes, the right one is refused too.
             site.advance(1800);
             for _ in 0..10 {
                 send(&site, "disable", &user.session, "zzz").await.expect(401);

@@ -23,7 +23,7 @@ pub(crate) use authenticator::Authenticator;
 
 /// The message of every refusal of a code.
 const INVALID: &str = "invalid code";
-/// The message of every refusal for want of a second factor.
+/// The message of every refusal because of a missing second factor.
 const REQUIRED: &str = "two-factor verification required";
 
 /// A site with the plugin, over a database, where Ann is registered.
@@ -44,12 +44,12 @@ pub(crate) struct Enrolled {
     pub(crate) codes: Vec<String>,
 }
 
-/// Signs Ann in and enrolls her; the clock then stands in the next step.
+/// Signs Ann in and enrolls her; the clock is in the next step then.
 pub(crate) async fn enroll_ann(site: &Site) -> Enrolled {
     enroll(site, site.login_ann().await.expect(200)).await
 }
 
-/// Enrolls whoever has this session; the clock then stands in the next step.
+/// Enrolls the user of this session; the clock is in the next step then.
 pub(crate) async fn enroll(site: &Site, session: Answer) -> Enrolled {
     let app = begin(site, &session).await;
     let verified = send(site, "verify", &session, &app.code(site)).await.expect(200);

@@ -10,7 +10,7 @@ async fn form_login(site: &Site, next: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_person_signs_in_with_a_code_without_scripts_and_goes_on() {
+async fn a_person_signs_in_with_a_code_without_scripts_and_is_redirected_to_next() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
         let ann = enroll_ann(&site).await;
@@ -42,7 +42,7 @@ async fn a_person_signs_in_with_a_code_without_scripts_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_wrong_code_brings_the_form_back() {
+async fn a_wrong_code_shows_the_form_again() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
         enroll_ann(&site).await;
@@ -70,7 +70,7 @@ async fn without_the_screens_a_form_s_failure_is_a_small_page() {
 }
 
 #[tokio::test]
-async fn the_screen_sends_on_whoever_owes_nothing() {
+async fn the_screen_redirects_a_session_without_a_pending_second_factor() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
         let anonymous = Call::get("/two-factor?next=/posts").send(&site).await.expect(303);
@@ -82,7 +82,7 @@ async fn the_screen_sends_on_whoever_owes_nothing() {
 }
 
 #[tokio::test]
-async fn the_way_on_stays_on_the_site() {
+async fn next_stays_on_this_origin() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
         let ann = enroll_ann(&site).await;
@@ -101,7 +101,7 @@ async fn the_way_on_stays_on_the_site() {
 }
 
 #[tokio::test]
-async fn enrolling_works_by_forms_alone() {
+async fn enrolling_works_with_forms_only() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
         let session = form_login(&site, "/").await;

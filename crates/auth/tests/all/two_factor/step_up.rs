@@ -13,7 +13,7 @@ fn guarded(mut site: Site) -> Site {
 }
 
 #[tokio::test]
-async fn it_gates_enrolled_users_only() {
+async fn step_up_applies_only_to_enrolled_users() {
     for db in databases().await {
         let site = guarded(site(&db).await);
         let vault = || Call::get("/vault");
@@ -34,13 +34,13 @@ async fn it_gates_enrolled_users_only() {
 
         let passed = send(&site, "challenge", &pending, &ann.app.code(&site)).await.expect(200);
         vault().cookie_of(&passed).send(&site).await.expect(200);
-        // A token says nothing of a second factor, although it was issued after one.
+        // A token proves no second factor, although it was issued after one.
         vault().bearer(&passed.token()).send(&site).await.expect(403);
     }
 }
 
 #[tokio::test]
-async fn not_knowing_is_not_no() {
+async fn a_failed_lookup_does_not_count_as_no_second_factor() {
     for db in databases().await {
         let factor = FakeFactor::default();
         let given = std::sync::Arc::new(factor.clone());
@@ -55,7 +55,7 @@ async fn not_knowing_is_not_no() {
 }
 
 #[tokio::test]
-async fn without_the_middleware_it_lets_nobody_pass() {
+async fn without_the_middleware_step_up_refuses_everybody() {
     for db in databases().await {
         let mut site = site(&db).await;
         let session = site.login_ann().await;

@@ -1,4 +1,4 @@
-//! What every store of second factors keeps to, and which may be used where.
+//! The contract of every store of second factors, and where each may be used.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ async fn steps_are_spent_forwards_only_and_codes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twenty_who_spend_the_same_one_wins() {
+async fn one_of_twenty_parallel_spends_succeeds() {
     let (_databases, stores) = stores().await;
     for (name, store) in stores {
         let ann = user("ann");

@@ -11,7 +11,7 @@ use super::probe::{Answer, Beginning};
 /// An origin that no deployment trusts.
 pub(super) const STRANGER: &str = "https://stranger.invalid";
 /// The maximum difference of clocks in seconds. Beyond it, one side refuses tokens that the other has just issued.
-const MOST_SKEW: i64 = 30;
+const MAX_SKEW: i64 = 30;
 
 /// One line of the report.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn encryption(base: &Url) -> Option<Finding> {
 pub(super) fn clock(answer: &Answer, now: i64) -> Option<Finding> {
     let there = DateTimeParser::new().parse_timestamp(answer.header("date")?).ok()?;
     let skew = there.as_second().saturating_sub(now);
-    Some(if skew.abs() > MOST_SKEW {
+    Some(if skew.abs() > MAX_SKEW {
         Warning(format!("its clock is {skew} s from the one here; synchronise both, or codes and tokens are refused"))
     } else {
         Fine("its clock agrees with the one here".to_owned())
@@ -136,11 +136,11 @@ pub(super) fn metrics(answer: &Answer, base: &Url) -> Finding {
 
 /// Whether pages of every origin may read answers, with or without the visitor's cookies.
 pub(super) fn crossing(answer: &Answer) -> Finding {
-    const WAY_ON: &str = "remove the proxy's CORS headers, and list origins in `browser_backend.allowed_origins`";
+    const HINT: &str = "remove the proxy's CORS headers, and list origins in `browser_backend.allowed_origins`";
     match answer.header("access-control-allow-origin") {
-        Some(STRANGER) => return Problem(format!("pages of every origin may read answers; {WAY_ON}")),
+        Some(STRANGER) => return Problem(format!("pages of every origin may read answers; {HINT}")),
         // With `*`, browsers send no cookies, and the page can still read public answers.
-        Some("*") => return Warning(format!("pages of every origin may read answers without cookies; {WAY_ON}")),
+        Some("*") => return Warning(format!("pages of every origin may read answers without cookies; {HINT}")),
         _ => {}
     }
     Fine("pages of other origins may not read answers".to_owned())

@@ -7,11 +7,11 @@ use serde_json::Value;
 use url::Url;
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stream may take until its first bytes. A server sends them at once.
 const FIRST_WORD: Duration = Duration::from_secs(5);
 /// The maximum number of bytes that are read of an answer.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// Sends requests to a deployment.
 pub(super) struct Probe {
@@ -41,7 +41,7 @@ pub(super) enum Beginning {
 impl Probe {
     pub(super) fn new(base: Url) -> reqwest::Result<Self> {
         let http = Client::builder()
-            .connect_timeout(PATIENCE)
+            .connect_timeout(TIMEOUT)
             .redirect(redirect::Policy::none())
             .user_agent(concat!("gatewright-doctor/", env!("CARGO_PKG_VERSION")))
             .build()?;
@@ -79,7 +79,7 @@ impl Probe {
 
     async fn ask(&self, path: &str, origin: Option<&'static str>) -> Result<Answer, String> {
         let started = Instant::now();
-        let request = self.http.get(self.at(path)).timeout(PATIENCE);
+        let request = self.http.get(self.at(path)).timeout(TIMEOUT);
         let request = match origin {
             Some(origin) => request.header(ORIGIN, origin),
             None => request,
@@ -115,7 +115,7 @@ async fn body(mut response: Response) -> reqwest::Result<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         body.extend_from_slice(&chunk);
-        if body.len() > MOST_BYTES {
+        if body.len() > MAX_BYTES {
             break;
         }
     }

@@ -94,7 +94,7 @@ impl Connection {
                     if let Err(error) = sent {
                         tracing::debug!(%error, "cannot cancel a statement");
                     }
-                    // An answer, an error or a lost connection: in each case nothing runs any more.
+                    // An answer, an error or a lost connection: in each case the statement has ended.
                     if tokio::time::timeout(BETWEEN_CANCELS, &mut answers).await.is_ok() {
                         break;
                     }

@@ -6,11 +6,11 @@ use crate::Error;
 const STALE: &str = "cached plan must not change result type";
 
 /// The error of Postgres for a refused connection, and how to fix it.
-pub(super) fn with_way_on(refusal: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+pub(super) fn with_hint(refusal: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let code = refusal.downcast_ref::<DbError>().map(DbError::code);
-    let way_on =
+    let hint =
         if code == Some(&SqlState::INVALID_CATALOG_NAME) { "; create it, for example with createdb" } else { "" };
-    format!("{refusal}{way_on}")
+    format!("{refusal}{hint}")
 }
 
 /// Converts an error that Postgres reports.

@@ -75,7 +75,7 @@ impl Lane {
     fn unusable(&self, error: Error) -> OpenError {
         let reason = match error {
             Error::ConnectionLost(reason) => reason,
-            Error::Other { source, .. } => super::error::with_way_on(&*source),
+            Error::Other { source, .. } => super::error::with_hint(&*source),
             other => other.to_string(),
         };
         OpenError::Unreachable { location: self.connector.location().to_owned(), reason }

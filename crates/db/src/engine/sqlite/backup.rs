@@ -15,7 +15,7 @@ use crate::{BackupError, OpenError};
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How many replaced databases are kept beside one.
-const MOST_KEPT: u32 = 1_000;
+const MAX_KEPT: u32 = 1_000;
 
 /// Copies the database to `file`, which must not exist, in one consistent state. Returns its size. Writers continue
 /// during the copy.
@@ -96,9 +96,9 @@ fn set_aside(target: &Path) -> io::Result<Option<PathBuf>> {
     if !taken(target) {
         return Ok(None);
     }
-    let mut names = (1..=MOST_KEPT).map(|number| with(target, &format!(".before-restore-{number}")));
+    let mut names = (1..=MAX_KEPT).map(|number| with(target, &format!(".before-restore-{number}")));
     let Some(kept) = names.find(|path| !taken(path)) else {
-        return Err(io::Error::other(format!("{MOST_KEPT} former databases are kept there already; remove some")));
+        return Err(io::Error::other(format!("{MAX_KEPT} former databases are kept there already; remove some")));
     };
     for suffix in BESIDE {
         let (from, to) = (with(target, suffix), with(&kept, suffix));

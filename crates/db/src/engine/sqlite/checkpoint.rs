@@ -127,7 +127,7 @@ impl Checkpointer {
         self.look = pages + LOOK_EVERY;
         let Some(log) = logged(writer.checkpoint(Mode::Count)) else { return };
         if log.rest() >= WORTH_MOVING {
-            self.shared.tell(Order::Move);
+            self.shared.set_order(Order::Move);
         }
         if log.pages < LONG {
             self.due = LONG;
@@ -159,7 +159,7 @@ fn logged(outcome: Result<Log, Error>) -> Option<Log> {
 impl Drop for Checkpointer {
     /// Waits for the thread to close its connection.
     fn drop(&mut self) {
-        self.shared.tell(Order::End);
+        self.shared.set_order(Order::End);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -169,7 +169,7 @@ impl Drop for Checkpointer {
 }
 
 impl Shared {
-    fn tell(&self, order: Order) {
+    fn set_order(&self, order: Order) {
         let mut current = self.order.lock();
         if *current != order {
             *current = order;

@@ -167,7 +167,7 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
             format!("no permission to write there; make the folder {} and the file writable", folder.display())
         }
         Some(NotADatabase) => "the file is not an SQLite database; name another one".to_owned(),
-        Some(DatabaseBusy) => "another process holds it locked; end that one first".to_owned(),
+        Some(DatabaseBusy) => "another process has locked it; stop that process first".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -55,7 +55,7 @@ struct Inner {
 #[derive(Default)]
 struct Place {
     connection: Option<Connection>,
-    /// It opens no connection any more.
+    /// It opens no more connections.
     is_closed: bool,
     snapshot: Option<Snapshot>,
     /// When it was last read from.

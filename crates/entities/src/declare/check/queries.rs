@@ -5,7 +5,7 @@ use crate::declare::{Field, Kind, ModelField, names};
 use crate::value::Type;
 
 /// The most columns of a cursor's key, besides the id.
-const MOST_CURSOR_FIELDS: usize = 4;
+const MAX_CURSOR_FIELDS: usize = 4;
 
 impl Check<'_> {
     /// The columns that `q=` searches. Only text that clients see: a search over a hidden field would reveal its
@@ -18,7 +18,7 @@ impl Check<'_> {
             }
             match self.visible("search_fields", name) {
                 Some(field) if !matches!(field.kind, Kind::String | Kind::Text | Kind::Enum) => {
-                    self.wrong("search_fields", format!("\"{name}\" is not text, so that it cannot be searched"));
+                    self.wrong("search_fields", format!("\"{name}\" is not text, and cannot be searched"));
                 }
                 _ => {}
             }
@@ -34,23 +34,20 @@ impl Check<'_> {
             Some((last, before)) if last == "id" => before,
             _ => &entity.cursor_fields,
         };
-        if names.len() > MOST_CURSOR_FIELDS {
-            self.wrong("cursor_fields", format!("cursor_fields takes at most {MOST_CURSOR_FIELDS} fields and the id"));
+        if names.len() > MAX_CURSOR_FIELDS {
+            self.wrong("cursor_fields", format!("cursor_fields takes at most {MAX_CURSOR_FIELDS} fields and the id"));
         }
         for (index, name) in names.iter().enumerate() {
             if names[..index].contains(name) {
                 self.wrong("cursor_fields", format!("cursor_fields names \"{}\" twice", cut(name)));
             }
             if name == "id" {
-                self.wrong(
-                    "cursor_fields",
-                    "the id comes last: no two records share it, so that nothing orders them after it",
-                );
+                self.wrong("cursor_fields", "the id comes last: it is unique, so fields after it have no effect");
             } else if !names::OWN_COLUMNS.contains(&name.as_str())
                 && let Some(field) = self.visible("cursor_fields", name)
                 && field.kind == Kind::Json
             {
-                self.wrong("cursor_fields", format!("\"{name}\" is JSON, which has no order"));
+                self.wrong("cursor_fields", format!("\"{name}\" is JSON and has no order"));
             }
         }
         for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {
@@ -67,7 +64,7 @@ impl Check<'_> {
         let field = entity.fields.iter().find(|field| field.name == *name);
         match field {
             Some(field) if field.hidden => {
-                let message = format!("\"{name}\" is hidden, and {attribute} would tell what it holds");
+                let message = format!("\"{name}\" is hidden, and {attribute} would reveal its values");
                 self.wrong(attribute, message);
                 None
             }

@@ -62,10 +62,10 @@ fn an_undeclared_owner_column_is_added_and_hidden() {
 #[test]
 fn errors_have_their_positions() {
     let cases = vec![
-        (Entity::new("Posts"), "entity \"Posts\": \"Posts\" is no name"),
-        (Entity::new("users"), "belongs to the service"),
-        (Entity::new("posts").table("sessions"), "belongs to the service"),
-        (Entity::new("posts").table("x; DROP TABLE users"), "is no name"),
+        (Entity::new("Posts"), "entity \"Posts\": \"Posts\" is not a valid name"),
+        (Entity::new("users"), "is reserved for the service"),
+        (Entity::new("posts").table("sessions"), "is reserved for the service"),
+        (Entity::new("posts").table("x; DROP TABLE users"), "is not a valid name"),
         (Entity::new("posts").public().owner("user_id"), "keep one of them"),
         (Entity::new("posts").owner("user_id").access(Action::Read, "public"), "keep one of them"),
         (Entity::new("posts").public().access(Action::Create, "posts:write"), "write access alone"),
@@ -73,11 +73,11 @@ fn errors_have_their_positions() {
         (Entity::new("posts").access(Action::Read, "posts:*"), "wildcard"),
         (Entity::new("posts").cross_owner_read("posts:audit"), "owner_field, which is not set"),
         (Entity::new("posts").owner("created_at"), "cannot be declared"),
-        (Entity::new("posts").owner("User Id"), "is no name"),
+        (Entity::new("posts").owner("User Id"), "is not a valid name"),
         (Entity::new("posts").max_list_limit(0), "max_list_limit is 1 to"),
         (Entity::new("posts").max_list_limit(1001), "max_list_limit is 1 to"),
         (with(Field::string("id")), "entity \"posts\", field \"id\": every entity has"),
-        (with(Field::string("userName")), "is no name for a field"),
+        (with(Field::string("userName")), "is not a valid name for a field"),
         (with(Field::string("a")).field(Field::int("a")), "declared already"),
         (with(Field::string("a").min(3).max(2)), "entity \"posts\", field \"a\": min 3 is above max 2"),
         (with(Field::string("a").min(-1)), "0 or more"),
@@ -119,7 +119,7 @@ fn errors_have_their_positions() {
 }
 
 #[test]
-fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
+fn contradictory_tenant_declarations_are_refused() {
     let cases = [
         (Entity::new("posts").public().multi_tenant(), "keep one of them"),
         (Entity::new("posts").multi_tenant().access(Action::Read, "public"), "multi_tenant keeps every record"),
@@ -127,7 +127,7 @@ fn tenants_are_kept_apart_by_declaration_or_it_is_refused() {
         (with(Field::int("tenant_id")).multi_tenant(), "make it a string"),
         (with(Field::string("tenant_id").unique()).multi_tenant(), "a tenant has more than one record"),
         (with(Field::string("tenant_id").default("acme")).multi_tenant(), "stamped from the request"),
-        (Entity::new("tenant_members"), "belongs to the service"),
+        (Entity::new("tenant_members"), "is reserved for the service"),
     ];
     for (entity, expected) in cases {
         refused(entity, expected);
@@ -140,10 +140,10 @@ fn invalid_search_and_cursor_fields_are_refused() {
         (with(Field::timestamp("deleted_at")).soft_delete(), "it cannot be declared"),
         (with(Field::string("title")).search_fields(["titel"]), "did you mean \"title\"?"),
         (with(Field::int("a")).search_fields(["a"]), "is not text"),
-        (with(Field::string("a").hidden()).search_fields(["a"]), "would tell what it holds"),
+        (with(Field::string("a").hidden()).search_fields(["a"]), "would reveal its values"),
         (with(Field::string("a")).search_fields(["a", "a"]), "twice"),
-        (with(Field::string("a").hidden()).cursor_fields(["a"]), "would tell what it holds"),
-        (with(Field::json("a")).cursor_fields(["a"]), "JSON, which has no order"),
+        (with(Field::string("a").hidden()).cursor_fields(["a"]), "would reveal its values"),
+        (with(Field::json("a")).cursor_fields(["a"]), "JSON and has no order"),
         (with(Field::int("a")).cursor_fields(["a", "a"]), "twice"),
         (with(Field::int("a")).cursor_fields(["id", "a"]), "the id comes last"),
         (with(Field::int("a")).cursor_fields(["b", "id"]), "there is no field \"b\""),
@@ -163,7 +163,7 @@ fn two_entities_share_neither_name_nor_table() {
 }
 
 #[test]
-fn all_errors_come_at_once_with_their_positions() {
+fn all_errors_are_reported_at_once_with_their_positions() {
     let entities = [
         Entity::new("posts").field(Field::string("title")).field(Field::int("views").min(2).max(1)),
         Entity::new("notes").field(Field::new("state", Kind::Enum)).public().owner("user_id"),

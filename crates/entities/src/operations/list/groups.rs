@@ -16,11 +16,11 @@ use crate::plan::{Plan, Scope};
 use crate::query::{Given, Groups as Asked, ListQuery};
 
 /// The most fields to group by.
-const MOST_FIELDS: usize = 4;
+const MAX_FIELDS: usize = 4;
 /// The most fields of one function.
-const MOST_VALUES: usize = 8;
+const MAX_VALUES: usize = 8;
 /// The most groups in one answer.
-const MOST_GROUPS: usize = 1_000;
+const MAX_GROUPS: usize = 1_000;
 /// The digits behind the point of the average of decimals.
 const PLACES: usize = 10;
 /// A key of the answer, so a field cannot have this name here.
@@ -84,11 +84,11 @@ impl Grouping {
         let Some(groups) = &asked.groups else { return Ok(None) };
         let mut read = Self::default();
         if let Some(names) = &groups.by {
-            read.by = fields(plan, "group", names, MOST_FIELDS)?;
+            read.by = fields(plan, "group", names, MAX_FIELDS)?;
         }
         for function in Function::ALL {
             let Some(names) = function.asked(groups) else { continue };
-            let fields = fields(plan, function.name(), names, MOST_VALUES)?;
+            let fields = fields(plan, function.name(), names, MAX_VALUES)?;
             let misfit = fields.iter().map(|index| plan.columns.at(*index)).find(|column| !function.takes(column.kind));
             if let Some(column) = misfit {
                 let takes = match function {
@@ -149,7 +149,7 @@ impl Grouping {
         } else {
             format!(" GROUP BY {} ORDER BY {}", by.join(", "), order.join(", "))
         };
-        format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MOST_GROUPS + 1)
+        format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MAX_GROUPS + 1)
     }
 }
 
@@ -185,7 +185,7 @@ fn fields(plan: &Plan, parameter: &str, names: &str, most: usize) -> Result<Vec<
             return Err(format!("{parameter}: there is no field \"{shown}\"{hint}"));
         };
         if columns.at(index).kind == Kind::Json {
-            return Err(format!("{parameter}: \"{}\" is JSON, which has no order", columns.at(index).key));
+            return Err(format!("{parameter}: \"{}\" is JSON and has no order", columns.at(index).key));
         }
         if found.contains(&index) {
             return Err(format!("{parameter} names \"{}\" twice", columns.at(index).key));
@@ -333,7 +333,7 @@ pub(super) async fn read(
     let sql = grouping.statement(plan, scope.condition());
     let (plan, asked) = (plan.clone(), grouping.clone());
     let found = tx.fold(sql, scope.params.clone(), Groups::default(), move |groups, row| {
-        if groups.has_more || groups.count == MOST_GROUPS {
+        if groups.has_more || groups.count == MAX_GROUPS {
             groups.has_more = true;
             return Ok(());
         }

@@ -12,17 +12,17 @@ use crate::plan::{Direction, Field, Keyset, Plan, Trashed};
 use crate::query::{Count, Given, ListQuery, RecordQuery, Trash};
 
 /// The most conditions on one list, the whole of `filter` counting as one.
-const MOST_TESTS: usize = 32;
+const MAX_TESTS: usize = 32;
 /// The most values that the conditions of one list compare with, all lists of values together. Each is a placeholder, of
 /// which the engines take some tens of thousands in a statement.
-const MOST_VALUES: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 /// How many records a page has by default.
 const DEFAULT_LIMIT: u32 = 25;
 /// The most relations in one `include`.
-const MOST_INCLUDED: usize = 8;
+const MAX_INCLUDED: usize = 8;
 /// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
-/// The parameters that are no conditions on fields.
+/// The parameters other than conditions on fields.
 const KNOWN: [&str; 17] = [
     "page",
     "limit",
@@ -100,7 +100,7 @@ impl Query {
                 Some(test) => tests.push(test?),
                 None => return Err(unknown(name, KNOWN, &plan.columns)),
             }
-            if tests.len() > MOST_TESTS {
+            if tests.len() > MAX_TESTS {
                 break;
             }
         }
@@ -116,12 +116,12 @@ impl Query {
         if let Some(text) = &asked.search {
             tests.extend(search(plan, text)?);
         }
-        if tests.len() > MOST_TESTS {
-            return Err(format!("a list takes at most {MOST_TESTS} conditions"));
+        if tests.len() > MAX_TESTS {
+            return Err(format!("a list takes at most {MAX_TESTS} conditions"));
         }
         let filter = Predicate::All(tests);
-        if filter.values() > MOST_VALUES {
-            return Err(format!("a list compares with at most {MOST_VALUES} values in all"));
+        if filter.values() > MAX_VALUES {
+            return Err(format!("a list compares with at most {MAX_VALUES} values in all"));
         }
         let trashed = asked.trash.map_or(Ok(Trashed::Without), |trash| trashed(plan, trash))?;
         let view = View::shown(plan, &asked.view)?;
@@ -236,7 +236,7 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
         let field = column.and_then(|column| plan.fields.iter().position(|field| field.column == column.name));
         match field {
             Some(index) if plan.fields.at(index).relation.is_some() => included.push(index),
-            _ if column.is_some() => return Err(format!("include: \"{}\" is no relation", shown(name))),
+            _ if column.is_some() => return Err(format!("include: \"{}\" is not a relation", shown(name))),
             _ => {
                 let relations = plan.fields().filter(|field| field.kind == Kind::Relation);
                 let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));
@@ -256,8 +256,8 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
     }
     included.sort_unstable();
     included.dedup();
-    if included.len() > MOST_INCLUDED {
-        return Err(format!("include takes at most {MOST_INCLUDED} relations"));
+    if included.len() > MAX_INCLUDED {
+        return Err(format!("include takes at most {MAX_INCLUDED} relations"));
     }
     Ok(included)
 }

@@ -23,7 +23,7 @@ use crate::plan::Keyset;
 use crate::tenancy;
 
 /// The most values that such a filter compares with.
-const MOST_VALUES: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 
 impl Table<'_> {
     /// A filter's condition under the caller's own rights. A caller who may not read a related entity is refused.
@@ -31,8 +31,8 @@ impl Table<'_> {
         let plan = self.plan;
         let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader)
             .map_err(|fault| Error::Query(format!("filter: {fault}")))?;
-        if resolved.condition.values() > MOST_VALUES {
-            return Err(Error::Query(format!("filter: a list compares with at most {MOST_VALUES} values in all")));
+        if resolved.condition.values() > MAX_VALUES {
+            return Err(Error::Query(format!("filter: a list compares with at most {MAX_VALUES} values in all")));
         }
         let reader = reader(self, call, &resolved.entities, resolved.names_tenant).await?;
         Ok(Bound {

@@ -1,10 +1,10 @@
-//! Rules asked of data in memory.
+//! Rules evaluated on data in memory.
 
 use serde_json::Value;
 
 use super::{Data, Path, Row, Rule, Step};
 
-/// The data as one caller asks about it.
+/// The data and one caller.
 pub(super) struct World2<'a> {
     pub(super) data: &'a Data,
     pub(super) me: Option<&'a str>,
@@ -16,7 +16,7 @@ impl World2<'_> {
         self.data[table].iter().filter(|row| row.get("deletedAt").is_none_or(Value::is_null))
     }
 
-    /// The rows that steps lead to: none where one is absent, as many as there are behind a back relation.
+    /// The rows that the steps lead to: none if a value is absent, any number behind a back relation.
     fn rows<'b>(&'b self, start: &'b Row, steps: &[Step]) -> Vec<Option<&'b Row>> {
         let mut rows = vec![Some(start)];
         for step in steps {
@@ -80,7 +80,7 @@ impl World2<'_> {
     }
 }
 
-/// Two values of which either may be absent: they are equal only where both are there.
+/// Two values, either of which may be absent: they are equal only if both are present.
 fn beside(left: Option<&Value>, operator: &str, right: Option<&Value>) -> bool {
     let equal = left.is_some() && left == right;
     equal == (operator == "=")

@@ -1,4 +1,4 @@
-//! Generated filters of streams under a generated rule: each event goes to those for whom the evaluator says so.
+//! Generated filters of streams under a generated rule: each event goes to the callers that the evaluator names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::evaluator::World2;
 use super::{Data, Dice, Path, Row, Rule, encoded, entities, fill, read, rule, scale, tasks, text};
 use crate::all::support::{Stream, World, user_with, worlds};
 
-/// A stream, its caller and what the evaluator says it has shown.
+/// A stream, its caller and the events that the evaluator expects.
 struct Listener {
     me: Option<&'static str>,
     roles: &'static [&'static str],

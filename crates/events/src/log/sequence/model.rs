@@ -86,7 +86,7 @@ struct Replay {
     read: Option<Read>,
     out: Vec<i64>,
     /// The position that the last frame named.
-    told: i64,
+    announced: i64,
 }
 
 fn event() -> EntityEvent {
@@ -98,8 +98,8 @@ impl Replay {
         for (pending, passed) in released {
             assert!(!self.out.contains(&pending.position), "twice: {:?}", world.steps);
             self.out.push(pending.position);
-            assert!(passed >= self.told, "the position goes back: {:?}", world.steps);
-            self.told = passed;
+            assert!(passed >= self.announced, "the position goes back: {:?}", world.steps);
+            self.announced = passed;
             self.check_passed(world, passed);
         }
         self.check_passed(world, self.sequence.passed());
@@ -157,7 +157,7 @@ fn explore(world: &World, replay: &mut impl FnMut(&World)) {
 /// Replays one order of steps, with the notifications in `lost` missing.
 fn replayed(end: &World, lost: u8) {
     let mut world = World { steps: end.steps.clone(), ..start(end.records) };
-    let mut replay = Replay { sequence: Sequence::new(Ledger::after(0)), read: None, out: Vec::new(), told: 0 };
+    let mut replay = Replay { sequence: Sequence::new(Ledger::after(0)), read: None, out: Vec::new(), announced: 0 };
     let mut shown = Vec::new();
     for step in &end.steps {
         match *step {

@@ -28,7 +28,7 @@ use super::transition::Lease;
 use super::{Event, Outbox};
 
 /// The most events in one answer.
-pub const MOST_EVENTS: usize = 1_000;
+pub const MAX_EVENTS: usize = 1_000;
 /// The longest time that a pull waits for its first event.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(25);
 /// The longest time for which a refused event is held back.
@@ -111,7 +111,7 @@ impl Pulls {
         wait: Duration,
     ) -> Result<Vec<Event>, PullError> {
         let (consumer, _) = self.0.find(name)?;
-        let limit = limit.clamp(1, MOST_EVENTS);
+        let limit = limit.clamp(1, MAX_EVENTS);
         let events = self.take(consumer, token, limit).await?;
         if !events.is_empty() || wait.is_zero() {
             return Ok(events);

@@ -118,12 +118,12 @@ mod tests {
         let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut told = [0; 1024];
-            assert!(stream.read(&mut told).await.unwrap() > 0);
+            let mut buffer = [0; 1024];
+            assert!(stream.read(&mut buffer).await.unwrap() > 0);
             stream.write_all(answer.as_bytes()).await.unwrap();
             if rest.is_empty() {
                 // Until the client stops reading.
-                while let Ok(1..) = stream.read(&mut told).await {}
+                while let Ok(1..) = stream.read(&mut buffer).await {}
             }
             while stream.write_all(rest).await.is_ok() && !rest.is_empty() {}
         });

@@ -95,7 +95,7 @@ impl Webhook {
         let target = Arc::new(Target { client, secrets, entities, ambient });
         let handler = move |event: Event| {
             let target = target.clone();
-            async move { target.tell(&event).await }
+            async move { target.deliver(&event).await }
         };
         Ok(Consumer::new(&name, &event_type, handler)?)
     }
@@ -126,7 +126,7 @@ struct Body<'a> {
 }
 
 impl Target {
-    async fn tell(&self, event: &Event) -> Result<(), Failed> {
+    async fn deliver(&self, event: &Event) -> Result<(), Failed> {
         let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
         let entity = entity_of(data.get())?;
         let wanted =

@@ -12,7 +12,7 @@ export async function explain({ query, signal, remember }) {
     tenant: entities.some(({ multiTenant }) => multiTenant) && el("input", { name: "tenant", value: query.get("tenant") || "", autocomplete: "off" }),
   };
   const labels = { as: "As", operation: "Operation", table: "Entity", id: "Record's id", tenant: "Tenant" };
-  const hints = { as: "An address, service:NAME or anonymous.", id: "Without it, access to the entity is judged alone." };
+  const hints = { as: "An address, service:NAME or anonymous.", id: "Without it, only access to the entity is checked." };
   const answer = el("div", { "aria-live": "polite" });
   const ask = async () => {
     const asked = Object.fromEntries(Object.entries(inputs).filter(([, input]) => input && input.value.trim()).map(([name, input]) => [name, input.value.trim()]));

@@ -19,7 +19,7 @@ export async function mails({ query, signal, remember, me }) {
     remember(asked);
     try {
       const found = await get(`/mails?${new URLSearchParams({ ...asked, cursor, limit: "50" })}`, { signal });
-      const empty = asked.status || asked.recipient ? "No mail matches." : "No mail waits and none has failed.";
+      const empty = asked.status || asked.recipient ? "No mail matches." : "No mail is pending and none has failed.";
       list.replaceChildren(shown(keys(found.data), me, () => search(cursor), empty),
         el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing("Next page", () => search(found.cursor))));
     } catch (error) {
@@ -30,7 +30,7 @@ export async function mails({ query, signal, remember, me }) {
   await search();
   return [
     el("h1", {}, "Mail queue"),
-    section("", el("p", { class: "hint" }, "A mail is here until a mail server has taken it. It is not sent any more once its link has expired."),
+    section("", el("p", { class: "hint" }, "A mail is here until a mail server has accepted it. It is no longer sent once its link has expired."),
       el("div", { class: "line" }, field("Which", status), field("Recipient", recipient, "The whole address.")), list),
   ];
 }

@@ -31,7 +31,7 @@ function drawn(health, series, me) {
     graph("Streams", health.streams, [of("streams")], "streams", "open now"),
   ];
   if (me.features.includes("outbox")) {
-    charts.push(graph("Outbox lag", lasting(last.lagSeconds), [of("lagSeconds")], "seconds", "for the oldest event that waits"));
+    charts.push(graph("Outbox lag", lasting(last.lagSeconds), [of("lagSeconds")], "seconds", "for the oldest pending event"));
   }
   const mail = health.mail && keys(health.mail);
   const state = (good, yes, no) => tag(good ? yes : no, good ? "good" : "bad");

@@ -55,10 +55,10 @@ export async function records({ parts: [, name], query, signal, remember }) {
       ago(record.createdAt || record.created_at),
     ]);
     const looked = found.searched ? before + found.searched : 0;
-    const empty = looked ? "No match so far." : "No record fits. Programs write records over the API; see openapi.json.";
-    const next = found.searched ? "Search on" : "Next page";
+    const empty = looked ? "No match so far." : "No record matches. Programs write records over the API; see openapi.json.";
+    const next = found.searched ? "Continue search" : "Next page";
     list.replaceChildren(...[
-      looked && el("p", { role: "status" }, `${rows.length ? "These are the matches" : "No match"} among ${looked.toLocaleString("en")} records. Search on for more.`),
+      looked && el("p", { role: "status" }, `${rows.length ? "These are the matches" : "No match"} among ${looked.toLocaleString("en")} records. Continue the search for more.`),
       ...missing(entity, asked, looked).map((message) => el("p", {}, message)),
       table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, empty),
       el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing(next, () => search(found.cursor, looked))),
@@ -117,7 +117,7 @@ export async function record({ parts: [, name, id], me, signal, go }) {
     await go(path("records", name));
     if (entity.softDelete) say("The record is in the trash.", async () => { await act("POST", `${at}/restore`, {}); await go(path("records", name, id)); });
     else say("The record is deleted.");
-  }, { kind: "danger", ask: entity.softDelete ? undefined : "Delete this record and what goes with it? This cannot be undone." });
+  }, { kind: "danger", ask: entity.softDelete ? undefined : "Delete this record and all records that are deleted with it? This cannot be undone." });
   const restore = doing("Restore", async () => {
     await act("POST", `${at}/restore`, {});
     say("The record is restored.");

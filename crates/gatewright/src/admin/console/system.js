@@ -39,5 +39,5 @@ async function clients(signal, me, go) {
     me.mayWrite && doing("Remove", async () => { await act("DELETE", `/clients/${encodeURIComponent(client.id)}`); await go(location.pathname); },
       { kind: "danger", ask: `Remove the client ${client.name}? Its tokens end.`, said: "The client is removed." }),
   ]);
-  return section("OAuth clients", table("OAuth clients", ["Name", "Id", "Kind", "Redirects", "Actions"], rows, "No client is registered. `gatewright client create NAME` makes one."));
+  return section("OAuth clients", table("OAuth clients", ["Name", "Id", "Kind", "Redirects", "Actions"], rows, "No client is registered. `gatewright client create NAME` creates one."));
 }

@@ -8,7 +8,7 @@ export async function tenants({ query, signal }) {
   const rows = keys(found.data).map((tenant) => [link(["tenants", tenant.id], tenant.name || tenant.id), el("code", {}, tenant.id), String(tenant.members)]);
   const more = found.cursor && el("a", { href: `?${new URLSearchParams({ cursor: found.cursor })}` }, "Next page");
   return [el("h1", {}, "Tenants"), section("", table("Tenants", ["Name", "Id", "Members"], rows,
-    "No tenant has members yet. `gatewright tenant add-member TENANT EMAIL` makes one."), more)];
+    "No tenant has members yet. `gatewright tenant add-member TENANT EMAIL` creates one."), more)];
 }
 
 /** Who belongs to one tenant. */

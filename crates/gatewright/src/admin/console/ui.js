@@ -160,7 +160,7 @@ export function doing(text, work, { kind = "quiet", ask, does = text, said } = {
 
 /** Leads to the sign-in and back. */
 export async function freshen() {
-  const again = await confirm("This needs a sign-in of a few minutes ago.", "Sign in again");
+  const again = await confirm("This needs a recent sign-in.", "Sign in again");
   if (again) location.assign(`/login?as=other&next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 

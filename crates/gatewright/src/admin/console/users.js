@@ -16,7 +16,7 @@ export async function users({ query, signal, remember }) {
     const more = found.cursor && doing("Next page", () => search(q, found.cursor));
     const back = cursor && doing("First page", () => search(q));
     list.replaceChildren(
-      table("Users", ["Address", "Roles", "Mailbox", "Created"], rows, q ? "No address begins with that." : "There is no account yet. `gatewright user create EMAIL` makes one."),
+      table("Users", ["Address", "Roles", "Mailbox", "Created"], rows, q ? "No address begins with that." : "There is no account yet. `gatewright user create EMAIL` creates one."),
       el("div", { class: "acts" }, back, more));
   };
   const typed = slowly((text) => { remember({ q: text }); search(text).catch(() => {}); });

@@ -88,7 +88,7 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     if !auth.enabled {
         return;
     }
-    no_way_in(config, warnings);
+    warn_of_no_sign_in(config, warnings);
     if config.server.dev_mode {
         return;
     }
@@ -138,7 +138,7 @@ fn profile(config: &Config, faults: &mut Faults) {
 }
 
 /// Warns if no enabled plugin signs people in: with a password, a passkey, a mailed link or a provider.
-fn no_way_in(config: &Config, warnings: &mut Faults) {
+fn warn_of_no_sign_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
         Plugin::Core | Plugin::Passkeys => true,
         Plugin::MagicLink => may_mail(config),

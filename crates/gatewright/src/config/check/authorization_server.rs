@@ -22,7 +22,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     faults.require(
         config.plugins().contains(&Plugin::Core),
         key,
-        "needs \"core\" in `auth.plugins`: users sign in before they are asked",
+        "needs \"core\" in `auth.plugins`: users sign in before the consent",
     );
     for (key, ttl, longest, words) in [
         ("authorization_server.access_token_ttl_seconds", server.access_token_ttl, LONGEST_ACCESS, "a day (86400)"),

@@ -79,7 +79,7 @@ fn paths(config: &Config, index: usize, table: &str, faults: &mut Faults) {
     faults.require(
         !config.auth.enabled || !(base == path || base.starts_with(&format!("{path}/"))),
         format!("entity[{index}].name"),
-        format!("its path {path} is where `auth.base_path` ({base}) lies"),
+        format!("its path {path} contains `auth.base_path` ({base})"),
     );
 }
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unquoted_word_is_told_to_need_quotes() {
+    fn an_unquoted_word_gets_a_hint_about_quotes() {
         for text in ["[auth]\njwt_secret = canary7f3a\n", "[auth]\njwt_secret = canary7f3a\"\n"] {
             let Err(problems) = parse("f", text) else { panic!("it is not TOML") };
             let first = problems[0].to_string();

@@ -1,4 +1,4 @@
-//! Accounts that are deleted: what is left of them, of their records, and who cannot delete what.
+//! Deleted accounts: what remains of them and their records, and which deletions are refused.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -95,7 +95,7 @@ async fn apps(policy: &str) -> Vec<TestApp> {
     TestApp::on_every_engine(&format!("{policy}{ENTITIES}")).await
 }
 
-/// Notes a deletion, as a server does that stops right after, before or after the account was closed.
+/// Stores a deletion like a server that then stops, before or after the account was closed.
 async fn note(app: &TestApp, id: &UserId, is_closed: bool) {
     let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at, closed_at) \
                VALUES (?1, NULL, 'owner', ?2, ?2, ?3)";
@@ -107,7 +107,7 @@ async fn delete(actor: &Actor) -> Answer {
     actor.post("/auth/delete-account", json!({ "password": PASSWORD })).await
 }
 
-/// Lets everything end that is done in the background or by the sweep.
+/// Waits for the work in the background and of the sweep.
 async fn settle(app: &TestApp) {
     let (auth, db) = (app.app().auth().unwrap(), app.app().db());
     for _ in 0..600 {
@@ -149,7 +149,7 @@ async fn count(db: &Db, table: &str, condition: &str) -> i64 {
     db.query_opt(sql, params![]).await.unwrap().unwrap().get("n").unwrap()
 }
 
-/// Ann writes a little of everything.
+/// Ann creates data of every kind.
 async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     for text in ["canary-one", "canary-two"] {
         ann.post("/notes", json!({ "text": text })).await.is(201);
@@ -157,7 +157,7 @@ async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     let trashed = ann.post("/notes", json!({ "text": "canary-trash" })).await.is(201).json();
     ann.delete(&format!("/notes/{}", trashed["data"]["id"].as_str().unwrap())).await.is(204);
     let book = ann.post("/books", json!({ "title": "canary-book" })).await.is(201).json();
-    // Records of nobody, which go with hers.
+    // Records without an owner, which are deleted with hers.
     let cover = json!({ "text": "canary-cover", "book": book["data"]["id"] });
     let cover = ann.post("/covers", cover).await.is(201).json();
     let path = format!("/covers/{}", cover["data"]["id"].as_str().unwrap());
@@ -168,7 +168,7 @@ async fn furnish(app: &TestApp, ann: &Actor, id: &UserId) {
     ann.post("/auth/tokens", json!({ "name": "canary-token", "scopes": ["*:*"] })).await.is(200);
     ann.post("/auth/forgot-password", json!({ "email": ANN })).await.is(200);
     ann.post("/auth/change-email", json!({ "email": "canary-new@example.com", "password": PASSWORD })).await.is(200);
-    // Invitations that she sent, that a member and an operator sent to her, and one that is none of hers.
+    // Invitations that she sent, that a member and an operator sent to her, and one of others.
     let cleo = &app.signed_in("cleo@example.com").await;
     for (sender, email) in [(ann, "canary-guest@example.com"), (cleo, ANN), (cleo, "zoe@example.com")] {
         let tenant = sender.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201).at("/id");
@@ -190,7 +190,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         app.prove_mailbox(ANN).await;
         furnish(&app, &ann, &id).await;
         ben.post("/notes", json!({ "text": "of ben" })).await.is(201);
-        // Failed sign-ins are told in the audit log.
+        // Failed sign-ins are in the audit log.
         app.anonymous().post("/auth/login", json!({ "email": ANN, "password": "wrong" })).await.is(401);
         let db = app.app().db();
         assert!(everything(db).await.contains("canary"));
@@ -206,7 +206,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
         assert_eq!(count(db, "books", "1 = 1").await, 0);
         assert_eq!(count(db, "tasks", "title = 'kept' AND assignee IS NULL").await, 1);
         assert_eq!((count(db, "covers", "1 = 1").await, count(db, "tasks", "title = 'canary-gone'").await), (0, 0));
-        // The audit log has the id alone, and consumers get the deletions by id.
+        // The audit log has only the id, and consumers get the deletions by id.
         for kind in ["account.closed", "account.deleted"] {
             assert_eq!(count(db, "audit_log", &format!("user_id = '{id}' AND kind = '{kind}'")).await, 1);
         }
@@ -218,7 +218,7 @@ async fn a_deleted_account_leaves_no_personal_data_with_delete() {
 }
 
 #[tokio::test]
-async fn kept_records_lose_their_owner_and_nobody_else_does() {
+async fn kept_records_lose_their_owner_and_other_records_do_not() {
     for app in apps("").await {
         let ann = app.signed_in(ANN).await;
         let ben = app.signed_in(BEN).await;
@@ -238,7 +238,7 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         let told = left.lines().filter(|line| line.contains(ANN) || line.contains("canary-new"));
         let told: Vec<_> = told.filter(|line| !line.starts_with("audit_log")).collect();
         assert!(told.is_empty(), "{}: {told:#?}", app.engine());
-        // What was deleted all the same is told by its id alone; what is kept is told as before.
+        // Events of records that were deleted nevertheless contain only the id; those of kept records stay.
         let events = |words: &str| {
             left.lines().filter(|line| line.starts_with("event_") && line.contains(words)).map(str::to_owned).collect()
         };
@@ -246,11 +246,11 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
         assert!(gone.is_empty() && !kept.is_empty(), "{}: {gone:#?}", app.engine());
         let gone: Vec<String> = events("canary-sticker");
         assert!(gone.is_empty(), "{}: {gone:#?}", app.engine());
-        // A record in the trash is kept, and so is what the events tell of it.
+        // A record in the trash is kept, and so are its events.
         let in_the_trash: Vec<String> = events("canary-trash");
         assert!(!in_the_trash.is_empty(), "{}", app.engine());
         assert_eq!(count(db, "tasks", "title = 'canary-gone'").await, 0);
-        // Nobody has them now: not whoever takes the address, and not Ben.
+        // Nobody has them now: neither a new account with the address nor Ben.
         let again = app.signed_in(ANN).await;
         assert_eq!(again.get("/notes").await.is(200).json()["data"], json!([]));
         assert_eq!(ben.get("/notes").await.is(200).json()["data"].as_array().unwrap().len(), 1);
@@ -258,7 +258,7 @@ async fn kept_records_lose_their_owner_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn a_record_that_must_not_lose_its_user_refuses_before_anything_is_gone() {
+async fn a_record_that_requires_its_user_prevents_the_deletion_before_any_change() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         let id = app.user_id(ANN).await;
@@ -290,7 +290,7 @@ async fn a_tenant_keeps_its_last_owner() {
         let refused = delete(&ann).await.is(409).json();
         assert_eq!(refused["code"], "last_owner", "{refused}");
         assert_eq!(ann.get("/auth/tenants").await.is(200).json()["tenants"].as_array().unwrap().len(), 2);
-        // Two owners who leave at once: one stays.
+        // If two owners leave at once, one stays.
         memberships.put(&tenant, &Subject::User(ben_id), &["owner"].into_iter().collect()).await.unwrap();
         memberships.add(&tenant, &Subject::User(UserId::parse("0195-guest").unwrap())).await.unwrap();
         let (one, other) = futures_util::future::join(delete(&ann), delete(&ben)).await;
@@ -317,7 +317,7 @@ async fn a_thief_with_a_session_deletes_nothing() {
         }
         delete(&bearer).await.is(401);
         delete(&app.anonymous()).await.is(401);
-        // Guesses are counted, and the owner still signs in.
+        // Guesses are limited, and the owner still signs in.
         for _ in 0..10 {
             ann.post("/auth/delete-account", json!({ "password": "guess" })).await;
         }
@@ -329,7 +329,7 @@ async fn a_thief_with_a_session_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn of_many_requests_at_once_one_deletes() {
+async fn one_of_many_parallel_requests_deletes() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         ann.post("/notes", json!({ "text": "mine" })).await.is(201);
@@ -359,9 +359,9 @@ async fn an_interrupted_deletion_is_finished_by_the_sweep() {
     }
 }
 
-/// The server stopped before it had asked what refuses the deletion.
+/// The server stopped before it had checked for reasons to refuse the deletion.
 #[tokio::test]
-async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
+async fn a_reason_to_refuse_a_deletion_also_stops_an_interrupted_one() {
     for app in apps("delete").await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
         let (ann_id, ben_id) = (app.user_id(ANN).await, app.user_id(BEN).await);
@@ -381,9 +381,9 @@ async fn what_refuses_a_deletion_refuses_an_interrupted_one() {
     }
 }
 
-/// A relation that the configuration does not declare any more keeps its column, with its foreign key.
+/// A relation that is no longer declared keeps its column, with its foreign key.
 #[tokio::test]
-async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
+async fn an_undeclared_column_prevents_the_deletion_before_any_change() {
     for app in apps("delete").await {
         let ann = app.signed_in(ANN).await;
         let id = app.user_id(ANN).await;
@@ -408,7 +408,7 @@ async fn a_column_that_nothing_declares_refuses_before_anything_is_gone() {
 }
 
 #[tokio::test]
-async fn records_that_hold_each_other_go_together() {
+async fn records_that_refer_to_each_other_are_deleted_together() {
     let toml = r#"
 [auth]
 on_account_delete = "delete"
@@ -434,7 +434,7 @@ on_delete = "restrict"
         let shared = ann.post("/albums", json!({ "title": "B" })).await.is(201).json();
         ann.post("/photos", json!({ "album": album["data"]["id"] })).await.is(201);
         let photo = ann.post("/photos", json!({ "album": shared["data"]["id"] })).await.is(201).json();
-        // A photo of somebody else keeps its album.
+        // A photo of another user prevents the deletion of its album.
         let sql = "UPDATE photos SET user_id = 'somebody' WHERE id = ?1";
         app.app().db().execute(sql, params![photo["data"]["id"].as_str().unwrap()]).await.unwrap();
         app.app().auth().unwrap().accounts().delete(&id).await.unwrap();
@@ -461,9 +461,9 @@ async fn the_page_asks_for_the_address_before_it_deletes() {
     }
 }
 
-/// Whoever once held an address must not remove what is kept of its owner: traces of attacks, failed attempts, links.
+/// A former holder of an address must not remove data of its present owner: traces of attacks, failed attempts, links.
 #[tokio::test]
-async fn an_address_of_before_gives_no_hold_on_whoever_has_it_now() {
+async fn a_deletion_keeps_the_data_of_the_present_owner_of_a_former_address() {
     for app in apps("").await {
         let eve = app.signed_in(ANN).await;
         let (db, eve_id) = (app.app().db(), app.user_id(ANN).await);

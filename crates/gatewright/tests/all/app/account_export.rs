@@ -1,4 +1,4 @@
-//! Everything about an account, for its owner and for nobody else.
+//! The export of an account, only for its owner.
 
 use std::net::Ipv4Addr;
 
@@ -93,7 +93,7 @@ async fn an_export_has_everything_of_the_caller_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn an_export_of_nothing_is_whole_json() {
+async fn an_empty_export_is_complete_json() {
     for app in TestApp::on_every_engine("").await {
         let ann = app.signed_in(ANN).await;
         let all = exported(&ann).await;
@@ -128,7 +128,7 @@ async fn a_thief_with_an_old_session_gets_nothing() {
 }
 
 #[tokio::test]
-async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_to() {
+async fn an_export_contains_former_addresses_and_invitations_of_a_proven_address() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ann = app.signed_in(ANN).await;
         let id = app.app().auth().unwrap().accounts().find(ANN).await.unwrap().id;
@@ -137,7 +137,7 @@ async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_t
         let sql = "INSERT INTO users_email_changes (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at) \
                    VALUES (?1, ?2, 'before@example.com', ?3, ?4, ?5)";
         db.execute(sql, params![vec![7_u8; 32], &id, false, app.now(), until]).await.unwrap();
-        // One from each side: to her tenant by her, and to herself by the owner of another.
+        // One sent by her to her tenant, and one sent to her by the owner of another tenant.
         let ben = app.signed_in(BEN).await;
         let mut tenants = Vec::new();
         for (sender, email) in [(&ann, "guest@example.com"), (&ben, ANN)] {
@@ -163,9 +163,9 @@ async fn an_export_tells_former_addresses_and_what_a_proven_address_is_invited_t
     }
 }
 
-/// Readers who take nothing hold a place each, of one address no more than four.
+/// Clients that do not read hold a place each, at most four per address.
 #[tokio::test]
-async fn slow_readers_of_one_address_leave_places_for_others() {
+async fn slow_readers_of_one_address_do_not_use_up_the_places_of_others() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let mut readers = Vec::new();
         for number in 0..5 {
@@ -187,14 +187,14 @@ async fn slow_readers_of_one_address_leave_places_for_others() {
         assert_eq!(begun(&app, &readers[4]).await.status(), 503, "{}", app.engine());
         let ben = app.signed_in(BEN).await.from_address("192.0.2.1".parse().unwrap());
         assert_eq!(exported(&ben).await["records"]["notes"], json!([]));
-        // Whoever reads to the end, or goes, gives the place back.
+        // A client that reads to the end, or disconnects, frees its place.
         let body = axum::body::to_bytes(held.pop().unwrap().into_body(), usize::MAX).await.unwrap();
         assert!(body.len() > 1_800_000 && serde_json::from_slice::<Value>(&body).is_ok());
         assert_eq!(begun(&app, &readers[4]).await.status(), 200);
     }
 }
 
-/// Many addresses together have no more places than the server.
+/// Many addresses together have at most the places of the server.
 #[tokio::test]
 async fn a_server_writes_32_exports_at_once_and_refuses_the_next() {
     let config = format!("[auth.limits.register]\nmax_attempts = 100\n{ENTITIES}");
@@ -217,9 +217,9 @@ async fn a_server_writes_32_exports_at_once_and_refuses_the_next() {
     }
 }
 
-/// No piece is larger than 256 KiB, so that a slow line has a minute for that much.
+/// No piece is larger than 256 KiB, so a slow connection has a minute for each.
 #[tokio::test]
-async fn an_export_comes_in_small_pieces() {
+async fn an_export_is_sent_in_small_pieces() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ann = app.signed_in(ANN).await;
         for _ in 0..3 {

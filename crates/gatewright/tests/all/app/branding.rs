@@ -23,7 +23,7 @@ fn has(answer: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_visitor_reads_the_language_that_the_browser_or_a_choice_asks_for() {
+async fn a_visitor_gets_the_language_of_the_browser_or_of_a_choice() {
     let server = Server::plain().await;
     let german = "Accept-Language: fr, de-AT;q=0.9, en;q=0.1";
     for path in ["/login", "/register", "/forgot-password", "/reset-password?token=x", "/", "/nowhere"] {
@@ -31,7 +31,7 @@ async fn a_visitor_reads_the_language_that_the_browser_or_a_choice_asks_for() {
         has(&page, &["<html lang=\"de\" dir=\"ltr\">", "content-language: de", "vary: Accept-Language, Cookie"]);
         let english = server.page(path, &["Accept-Language: fr"]).await;
         has(&english, &["<html lang=\"en\" dir=\"ltr\">"]);
-        // Every page tells of the other language in that language.
+        // Every page offers the other language in that language.
         has(&page, &["lang=\"en\" hreflang=\"en\" rel=\"nofollow\">English</a>"]);
         has(&english, &["hreflang=\"de\" rel=\"nofollow\">Deutsch</a>"]);
     }
@@ -42,7 +42,7 @@ async fn a_visitor_reads_the_language_that_the_browser_or_a_choice_asks_for() {
 }
 
 #[tokio::test]
-async fn a_choice_is_kept_in_a_cookie_and_leads_back_on_this_origin_alone() {
+async fn a_choice_is_kept_in_a_cookie_and_redirects_only_within_this_origin() {
     let server = Server::plain().await;
     let chosen = server.page("/auth/language?to=de&next=%2Flogin%3Fnext%3D%252Fx", &[]).await;
     has(&chosen, &["303", "set-cookie: language=de;", "location: /login?next=%2Fx\r\n"]);
@@ -55,7 +55,7 @@ async fn a_choice_is_kept_in_a_cookie_and_leads_back_on_this_origin_alone() {
         has(&answer, &["303"]);
         assert!(!answer.contains("set-cookie: language"), "{answer}");
     }
-    // A page elsewhere cannot choose for somebody.
+    // A page of another site cannot choose for a user.
     for site in ["cross-site", "same-site"] {
         let answer = server.page("/auth/language?to=de", &[&format!("Sec-Fetch-Site: {site}")]).await;
         has(&answer, &["403"]);
@@ -64,7 +64,7 @@ async fn a_choice_is_kept_in_a_cookie_and_leads_back_on_this_origin_alone() {
 }
 
 #[tokio::test]
-async fn a_page_in_a_language_escapes_what_its_visitor_says() {
+async fn a_translated_page_escapes_visitor_input() {
     let server = Server::plain().await;
     let page = server.page("/login?next=%2F%22%3E%3Cscript%3E&x=%3Cscript%3E", &["Accept-Language: de"]).await;
     assert!(!page.contains("<script>&") && !page.contains("\"><script"), "{page}");
@@ -86,7 +86,7 @@ fn branded(config: &mut Config, logo: &str) {
 }
 
 #[tokio::test]
-async fn pages_have_the_branding_and_allow_its_logo_alone() {
+async fn pages_have_the_branding_and_allow_only_its_logo() {
     let folder = tempfile::tempdir().unwrap();
     let logo = folder.path().join("logo.svg");
     fs::write(&logo, "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>").unwrap();
@@ -110,7 +110,7 @@ async fn pages_have_the_branding_and_allow_its_logo_alone() {
 }
 
 #[test]
-fn a_branding_that_cannot_be_used_is_refused() {
+fn an_invalid_branding_is_refused() {
     let faults = |change: fn(&mut Config)| {
         let mut config = Config::default();
         config.server.dev_mode = true;
@@ -135,7 +135,7 @@ fn a_branding_that_cannot_be_used_is_refused() {
 }
 
 #[tokio::test]
-async fn a_language_of_a_folder_is_offered_and_falls_back_to_english() {
+async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     let folder = tempfile::tempdir().unwrap();
     let text = "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\ntitle = \"<b>כניסה\"\nbutton = \"{email}\"\n";
     fs::write(folder.path().join("he.toml"), text).unwrap();

@@ -67,12 +67,12 @@ async fn only_exact_origins_reach_the_surface() {
                 assert_eq!(answer.header("access-control-allow-origin"), allowed.then_some(APP), "{path} {origins:?}");
                 let credentials = answer.header("access-control-allow-credentials");
                 assert_eq!(credentials, allowed.then_some("true"), "{path} {origins:?}");
-                // Refusals of the guard too: what authentication answers is never stored.
+                // Refusals of the guard too: answers of authentication are never stored.
                 let stored = answer.header("cache-control") != Some("no-store");
                 assert!(!stored || !path.starts_with("/auth"), "{path} {origins:?}");
             }
         }
-        // What is not the surface is nobody's business.
+        // Paths outside the surface are not affected.
         for path in ["/healthz", "/login"] {
             send(&mut app.anonymous(), Method::GET, path, &[("origin", "https://evil.example")], "").await.is(200);
         }
@@ -81,7 +81,7 @@ async fn only_exact_origins_reach_the_surface() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
+async fn a_preflight_is_answered_only_for_an_allowed_origin() {
     for app in TestApp::on_every_engine(CONFIG).await {
         for path in ["/api/notes", "/auth/login"] {
             for (origin, status) in [(APP, 204), ("https://evil.example", 403), ("null", 403)] {
@@ -99,7 +99,7 @@ async fn a_preflight_is_answered_for_an_allowed_origin_alone() {
 }
 
 #[tokio::test]
-async fn signing_in_and_registering_answer_a_secure_cookie_and_no_token() {
+async fn signing_in_and_registering_return_a_secure_cookie_and_no_token() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = app.anonymous();
         let registered = script(&mut ada, Method::POST, "/auth/register", &credentials()).await.is(200);
@@ -121,7 +121,7 @@ async fn jwts_are_refused_on_the_surface_and_api_tokens_are_not() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = signed_in(&app).await;
         let jwt = "Bearer eyJhbGciOiJIUzI1NiJ9.e30.c2ln";
-        // The second is no token that exists, and so nobody's: but it came as far as the handler.
+        // The second token does not exist, so the handler answers 401: the guard let it pass.
         let unknown = "Bearer svc_0000000000000000000000000000000000000000";
         for (bearer, path, code) in [
             (jwt, "/api/notes", "jwt_not_accepted"),
@@ -153,7 +153,7 @@ async fn csrf_is_on_and_only_the_logout_form_is_exempt() {
         for (headers, status) in [
             (&[form, ("origin", "https://evil.example")][..], 403),
             (&[form, ("sec-fetch-site", "cross-site")], 403),
-            // An allowed page is still another origin for the handler: its form is refused, its script is not.
+            // An allowed page is still another origin for the handler: its form is refused, but its script is accepted.
             (&[form, ("origin", APP)], 403),
             (&[form, ("origin", "https://api.example.com")], 303),
         ] {
@@ -164,11 +164,11 @@ async fn csrf_is_on_and_only_the_logout_form_is_exempt() {
 }
 
 #[tokio::test]
-async fn an_allowed_page_may_draw_backup_codes_and_no_other_may() {
+async fn only_an_allowed_page_may_create_backup_codes() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = signed_in(&app).await;
         for (headers, status) in [
-            // 409: it came to the handler, and there is no second factor yet.
+            // 409: it reached the handler, and there is no second factor yet.
             (&[("origin", APP), ("sec-fetch-site", "same-site")][..], 409),
             (&[("sec-fetch-site", "same-site")], 403),
             (&[("origin", "https://evil.example")], 403),

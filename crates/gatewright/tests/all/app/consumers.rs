@@ -1,4 +1,4 @@
-//! Consumers that pull, over HTTP: what a program with a token sees, and what everybody else does.
+//! Consumers that pull, over HTTP: the answers to a program with a token, and to others.
 
 use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject};
@@ -107,7 +107,7 @@ async fn a_lease_that_ends_too_often_makes_the_event_dead() {
 }
 
 #[tokio::test]
-async fn a_consumer_is_open_to_tokens_with_its_scope_alone() {
+async fn a_consumer_accepts_only_tokens_with_its_scope() {
     for app in TestApp::on_every_engine(CONFIG).await {
         post(&app, "/posts", "first").await;
         let ada = app.signed_in("ada@example.com").await;
@@ -125,7 +125,7 @@ async fn a_consumer_is_open_to_tokens_with_its_scope_alone() {
             ("a JWT whose account may", &bearing_jwt, 403),
             ("a token with other scopes", &reader, 403),
         ] {
-            // Whether there is such a consumer is not told.
+            // The answer does not reveal whether there is such a consumer.
             for name in ["crm", "unknown"] {
                 actor.get(&format!("/consumers/{name}/events")).await.is(status);
                 actor.post(&format!("/consumers/{name}/ack"), body.clone()).await.is(status);
@@ -149,7 +149,7 @@ async fn a_consumer_is_open_to_tokens_with_its_scope_alone() {
 }
 
 #[tokio::test]
-async fn what_is_malformed_is_refused_and_settles_nothing() {
+async fn malformed_requests_are_refused_and_settle_nothing() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let worker = program(&app, "worker", &["consumers:crm"]).await;
         for query in ["?limit=0", "?limit=1001", "?limit=-1", "?limit=x", "?wait=26", "?wait=x", "?wait=1&wait=2"] {
@@ -181,14 +181,14 @@ async fn what_is_malformed_is_refused_and_settles_nothing() {
 
 /// The outbox may forget an event before the streams do.
 #[tokio::test]
-async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
+async fn a_stream_resumes_after_events_that_the_outbox_has_purged() {
     let config = format!(
         "[outbox]\nenabled = true\npoll_interval_ms = 50\nretention_seconds = 1\nhandler_grace_seconds = 1\n{}",
         entity!(public "posts" "title")
     );
     for app in TestApp::on_every_engine(&config).await {
-        let nobody = app.anonymous();
-        let since = nobody.get("/posts").await.is(200).header("event-cursor").unwrap().to_owned();
+        let anonymous = app.anonymous();
+        let since = anonymous.get("/posts").await.is(200).header("event-cursor").unwrap().to_owned();
         let id = post(&app, "/posts", "kept").await;
         let rows = async || {
             let found = app.app().db().query_opt("SELECT COUNT(*) AS n FROM event_outbox", Vec::new()).await;
@@ -196,7 +196,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         };
         assert_eq!(rows().await, 1, "{}", app.engine());
         tokio::time::timeout(std::time::Duration::from_mins(1), async {
-            // It is done with after the grace, and purged after the retention.
+            // It is dispatched after the grace, and purged after the retention.
             while rows().await > 0 {
                 app.wait(SignedDuration::from_secs(1));
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -204,7 +204,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         })
         .await
         .expect("the row is purged after its retention");
-        let mut stream = nobody.open(&format!("/posts/_events?since={since}")).await.unwrap();
+        let mut stream = anonymous.open(&format!("/posts/_events?since={since}")).await.unwrap();
         let resumed = async {
             loop {
                 let (kind, event) = stream.next().await.unwrap();
@@ -218,10 +218,10 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
         let record = &event["data"]["record"];
         assert_eq!((&record["id"], &record["title"]), (&json!(id), &json!("kept")), "{event}");
 
-        // An earlier version left the record in the outbox alone: it is gone, which is told.
+        // An earlier version stored the record only in the outbox: it is gone, which the stream reports.
         app.app().db().execute("UPDATE event_log SET record = NULL", vec![]).await.unwrap();
         let told = async || {
-            let mut stream = nobody.open(&format!("/posts/_events?since={since}")).await.unwrap();
+            let mut stream = anonymous.open(&format!("/posts/_events?since={since}")).await.unwrap();
             loop {
                 let (kind, _) = stream.next().await.unwrap();
                 if kind != "ready" {
@@ -229,7 +229,7 @@ async fn a_stream_resumes_behind_what_the_outbox_has_purged() {
                 }
             }
         };
-        // What was read a moment ago is read from there.
+        // A page that was read a moment ago is reused.
         let gap = async { while told().await != "gap" {} };
         tokio::time::timeout(std::time::Duration::from_secs(30), gap).await.expect("the gap is told");
     }

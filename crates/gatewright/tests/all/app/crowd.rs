@@ -7,7 +7,7 @@ use super::Server;
 
 const REQUEST: &[u8] = b"GET /here HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// Asks for something, and reads the beginning of the answer.
+/// Sends a request, and reads the beginning of the answer.
 async fn ask(stream: &mut TcpStream) -> String {
     // A connection that is refused may be closed by the time.
     let _refused = stream.write_all(REQUEST).await;
@@ -17,7 +17,7 @@ async fn ask(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
+async fn connections_over_the_limit_get_503_with_retry_after() {
     let cap = |config: &mut gatewright::Config| config.server.max_connections = 2;
     let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
     let mut seated = Vec::new();
@@ -37,7 +37,7 @@ async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
         let problem: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!((&problem["status"], &problem["detail"]), (&503.into(), &"too many connections".into()));
     }
-    // A seat that is given back is taken again, once the server has noticed.
+    // A freed connection can be used again, once the server has noticed.
     drop(seated.pop());
     loop {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -48,7 +48,7 @@ async fn over_the_cap_of_connections_further_ones_are_told_to_come_again() {
 }
 
 #[tokio::test]
-async fn an_address_over_its_cap_of_connections_is_told_to_come_again_and_others_are_served() {
+async fn an_address_over_its_connection_limit_gets_503_and_others_are_served() {
     let cap = |config: &mut gatewright::Config| config.server.max_connections_per_address = Some(2);
     let server = Server::start(cap, Router::new().route("/here", get(async || "here"))).await;
     let from = async |address: [u8; 4]| {

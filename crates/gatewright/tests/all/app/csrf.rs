@@ -90,7 +90,7 @@ async fn a_request_that_changes_something_needs_the_token_in_field_or_header() {
         tab.0.send(remove).await.is(204);
         tab.get("/notes").await.is(200);
         tab.form("/auth/register", &[("email", ADA), ("password", PASSWORD), ("_csrf", &token)]).await.is(303);
-        // Somebody else's token is no token.
+        // A token of another session is not valid.
         refused(Tab(app.anonymous()).json("/notes", &note, &[("x-csrf-token", &token)]).await);
     }
 }
@@ -118,7 +118,7 @@ async fn a_credential_that_no_browser_sends_by_itself_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_token_holds_for_the_session_it_was_shown_to_and_for_no_other() {
+async fn a_token_is_valid_only_for_the_session_it_was_issued_to() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         let before = tab.token().await;
@@ -129,7 +129,7 @@ async fn a_token_holds_for_the_session_it_was_shown_to_and_for_no_other() {
         refused(tab.json("/notes", &note, &[("x-csrf-token", &before)]).await);
         let signed_in = tab.token().await;
         tab.json("/notes", &note, &[("x-csrf-token", &signed_in)]).await.is(201);
-        // The attack: whoever planted the cookie knows a token that goes with it.
+        // The attack: the attacker who planted the cookie knows a matching token.
         let session = tab.0.cookies()["session_id"].clone();
         let victim = app.anonymous().request(Method::POST, "/notes");
         let victim = victim.header(header::COOKIE, format!("session_id={session}; csrf={planted}"));
@@ -170,7 +170,7 @@ async fn a_pending_session_is_a_session_of_its_own() {
 }
 
 #[tokio::test]
-async fn signing_out_needs_no_token_and_a_strangers_form_is_refused_all_the_same() {
+async fn signing_out_needs_no_token_but_a_cross_site_form_is_refused() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         tab.register().await;
@@ -242,7 +242,7 @@ async fn the_cookie_follows_the_scheme_that_a_trusted_proxy_names() {
 }
 
 #[tokio::test]
-async fn a_stale_cookie_is_healed_by_the_refusal_and_by_the_next_page() {
+async fn a_stale_cookie_is_replaced_by_the_refusal_and_by_the_next_page() {
     for app in TestApp::on_every_engine(CSRF).await {
         let mut tab = Tab(app.anonymous());
         tab.token().await;
@@ -268,7 +268,7 @@ async fn a_stale_cookie_is_healed_by_the_refusal_and_by_the_next_page() {
 }
 
 #[tokio::test]
-async fn a_changed_secret_keeps_open_forms_where_the_old_one_is_listed() {
+async fn open_forms_work_after_a_change_of_secret_if_the_old_one_is_listed() {
     let with = |csrf: &str| CSRF.replacen("enabled = true\n", &format!("enabled = true\n{csrf}\n"), 1);
     let before = TestApp::on_every_engine(&with("secret = \"one\"")).await.remove(0);
     let rotated = TestApp::on_every_engine(&with("secret = \"two\"\nprevious_secrets = [\"one\"]")).await.remove(0);
@@ -284,7 +284,7 @@ async fn a_changed_secret_keeps_open_forms_where_the_old_one_is_listed() {
 }
 
 #[tokio::test]
-async fn the_token_endpoint_spells_its_key_as_configured_and_is_not_there_without_csrf() {
+async fn the_token_endpoint_uses_the_configured_key_case_and_is_404_without_csrf() {
     for app in TestApp::on_every_engine(&format!("[server]\njson_case = \"snake\"\n{CSRF}")).await {
         let answer = app.anonymous().get("/auth/csrf").await.is(200);
         assert_eq!(answer.at("/csrf_token").as_str().unwrap().len(), 128);
@@ -300,7 +300,7 @@ async fn the_token_endpoint_spells_its_key_as_configured_and_is_not_there_withou
     }
 }
 
-/// What an authenticator shows at the application's present.
+/// The code of an authenticator at the application's time.
 fn totp(app: &TestApp, secret: &str) -> String {
     let secret = totp_rs::Secret::try_from_base32(secret).unwrap();
     let authenticator = totp_rs::Builder::new().with_secret(secret).build().unwrap();

@@ -22,7 +22,7 @@ async fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() {
 }
 
 #[tokio::test]
-async fn switched_off_there_is_no_page_and_the_document_stays() {
+async fn if_switched_off_the_page_is_404_and_the_document_stays() {
     for app in TestApp::on_every_engine("[docs]\nenabled = false\n").await {
         app.anonymous().get("/api/docs").await.is(404);
         let document = app.anonymous().get("/openapi.json").await.is(200).json();

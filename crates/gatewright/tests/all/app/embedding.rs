@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-/// A host's own users: the four operations that are required and nothing else.
+/// A custom user store with only the four required operations.
 #[derive(Default)]
 struct OwnUsers(Mutex<HashMap<EmailAddress, UserWithHash>>);
 
@@ -57,13 +57,13 @@ impl UserStore for OwnUsers {
 }
 
 #[tokio::test]
-async fn a_program_brings_its_users_routes_and_handlers() {
+async fn a_program_adds_its_own_users_routes_and_handlers() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.database.url = Secret::new(format!("sqlite://{}/test.db", folder.path().display()));
     config.auth.jwt_secret = Secret::new("0123456789abcdef0123456789abcdef");
     config.auth.password = PasswordAlgorithm::Bcrypt { cost: 4 };
-    // The plugins around mailed links ask more of a store than it can do.
+    // The plugins for mailed links require more capabilities than this store has.
     config.auth.plugins = Some(vec![Plugin::Core]);
     config.entities.push(Entity::new("notes").owner("user_id").field(Field::text("text").required()));
 

@@ -1,6 +1,6 @@
-//! Whatever is sent, nothing panics, nothing answers 500, and no redirect leaves the origin.
+//! Random requests cause no panic, no 500 and no redirect to another origin.
 //!
-//! Bodies of every kind, cookies, bearers and `next` are drawn at random, half of them near to what is right, against the
+//! Bodies of every kind, cookies, bearer tokens and `next` are random, half of them close to valid ones, against the
 //! routes of sign-in, of the account and of an entity. `GATEWRIGHT_FUZZ_CASES` says how many; in CI they are few.
 
 use axum::body::Body;
@@ -64,7 +64,7 @@ struct Shot {
 }
 
 #[test]
-fn nothing_that_is_sent_panics_or_leads_away() {
+fn random_requests_cause_no_500_and_no_open_redirect() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for csrf in ["", "[csrf]\nenabled = true\n"] {
         let config = format!("{}{csrf}{CONFIG}", unlimited());
@@ -126,7 +126,7 @@ async fn token(actor: &mut Actor) -> String {
 async fn fire(app: &TestApp, actor: &Actor, token: Option<&str>, shot: &Shot) -> Answer {
     let (method, path) = shot.route;
     let query: String = shot.query.iter().copied().filter(u8::is_ascii_graphic).map(char::from).collect();
-    // What cannot be an address cannot be sent: the way to it is then taken without a query.
+    // A query that cannot be part of a URL cannot be sent: the request has none then.
     let path = format!("{path}?{query}").parse::<http::Uri>().map_or_else(|_| path.to_owned(), |uri| uri.to_string());
     let from = if shot.signed_in { actor.clone() } else { app.anonymous() };
     let mut request = from.request(method.parse().unwrap(), &path);
@@ -192,7 +192,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values that mean something somewhere, and others.
+/// Values with a meaning for some handler, and others.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         next(),
@@ -217,7 +217,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Places to go, some of them elsewhere.
+/// Redirect targets, some of them on other origins.
 fn next() -> impl Strategy<Value = String> {
     let piece = select(vec![
         "/",

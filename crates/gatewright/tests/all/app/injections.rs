@@ -1,6 +1,6 @@
-//! What attackers write, in every place where the service takes text: it is data, or it is refused, and it is never run.
+//! Hostile text in every input of the service: it is treated as data or refused, and never run.
 //!
-//! The parameters of lists have a test of their own beside the entities; here is the whole server, with every other place:
+//! The parameters of lists have their own test in the crate of entities; this is the whole server with every other input:
 //! paths, headers, bodies, batches, streams and the arguments of tools.
 
 use gatewright_testing::{Actor, Answer, TestApp};
@@ -94,7 +94,7 @@ const PARAMETERS: [&str; 22] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_text_is_text_wherever_it_comes() {
+async fn hostile_text_is_treated_as_text_everywhere() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let plain = app.signed_in("ada@example.com").await;
         app.join("ada@example.com", "acme").await;
@@ -118,7 +118,7 @@ async fn hostile_text_is_text_wherever_it_comes() {
             let rows = app.app().db().query(format!("SELECT * FROM {table}"), vec![]).await.unwrap();
             assert!(!rows.is_empty(), "{table} is there");
         }
-        // What was taken for data is there as it was sent.
+        // Text that was accepted as data is stored unchanged.
         let sent = ada.get("/notes?limit=1000&sort=id").await.is(200).json();
         let titles: Vec<&str> =
             sent["data"].as_array().unwrap().iter().filter_map(|note| note["title"].as_str()).collect();
@@ -129,7 +129,7 @@ async fn hostile_text_is_text_wherever_it_comes() {
     }
 }
 
-/// The answer is neither a fault nor a look behind the scenes.
+/// The answer is neither a 5xx nor reveals internals.
 fn unmoved(app: &TestApp, what: &str, text: &str, answer: &Answer) {
     let place = format!("{}, {what}, {text:?}: {} {}", app.engine(), answer.status(), answer.text());
     assert!(answer.status() < 500, "{place}");
@@ -170,7 +170,7 @@ async fn paths(ada: &Actor, text: &str, answers: &mut Answers) {
 }
 
 async fn headers(plain: &Actor, ada: &Actor, note: &str, text: &str, answers: &mut Answers) {
-    // What can be no header cannot be sent.
+    // A value that is invalid in a header cannot be sent.
     let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) else { return };
     for (actor, name, method, path) in [
         (plain, "x-tenant-id", Method::GET, "/notes"),

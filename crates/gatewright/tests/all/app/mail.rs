@@ -1,4 +1,4 @@
-//! Mail in production's posture and in dev mode: what is there, and what is not.
+//! Mail with the settings of production and in dev mode.
 
 use axum::Router;
 use gatewright::Config;
@@ -21,13 +21,13 @@ async fn post(server: &Server, path: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_a_sender_production_says_so_but_for_a_forgotten_password() {
+async fn without_a_mailer_production_answers_503_except_for_a_forgotten_password() {
     let server = Server::start(production, Router::new()).await;
     let link = post(&server, "/auth/magic-link/send", r#"{"email":"ann@example.com"}"#).await;
     assert!(link.starts_with("HTTP/1.1 503") && link.contains("magic link delivery not configured"), "{link}");
     let forgot = post(&server, "/auth/forgot-password", r#"{"email":"ann@example.com"}"#).await;
     assert!(forgot.starts_with("HTTP/1.1 200") && forgot.ends_with(r#"{"sent":true}"#), "{forgot}");
-    // The screens promise no mail.
+    // The screens do not offer mails.
     let login = server.get("/login").await;
     assert!(login.contains("name=\"password\"") && !login.contains("/forgot-password"), "{login}");
     let page = server.get("/forgot-password").await;
@@ -38,7 +38,7 @@ async fn without_a_sender_production_says_so_but_for_a_forgotten_password() {
 }
 
 #[tokio::test]
-async fn the_development_mailbox_is_there_in_dev_mode_alone() {
+async fn the_development_mailbox_exists_only_in_dev_mode() {
     let dev = Server::plain().await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     for path in ["/dev/mail", "/dev/mail.json"] {
@@ -66,7 +66,7 @@ async fn a_template_of_the_configuration_confirms_magic_links() {
 }
 
 #[test]
-fn a_template_or_a_mail_server_that_cannot_be_used_is_found_by_the_check() {
+fn the_check_reports_an_unusable_template_or_mail_server() {
     let mut config = Config::default();
     config.server.dev_mode = true;
     config.auth.magic_link_template = Some("nowhere.html".into());

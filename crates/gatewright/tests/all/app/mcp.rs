@@ -48,7 +48,7 @@ type = "string"
 "#;
 
 #[tokio::test]
-async fn a_record_is_made_read_changed_listed_and_deleted_by_tools() {
+async fn tools_create_read_change_list_and_delete_a_record() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let made = worked(&ada, "notes_create", json!({ "title": "one", "netPrice": "9.90" })).await;
@@ -102,7 +102,7 @@ async fn a_caller_sees_the_tools_that_they_may_call() {
 }
 
 #[tokio::test]
-async fn an_entity_without_tools_has_none_and_a_surface_that_is_off_is_not_there() {
+async fn an_entity_without_tools_has_none_and_a_disabled_surface_is_404() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let answer = call(&app.anonymous(), "internal_list", json!({})).await.json();
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -113,7 +113,7 @@ async fn an_entity_without_tools_has_none_and_a_surface_that_is_off_is_not_there
 }
 
 #[tokio::test]
-async fn the_tools_say_what_they_take_and_what_they_do() {
+async fn the_tools_describe_their_arguments_and_effects() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let listed = rpc(&ada, "tools/list", json!({})).await.is(200).json();
@@ -147,7 +147,7 @@ async fn the_tools_say_what_they_take_and_what_they_do() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_arguments_is_told_by_field_and_nothing_is_written() {
+async fn invalid_arguments_are_reported_by_field_and_nothing_is_written() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let problem =
@@ -177,9 +177,9 @@ async fn what_is_wrong_with_arguments_is_told_by_field_and_nothing_is_written() 
     }
 }
 
-/// Each message is served as whoever sent it, however they are mixed.
+/// Each message is served with the identity of its sender, in any order.
 #[tokio::test]
-async fn callers_at_the_same_time_are_never_taken_for_one_another() {
+async fn concurrent_callers_are_never_confused() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.with_jwt("bob@example.com").await;
@@ -205,12 +205,12 @@ async fn callers_at_the_same_time_are_never_taken_for_one_another() {
                 assert_eq!(failed(actor, tool, json!({ "id": id })).await["status"], 404, "{tool}");
             }
         }
-        let nobody = app.anonymous();
-        let request = message(&nobody);
+        let anonymous = app.anonymous();
+        let request = message(&anonymous);
         let request = request
             .header("mcp-session-id", "somebody's")
             .body(body("tools/call", &json!({ "name": "notes_list", "arguments": {} })));
-        let answer = nobody.send(request.unwrap()).await.json();
+        let answer = anonymous.send(request.unwrap()).await.json();
         assert_eq!(answer["result"]["structuredContent"]["status"], 401, "{answer}");
     }
 }
@@ -231,10 +231,10 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
             })
         };
         let listed = |identity: Identity| {
-            let nobody = app.anonymous();
+            let anonymous = app.anonymous();
             async move {
-                let request = message(&nobody).extension(identity);
-                names(&nobody.send(request.body(body("tools/list", &json!({}))).unwrap()).await.is(200).json())
+                let request = message(&anonymous).extension(identity);
+                names(&anonymous.send(request.body(body("tools/list", &json!({}))).unwrap()).await.is(200).json())
             }
         };
         assert_eq!(listed(scoped(&["notes:read"])).await, ["notes_list", "notes_get"]);
@@ -243,17 +243,17 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
         assert!(listed(scoped(&["mcp:read", "mcp:write"])).await.is_empty(), "the surface itself is no table");
         assert!(listed(scoped(&[])).await.is_empty());
 
-        let nobody = app.anonymous();
+        let anonymous = app.anonymous();
         let params = json!({ "name": "articles_create", "arguments": { "title": "x" } });
-        let request = message(&nobody).extension(scoped(&["notes:write"]));
-        let answer = nobody.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json();
+        let request = message(&anonymous).extension(scoped(&["notes:write"]));
+        let answer = anonymous.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json();
         assert_eq!(answer["result"]["structuredContent"]["status"], 403, "{answer}");
         assert_eq!(answer["result"]["isError"], true);
     }
 }
 
 #[tokio::test]
-async fn a_pending_session_and_a_delegated_grant_are_refused_whatever_they_ask() {
+async fn a_pending_session_and_a_delegated_grant_are_always_refused() {
     for app in TestApp::on_every_engine(&format!("[auth]\nenabled = false\n{ENTITIES}")).await {
         let grant = Grant {
             surface: "widget".into(),
@@ -263,9 +263,9 @@ async fn a_pending_session_and_a_delegated_grant_are_refused_whatever_they_ask()
         };
         for identity in [Identity::Pending(UserId::parse("u1").unwrap()), bearing(Credential::Grant(grant))] {
             for method in ["initialize", "tools/list", "ping"] {
-                let nobody = app.anonymous();
-                let request = message(&nobody).extension(identity.clone());
-                nobody.send(request.body(body(method, &json!({}))).unwrap()).await.is(403);
+                let anonymous = app.anonymous();
+                let request = message(&anonymous).extension(identity.clone());
+                anonymous.send(request.body(body(method, &json!({}))).unwrap()).await.is(403);
             }
         }
     }
@@ -296,19 +296,19 @@ const JSON: &str = "application/json";
 const BOTH: &str = "application/json, text/event-stream";
 
 #[tokio::test]
-async fn what_is_no_message_is_a_problem() {
+async fn an_invalid_message_is_a_problem() {
     for app in TestApp::on_every_engine(&format!("[server]\nmax_body_bytes = 2048\n{ENTITIES}")).await {
-        let nobody = app.anonymous();
-        nobody.get("/mcp").await.is(405);
-        nobody.delete("/mcp").await.is(405);
+        let anonymous = app.anonymous();
+        anonymous.get("/mcp").await.is(405);
+        anonymous.delete("/mcp").await.is(405);
         let send = |kind: &'static str, accept: &'static str, text: String| {
-            let nobody = app.anonymous();
+            let anonymous = app.anonymous();
             async move {
-                let request = nobody
+                let request = anonymous
                     .request(Method::POST, "/mcp")
                     .header(header::CONTENT_TYPE, kind)
                     .header(header::ACCEPT, accept);
-                nobody.send(request.body(Body::from(text)).unwrap()).await
+                anonymous.send(request.body(Body::from(text)).unwrap()).await
             }
         };
         let long = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "x": "y".repeat(4096) } })
@@ -336,13 +336,13 @@ async fn what_is_no_message_is_a_problem() {
             let answer = send(JSON, accept, ping.clone()).await;
             assert_eq!(answer.status(), 200, "{accept}: {}", answer.text());
         }
-        let answer = rpc(&nobody, "no/such/method", json!({})).await;
+        let answer = rpc(&anonymous, "no/such/method", json!({})).await;
         assert_eq!(answer.json()["error"]["code"], -32601);
     }
 }
 
 #[tokio::test]
-async fn a_client_that_begins_is_told_who_serves_and_gets_no_session() {
+async fn initialize_returns_the_server_info_and_no_session() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },

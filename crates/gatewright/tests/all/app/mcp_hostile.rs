@@ -1,4 +1,4 @@
-//! The tool surface and messages that nobody who means well sends.
+//! The tool surface and hostile messages.
 
 use axum::body::Body;
 use futures_util::future::join_all;
@@ -18,7 +18,7 @@ async fn notes(actor: &Actor) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_too_deep_or_too_long_is_refused_and_harms_nobody() {
+async fn too_deep_or_too_long_messages_are_refused_without_affecting_others() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let nested = |open: &str, close: &str, depth: usize| format!("{}0{}", open.repeat(depth), close.repeat(depth));
@@ -55,7 +55,7 @@ async fn what_is_too_deep_or_too_long_is_refused_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_tools_are_refused_shortly_and_lead_nowhere() {
+async fn unknown_tool_names_are_refused_with_a_short_message() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let long = "notes_list".repeat(1_000);
@@ -109,7 +109,7 @@ async fn names_that_are_no_tools_are_refused_shortly_and_lead_nowhere() {
     }
 }
 
-/// A call without an id wants no answer. It must not be a write that nobody is told of either.
+/// A call without an id expects no answer. It must not cause a write without a result.
 #[tokio::test]
 async fn notifications_and_batches_of_messages_do_nothing() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -132,9 +132,9 @@ async fn notifications_and_batches_of_messages_do_nothing() {
     }
 }
 
-/// There are no protocol sessions to be planted, taken over or outlived.
+/// There are no protocol sessions that could be planted or taken over.
 #[tokio::test]
-async fn a_session_id_of_the_protocol_means_nothing_to_anybody() {
+async fn a_protocol_session_id_is_ignored() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let ask = async |actor: &Actor, method: &str, params: Value| {
@@ -151,7 +151,7 @@ async fn a_session_id_of_the_protocol_means_nothing_to_anybody() {
         assert_eq!(ask(&ada, "tools/call", list()).await["isError"], false);
         assert_eq!(ask(&app.anonymous(), "tools/call", list()).await["structuredContent"]["status"], 401);
 
-        // What was listed for somebody is theirs as long as they are somebody.
+        // Tools that were listed for a caller work while the caller is signed in.
         let before = ada.clone();
         assert_eq!(tools(&before).await.len(), 7);
         ada.sign_out().await;
@@ -161,13 +161,13 @@ async fn a_session_id_of_the_protocol_means_nothing_to_anybody() {
 }
 
 #[tokio::test]
-async fn many_at_once_get_each_their_own_answer() {
+async fn parallel_callers_each_get_their_own_answer() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let ada = app.signed_in("ada@example.com").await;
         let bob = app.signed_in("bob@example.com").await;
-        let nobody = app.anonymous();
+        let anonymous = app.anonymous();
         let calls = (0..120).map(|turn| {
-            let actor = [&ada, &bob, &nobody][turn % 3].clone();
+            let actor = [&ada, &bob, &anonymous][turn % 3].clone();
             async move {
                 let params = json!({ "name": "notes_create", "arguments": { "title": turn.to_string() } });
                 let text = json!({ "jsonrpc": "2.0", "id": turn, "method": "tools/call", "params": params });

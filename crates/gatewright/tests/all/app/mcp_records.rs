@@ -1,4 +1,4 @@
-//! Tools and what the records behind them know: entity tags, tenants, the frame of an answer.
+//! Tools with entity tags and tenants, and the format of their answers.
 
 use futures_util::future::join_all;
 use gatewright_testing::{Actor, TestApp};
@@ -18,7 +18,7 @@ async fn a_change_and_a_deletion_can_be_made_conditional() {
         assert_eq!(rest.header("etag").unwrap(), format!("\"{}\"", tag.as_str().unwrap()), "it is that of REST");
         assert_eq!(worked(&ada, "notes_get", json!({ "id": id })).await["_etag"], tag);
 
-        // Whoever read the same state writes first, and nobody else.
+        // One of the callers who read the same state writes, and the others are refused.
         let tries = (0..20).map(|turn| {
             let arguments = json!({ "id": id, "_etag": tag, "title": turn.to_string() });
             rpc_call(&ada, "notes_update", arguments)
@@ -47,7 +47,7 @@ header = "X-Workspace"
 );
 
 #[tokio::test]
-async fn the_tenant_is_named_by_the_header_of_rest() {
+async fn the_tenant_is_named_by_the_same_header_as_in_rest() {
     for app in TestApp::on_every_engine(SHARED).await {
         let (ada, bob) = (app.signed_in("ada@example.com").await, app.signed_in("bob@example.com").await);
         for (workspace, email) in
@@ -70,7 +70,7 @@ async fn the_tenant_is_named_by_the_header_of_rest() {
             (&ada, &["acme", "other"], 400),
             (&ada, &["nosuch"], 403),
             (&bob, &["acme"], 403),
-            // A member of both finds the record in its own alone.
+            // A member of both finds the record only in its own tenant.
             (&ada, &["other"], 404),
             (&bob, &["other"], 404),
             (&app.anonymous(), &["acme"], 401),
@@ -85,7 +85,7 @@ async fn the_tenant_is_named_by_the_header_of_rest() {
                 assert_eq!(refused["isError"], true, "{name} {workspaces:?} {refused}");
                 assert_eq!(refused["structuredContent"]["status"], status, "{} {name} {workspaces:?}", app.engine());
             }
-            // An argument is no header.
+            // An argument does not act as a header.
             let named = call(actor, workspaces, "notes_list", json!({ "X-Workspace": "acme" })).await;
             assert_eq!(named["isError"], true, "{named}");
             let named = call(actor, workspaces, "notes_create", json!({ "title": "x", "tenantId": "acme" })).await;
@@ -101,7 +101,7 @@ async fn the_tenant_is_named_by_the_header_of_rest() {
     }
 }
 
-/// A client that checks answers refuses what does not fit the schema, problems among it.
+/// A strict client refuses answers that do not match the schema, including problems.
 #[tokio::test]
 async fn every_answer_fits_the_frame_that_its_tool_declares() {
     for app in TestApp::on_every_engine(ENTITIES).await {

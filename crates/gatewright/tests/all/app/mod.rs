@@ -1,4 +1,4 @@
-//! A real server on a free port, spoken to over plain sockets: what a client can and cannot do to it.
+//! A real server on a free port, with clients on plain sockets.
 
 /// A declaration of an entity with one field, a text.
 macro_rules! entity {

@@ -1,4 +1,4 @@
-//! The document against the routes that are mounted, and against what must not be told.
+//! The document against the mounted routes, and against data that must not be in it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use gatewright_testing::TestApp;
 use http::Method;
 use serde_json::{Value, json};
 
-/// Screens and what else is for people, which are no part of the interface for programs.
+/// Screens and other routes for people, which are not part of the interface for programs.
 const PAGES: &[&str] = &[
     "/",
     "/login",
@@ -98,7 +98,7 @@ async fn every_mounted_route_is_in_the_document() {
     }
 }
 
-/// Method and path of everything that the router has, but for pages. A path tells its methods when it is asked for one
+/// Method and path of every route, except pages. A path lists its methods when it is requested with one
 /// that no path has.
 async fn mounted(app: &TestApp) -> BTreeSet<(String, String)> {
     let listed = format!("{:?}", app.app().router());
@@ -136,7 +136,7 @@ fn operations(document: &Value) -> BTreeSet<(String, String)> {
 }
 
 #[tokio::test]
-async fn the_document_needs_no_credentials_and_says_when_it_is_known() {
+async fn the_document_needs_no_credentials_and_supports_if_none_match() {
     for app in TestApp::on_every_engine(EVERYTHING).await {
         let answer = app.anonymous().get("/openapi.json").await.is(200);
         let (etag, anybody) = (answer.header("etag").unwrap().to_owned(), app.anonymous());
@@ -146,7 +146,7 @@ async fn the_document_needs_no_credentials_and_says_when_it_is_known() {
 }
 
 #[test]
-fn what_is_hidden_or_not_served_is_not_told() {
+fn hidden_and_unserved_items_are_not_in_the_document() {
     let told = told(EVERYTHING, false);
     for canary in ["secret_canary", "secretCanary", "internal_canary", "InternalCanary"] {
         assert!(!told.to_string().contains(canary), "{canary}");
@@ -154,7 +154,7 @@ fn what_is_hidden_or_not_served_is_not_told() {
 }
 
 #[test]
-fn a_field_s_schema_says_what_it_takes_and_what_it_gives() {
+fn a_fields_schema_describes_its_input_and_output() {
     let schemas = &told(EVERYTHING, false)["components"]["schemas"];
     let title = &schemas["PostsCreate"]["properties"]["title"];
     assert_eq!(
@@ -181,7 +181,7 @@ fn keys_are_spelled_as_on_the_wire() {
 }
 
 #[test]
-fn only_what_is_switched_on_is_told() {
+fn only_enabled_features_are_in_the_document() {
     let without = told("[auth]\nenabled = false\n[[entity]]\nname = \"posts\"\npublic = true\n", false);
     let paths: Vec<&String> = without["paths"].as_object().unwrap().keys().collect();
     assert!(paths.iter().all(|path| !path.starts_with("/auth")), "{paths:?}");

@@ -36,7 +36,7 @@ async fn metrics_count_requests_by_template_method_and_status_and_never_by_path(
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem() {
+async fn an_unknown_path_is_a_problem() {
     let server = Server::plain().await;
     let answer = server.get("/nowhere").await;
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("application/problem+json"), "{answer}");

@@ -1,4 +1,4 @@
-//! What accounts say of themselves: who changes it, who sees it, and what is left of it.
+//! Profiles of accounts: who changes them, who sees them, and their deletion.
 
 use futures_util::future::join_all;
 use gatewright_base::UserId;
@@ -83,14 +83,14 @@ async fn a_profile_is_merged_and_shown_to_its_account() {
         let me = ann.get("/auth/me").await.is(200);
         assert_eq!((me.at("/user/profile"), me.at("/emailVerified")), (expected.clone(), json!(false)));
         assert_eq!(app.anonymous().sign_in(ANN).await.is(200).at("/user/profile"), expected);
-        // Nobody else's has changed.
+        // No other profile has changed.
         let ben = app.signed_in(BEN).await;
         assert_eq!(ben.get("/auth/me").await.at("/user/profile"), empty);
     }
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_field_and_changes_nothing() {
+async fn invalid_fields_are_refused_by_name_and_nothing_changes() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         change(&ann, json!({ "displayName": "Ann" })).await.is(200);
@@ -134,7 +134,7 @@ async fn what_does_not_fit_is_refused_by_field_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_of_this_site_alone_changes_a_profile() {
+async fn only_a_same_site_session_changes_a_profile() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         let name = json!({ "displayName": "Eve" });
@@ -144,7 +144,7 @@ async fn a_session_of_this_site_alone_changes_a_profile() {
         let token = ann.post("/auth/tokens", json!({ "name": "CI", "scopes": ["*:*"] })).await.is(200);
         let token = app.anonymous().bearing(token.at("/token").as_str().unwrap());
         change(&token, name.clone()).await.is(401);
-        // What a page of another site can send without asking first is no JSON.
+        // A page of another site can only send content types other than JSON without a preflight.
         for kind in ["text/plain", "application/x-www-form-urlencoded"] {
             let crossing = ann.clone().sending("sec-fetch-site", "cross-site");
             let request = crossing.request(Method::PATCH, "/auth/me").header("content-type", kind);
@@ -159,7 +159,7 @@ async fn a_session_of_this_site_alone_changes_a_profile() {
 }
 
 #[tokio::test]
-async fn of_changes_at_the_same_time_none_is_lost() {
+async fn concurrent_changes_are_not_lost() {
     let fields: Vec<String> =
         (0..20).map(|n| format!("[[auth.profile.field]]\nname = \"f{n}\"\ntype = \"int\"\n")).collect();
     for app in TestApp::on_every_engine(&fields.concat()).await {
@@ -208,7 +208,7 @@ async fn public_fields_are_shown_to_signed_in_callers_through_a_relation() {
 }
 
 #[tokio::test]
-async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
+async fn on_multi_tenant_entities_only_members_of_the_tenant_are_shown() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let (ann, ben) = (app.signed_in(ANN).await, app.signed_in(BEN).await);
         for (actor, name) in [(&ann, "Ann"), (&ben, "Ben")] {
@@ -237,7 +237,7 @@ async fn on_multi_tenant_entities_members_of_the_tenant_alone_are_shown() {
 }
 
 #[tokio::test]
-async fn a_profile_is_exported_and_goes_with_its_account() {
+async fn a_profile_is_exported_and_deleted_with_its_account() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         let settings = json!({ "snake_key": true });
@@ -254,7 +254,7 @@ async fn a_profile_is_exported_and_goes_with_its_account() {
         assert!(left.is_empty(), "{}", app.engine());
         change(&ann, json!({ "displayName": "ghost" })).await.is(401);
         accounts.profile(&id).await.unwrap_err();
-        // Who registers with the address again starts anew.
+        // A new account with the address starts without a profile.
         let again = app.signed_in(ANN).await;
         assert_eq!(again.get("/auth/me").await.at("/user/profile/bio"), Value::Null);
     }
@@ -321,7 +321,7 @@ async fn the_account_page_has_a_form_for_the_profile() {
             let refused = post_form(&ann, &[(name, value)]).await.is(422);
             assert!(refused.text().contains(told), "{name}: {}", refused.text());
         }
-        // What is no field of the form changes nothing.
+        // An unknown field of the form changes nothing.
         post_form(&ann, &[("roles", "admin"), ("profile_roles", "admin"), ("profile_settings", "{}")]).await.is(303);
         assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected);
         assert_eq!(ann.get("/auth/me").await.at("/user/roles"), json!(["user"]));

@@ -45,7 +45,7 @@ fn configuration(at: SocketAddr) -> String {
     )
 }
 
-/// Goes to a provider and comes back with a code. Where it was sent to.
+/// Goes to a provider and returns with a code. Returns the requested addresses.
 async fn walk(actor: &mut Actor, name: &str) -> Url {
     let away = actor.get(&format!("/auth/oauth/{name}")).await.is(303);
     actor.keep_cookies(&away);
@@ -57,7 +57,7 @@ async fn walk(actor: &mut Actor, name: &str) -> Url {
 }
 
 #[tokio::test]
-async fn providers_are_asked_at_their_configured_addresses() {
+async fn providers_are_called_at_their_configured_addresses() {
     let at = stand_in().await;
     for app in TestApp::on_every_engine(&configuration(at)).await {
         let mut ada = app.anonymous();

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Server;
 
 #[tokio::test]
-async fn a_request_that_is_under_way_is_finished_and_nothing_new_is_taken() {
+async fn requests_in_progress_finish_and_new_ones_are_refused() {
     let (begun, redirect_next) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (started, released) = (begun.clone(), redirect_next.clone());
     let handler = async move || {
@@ -38,7 +38,7 @@ async fn a_request_that_is_under_way_is_finished_and_nothing_new_is_taken() {
     server.running.await.unwrap();
 }
 
-/// Time is the runtime's own here, and it jumps ahead when everybody waits.
+/// The runtime's own clock, which jumps ahead when every task waits.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_finishes_is_cut_after_the_deadline() {
     let begun = Arc::new(Notify::new());
@@ -88,7 +88,7 @@ async fn a_server_that_drains_still_answers_closes_each_connection_and_is_not_re
 
     server.stop();
     let asked = tokio::time::Instant::now();
-    // New connections are taken, and each hears that it is the last.
+    // New connections are accepted, and each answer closes its connection.
     let readiness = loop {
         let answer = server.exchange("GET /readyz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").await;
         if answer.starts_with("HTTP/1.1 503") {

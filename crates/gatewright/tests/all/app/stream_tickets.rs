@@ -1,4 +1,4 @@
-//! Tickets for event streams: what one opens, once, and what it does not.
+//! Tickets for event streams: what a ticket opens, once, and what it does not.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn ticket(actor: &Actor) -> String {
     made["ticket"].as_str().unwrap().to_owned()
 }
 
-/// The status of a stream that is opened by nobody but the ticket.
+/// The status of a stream that is opened only with the ticket.
 async fn status(actor: &Actor, path: &str) -> u16 {
     match actor.open(path).await {
         Ok(_) => 200,
@@ -32,7 +32,7 @@ async fn status(actor: &Actor, path: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_ticket_opens_one_stream_as_whoever_made_it() {
+async fn a_ticket_opens_one_stream_as_its_creator() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let ada = app.signed_in("ada@example.com").await;
         let ben = app.with_jwt("ben@example.com").await;
@@ -44,7 +44,7 @@ async fn a_ticket_opens_one_stream_as_whoever_made_it() {
         ada.post("/notes", json!({ "title": "of ada" })).await.is(201);
         let event = stream.next().await;
         assert!(format!("{event:?}").contains("of ada"), "{event:?}");
-        // It is spent, and Ben's cannot be used for anything but a stream.
+        // It is spent, and Ben's works only for a stream.
         let refused = anybody.open(&path).await.err().unwrap();
         assert_eq!((refused.status(), refused.at("/code")), (401, json!("invalid_ticket")));
         let of_ben = ticket(&ben).await;
@@ -59,12 +59,12 @@ async fn a_ticket_opens_one_stream_as_whoever_made_it() {
 }
 
 #[tokio::test]
-async fn a_ticket_is_good_once_for_half_a_minute_and_no_longer_than_its_credential() {
+async fn a_ticket_works_once_for_half_a_minute_and_no_longer_than_its_credential() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let mut ada = app.signed_in("ada@example.com").await;
         let anybody = app.anonymous();
         let opens = async |ticket: &str| status(&anybody, &format!("/notes/_events?ticket={ticket}")).await;
-        // Of twenty who come with it at the same time one is let in.
+        // One of twenty parallel requests with it succeeds.
         let raced = ticket(&ada).await;
         let racing: Vec<_> = (0..20)
             .map(|_| {
@@ -108,7 +108,7 @@ async fn a_ticket_is_good_once_for_half_a_minute_and_no_longer_than_its_credenti
 }
 
 #[tokio::test]
-async fn a_ticket_has_the_scopes_of_its_token_and_nobody_else_makes_one() {
+async fn a_ticket_has_the_scopes_of_its_token_and_needs_a_credential() {
     for app in TestApp::on_every_engine(CONFIG).await {
         let auth = app.app().auth().unwrap();
         let anybody = app.anonymous();
@@ -132,7 +132,7 @@ async fn a_ticket_has_the_scopes_of_its_token_and_nobody_else_makes_one() {
             ticket(&ada).await;
         }
         ada.post("/auth/stream-ticket", json!({})).await.is(429);
-        // What has ended goes, with new ones and with the sweep.
+        // Expired tickets are removed, by new ones and by the sweep.
         app.wait(SignedDuration::from_secs(31));
         auth.sweep().await;
         let left: i64 = app.app().db().query_opt(rows, vec![]).await.unwrap().unwrap().get("rows").unwrap();

@@ -8,7 +8,7 @@ const OWNED: &str =
     "[[entity]]\nname = \"notes\"\nowner_field = \"user_id\"\n[[entity.field]]\nname = \"text\"\ntype = \"text\"\n";
 
 #[tokio::test]
-async fn without_events_writes_go_on_and_streams_are_503() {
+async fn without_events_writes_work_and_streams_are_503() {
     for app in TestApp::on_every_engine(&format!("[events]\nenabled = false\n{NOTES}")).await {
         let anybody = app.anonymous();
         anybody.post("/notes", json!({ "text": "x" })).await.is(201);
@@ -17,7 +17,7 @@ async fn without_events_writes_go_on_and_streams_are_503() {
 }
 
 #[tokio::test]
-async fn without_accounts_what_is_public_stays_open_and_what_has_owners_stays_shut() {
+async fn without_accounts_public_entities_are_open_and_owned_ones_closed() {
     for app in TestApp::on_every_engine(&format!("[auth]\nenabled = false\n{NOTES}")).await {
         app.anonymous().post("/notes", json!({ "text": "x" })).await.is(201);
         for path in ["/auth/me", "/login"] {
@@ -31,7 +31,7 @@ async fn without_accounts_what_is_public_stays_open_and_what_has_owners_stays_sh
 }
 
 #[tokio::test]
-async fn entities_lie_under_their_prefix_and_nowhere_else() {
+async fn entities_are_served_only_under_their_prefix() {
     for app in TestApp::on_every_engine(&format!("[server]\napi_prefix = \"/api/v1\"\n{OWNED}")).await {
         let ada = app.signed_in("ada@example.com").await;
         let made = ada.post("/api/v1/notes", json!({ "text": "x" })).await.is(201);
@@ -52,7 +52,7 @@ async fn another_base_path_moves_sign_in() {
 }
 
 #[tokio::test]
-async fn tables_that_must_not_be_created_are_missed_and_nothing_is_made() {
+async fn without_create_tables_missing_tables_are_reported_and_none_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}/test.db", folder.path().display());
     let config = |create: bool| {
@@ -70,7 +70,7 @@ async fn tables_that_must_not_be_created_are_missed_and_nothing_is_made() {
     App::builder(config(false)).build().await.unwrap();
 }
 
-/// The plan must not stumble over the users' table, which the same migration makes.
+/// The plan must not fail because of the users' table, which the same migration creates.
 #[tokio::test]
 async fn a_relation_to_users_can_be_planned_on_an_empty_database() {
     for database in gatewright::db::testing::engines().await {

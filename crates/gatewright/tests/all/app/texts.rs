@@ -1,4 +1,4 @@
-//! Every text that a page or a mail asks for is in the catalogues, and every text of the catalogues is asked for.
+//! Every text that a page or a mail uses is in the catalogues, and every text of the catalogues is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::Path;
 /// Keys that are put together while the program runs, by how they begin.
 const COMPUTED: [&str; 3] = ["status.", "problem.", "field."];
 
-/// What looks like a key and is none: the names of audit events, and a setting.
+/// Texts that look like a key: the names of audit events, and a setting.
 const OTHERS: [&str; 2] = ["audit/kind.rs", "two_factor.issuer"];
 
 /// Sources that hold texts: of Rust, and of templates.
 const SOURCES: [&str; 4] = ["http/src", "auth/src", "mail/src", "gatewright/src"];
 
 #[test]
-fn every_key_that_the_sources_name_is_in_the_catalogue_and_the_other_way_round() {
+fn sources_and_catalogue_have_the_same_keys() {
     let catalogue = catalogue();
     let sections: BTreeSet<&str> = catalogue.keys().filter_map(|key| key.split('.').next()).collect();
     let (mut named, mut unknown) = (BTreeSet::new(), Vec::new());
@@ -109,7 +109,7 @@ fn flatten(section: &str, table: &toml::Table, texts: &mut BTreeMap<String, Stri
         match value {
             toml::Value::Table(table) if section.is_empty() => flatten(name, table, texts),
             toml::Value::Table(table) => flatten(&format!("{section}.{name}"), table, texts),
-            // What stands before the sections is about the language.
+            // The keys before the sections describe the language.
             toml::Value::String(text) if !section.is_empty() => {
                 texts.insert(format!("{section}.{name}"), text.clone());
             }

@@ -20,9 +20,9 @@ async fn a_request_head_without_end_is_refused() {
     }
 }
 
-/// Time is the runtime's own here, and it jumps ahead when everybody waits.
+/// The runtime's own clock, which jumps ahead when every task waits.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_dawdles_over_its_request_is_cut() {
+async fn a_client_that_sends_its_request_too_slowly_is_disconnected() {
     let server = Server::plain().await;
     for head in ["", "GET /healthz HTTP/1.1\r\nHost: te"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -57,7 +57,7 @@ async fn an_answer_that_takes_too_long_is_503() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: "), "{answer}");
 }
 
-/// A client that sends its body drop by drop is told so within the server's timeout, and its connection ends.
+/// A client that sends its body too slowly gets an answer within the server's timeout, and its connection ends.
 #[tokio::test]
 async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
     let routes = Router::new().route("/echo", post(async |body: String| body));
@@ -68,7 +68,7 @@ async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let (mut reading, mut writing) = stream.into_split();
         let trickle = tokio::spawn(async move {
-            // Until the server has had enough of it.
+            // Until the server closes the connection.
             while writing.write_all(drop.as_bytes()).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -86,7 +86,7 @@ async fn a_body_that_comes_too_slowly_is_408_and_the_connection_ends() {
 /// The attack: a proxy in front and this server read the end of one request differently, and what lies between is a request
 /// that the proxy never saw.
 #[tokio::test]
-async fn no_second_request_hides_in_the_framing_of_the_first() {
+async fn request_smuggling_in_the_framing_is_refused() {
     const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let reached = Arc::new(AtomicUsize::new(0));
     let count = reached.clone();
@@ -122,9 +122,9 @@ async fn no_second_request_hides_in_the_framing_of_the_first() {
     assert!(server.exchange(HIDDEN).await.ends_with("reached"), "it is there for who asks");
 }
 
-/// A path has one spelling: none of these is taken for another, and none disturbs anything.
+/// A path has one spelling: none of these matches another path, and none has an effect.
 #[tokio::test]
-async fn a_target_in_disguise_is_no_other_path() {
+async fn a_path_in_another_spelling_does_not_match() {
     let server = Server::plain().await;
     for (line, status) in [
         ("GET /healthz", 200),

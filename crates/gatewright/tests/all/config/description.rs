@@ -1,4 +1,4 @@
-//! What the program says of its settings is what its parser does.
+//! The descriptions of settings agree with the parser.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn file(settings: &[Setting], section: &str, line: &str) -> String {
 }
 
 #[test]
-fn a_default_that_is_written_down_changes_nothing() {
+fn writing_a_default_explicitly_changes_nothing() {
     let settings = Config::settings();
     let mut count = 0;
     for Setting { section, key, default, .. } in &settings {

@@ -26,7 +26,7 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 }
 
 #[test]
-fn a_text_setting_takes_a_variable_that_reads_as_a_number_or_a_truth() {
+fn a_text_setting_accepts_a_variable_that_looks_like_a_number_or_boolean() {
     for text in ["12345678901234567890123456789012", "1234", "true", "1.5", "2024-01-01", "plain", "\"quoted\""] {
         let environment = variables([("GATEWRIGHT__AUTH__JWT_SECRET", text)]);
         let config = Loader::empty().environment(environment).dev_mode().load().unwrap();

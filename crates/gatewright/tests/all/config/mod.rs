@@ -7,7 +7,7 @@ mod values;
 use gatewright::Config;
 use gatewright::config::{Loader, Problems};
 
-/// What a file must say for the rest to be looked at in production posture.
+/// The settings that a file needs to be checked as in production.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Reads a file, in dev mode so that only what the test writes can be wrong.

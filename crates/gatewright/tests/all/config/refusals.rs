@@ -4,7 +4,7 @@ use super::{SECRET, problems, read, read_for_production};
 
 /// Each text is refused with exactly these lines.
 #[test]
-fn a_file_that_cannot_be_understood_is_refused_with_its_place() {
+fn an_invalid_file_is_refused_with_its_position() {
     for (text, expected) in [
         (
             "[server]\nlisten = 5",
@@ -96,7 +96,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one_at_every_depth() {
 }
 
 #[test]
-fn everything_wrong_comes_together_in_the_order_of_the_file() {
+fn all_errors_are_reported_together_in_the_order_of_the_file() {
     let text = "[server]\nlisten = 1\nx = 2\n[auth]\njwt_secret = \"short\"\nbcrypt_cost = 99\n[events]\nheartbeat_seconds = 0\n";
     let found = problems(read_for_production(text));
     let lines: Vec<&str> = found.lines().map(|line| line.split(": ").next().unwrap()).collect();
@@ -191,7 +191,7 @@ fn a_value_out_of_its_range_is_refused() {
         ("[auth]\nsession_ttl_seconds = 0", "f.toml:2:23: auth.session_ttl_seconds: must be at least 1"),
         (
             "[auth]\nbase_path = \"/posts\"\n[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"",
-            "f.toml:4:8: entity[0].name: its path /posts is where `auth.base_path` (/posts) lies (entity \"posts\")",
+            "f.toml:4:8: entity[0].name: its path /posts contains `auth.base_path` (/posts) (entity \"posts\")",
         ),
         ("[tenancy]\nheader = \"a b\"", "f.toml:2:10: tenancy.header: must be the name of an HTTP header"),
     ] {
@@ -201,7 +201,7 @@ fn a_value_out_of_its_range_is_refused() {
 }
 
 #[test]
-fn what_leads_to_no_other_server_is_refused_without_its_password() {
+fn unusable_addresses_of_other_servers_are_refused_without_their_password() {
     for (text, expected) in [
         (
             "[rate_limit]\nstore = \"redis\"",
@@ -276,14 +276,14 @@ fn a_consumer_that_pulls_has_a_name_for_scopes_and_no_address() {
 }
 
 #[test]
-fn what_lies_in_the_accounts_tables_needs_accounts() {
+fn features_with_account_tables_need_accounts() {
     let found = problems(read("[audit]\nentities = true\n[auth]\nenabled = false"));
     assert!(found.starts_with("f.toml:2:12: audit.entities: needs `auth.enabled`"), "{found}");
     assert_eq!(problems(read("[audit]\nentities = true")), "");
 }
 
 #[test]
-fn what_is_switched_off_is_harmless() {
+fn disabled_sections_cause_no_problems() {
     for harmless in
         ["[mcp]\nenabled = false", "[csrf]\nenabled = false", "[outbox]\nenabled = false", "[events]\nfanout = \"\""]
     {
@@ -340,7 +340,7 @@ fn a_wrong_declaration_is_refused_at_its_line() {
 }
 
 #[test]
-fn what_the_start_refuses_is_found_before() {
+fn the_check_finds_what_the_start_would_refuse() {
     for (text, expected) in [
         (
             "[auth]\nplugins = [\"core\", \"tokens\", \"core\"]",
@@ -370,7 +370,7 @@ fn what_the_start_refuses_is_found_before() {
 }
 
 #[test]
-fn a_program_that_fills_the_configuration_itself_is_held_to_the_same_rules() {
+fn a_configuration_built_in_code_obeys_the_same_rules() {
     let mut config = gatewright::Config::default();
     config.auth.password = PasswordAlgorithm::Bcrypt { cost: 99 };
     config.outbox.max_attempts = 0;
@@ -381,7 +381,7 @@ fn a_program_that_fills_the_configuration_itself_is_held_to_the_same_rules() {
     assert!(config.check().is_ok());
 }
 
-/// An entity never gets a table of the service, whether what has the table is switched on or not.
+/// An entity never gets a table of the service, whether the feature with the table is enabled or not.
 #[tokio::test]
 async fn no_entity_has_the_name_of_a_table_of_the_service() {
     let everything = "[outbox]\nenabled = true\n[authorization_server]\nenabled = true\n[rate_limit]\nstore = \"database\"\n\
@@ -396,7 +396,7 @@ async fn no_entity_has_the_name_of_a_table_of_the_service() {
     for table in tables {
         for entity in [format!("name = \"{table}\""), format!("name = \"posts\"\ntable = \"{table}\"")] {
             let refused = problems(read(&format!("[[entity]]\n{entity}\n")));
-            assert!(refused.contains("belongs to the service"), "{table}: {refused}");
+            assert!(refused.contains("is reserved for the service"), "{table}: {refused}");
         }
     }
 }
@@ -405,7 +405,7 @@ async fn no_entity_has_the_name_of_a_table_of_the_service() {
 #[track_caller]
 fn assert_one_problem(text: &str, expected: &str) {
     let found = problems(read(text));
-    // What the driver says itself may follow.
+    // The driver's own text may follow.
     assert!(found.starts_with(expected) && found.lines().count() == 1, "for:\n{text}\nfound:\n{found}");
     assert!(!found.contains("canary"), "{found}");
 }

@@ -22,7 +22,7 @@ fn outside_dev_mode_a_signing_secret_of_32_bytes_is_required() {
 }
 
 #[test]
-fn previous_secrets_alone_are_refused_in_dev_mode_too() {
+fn previous_secrets_without_a_current_one_are_refused_in_dev_mode_too() {
     let text = format!("[auth]\njwt_previous_secrets = [\"{SECRET}\"]\n");
     for found in [problems(read(&text)), problems(read_for_production(&text))] {
         assert!(found.starts_with("f.toml:2:24: auth.jwt_previous_secrets: previous secrets without"), "{found}");
@@ -37,7 +37,7 @@ fn an_empty_previous_secret_would_let_anybody_sign() {
 }
 
 #[test]
-fn sessions_in_memory_alone_must_be_accepted_outside_dev_mode() {
+fn sessions_only_in_memory_must_be_accepted_outside_dev_mode() {
     let text =
         |more: &str| format!("[database]\nurl = \"sqlite::memory:\"\n[auth]\njwt_secret = \"{SECRET}\"\n{more}\n");
     assert!(problems(read_for_production(&text(""))).contains("f.toml:2:7: database.url: sessions"));
@@ -46,7 +46,7 @@ fn sessions_in_memory_alone_must_be_accepted_outside_dev_mode() {
 }
 
 #[test]
-fn a_secret_shows_in_no_debug_text_and_in_no_complaint() {
+fn a_secret_appears_in_no_debug_text_and_in_no_problem() {
     const CANARY: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
     let text = format!(
         "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\ndirect_url = \"postgres://u:{CANARY}@h/d\"\n"

@@ -110,7 +110,7 @@ fn dev_mode_needs_a_loopback_address_or_an_acknowledgement() {
         assert!(refused.contains("server.dev_mode: is on") && refused.contains("--allow-public-dev"), "{refused}");
         read(&format!("[server]\nallow_public_dev_mode = true\nlisten = \"{public}\"")).unwrap();
         Loader::empty().dev_mode().allow_public_dev_mode().listen(public).load().unwrap();
-        // Commands that serve nobody work on such a configuration.
+        // Commands other than `serve` work with such a configuration.
         Loader::text("f.toml", format!("[server]\nlisten = \"{public}\"")).for_management().load().unwrap();
     }
 }

@@ -36,7 +36,7 @@ async fn a_hundred_megabytes_are_neither_buffered_nor_read_without_a_token() {
         let count = count.load(Ordering::Relaxed);
         assert!(count <= Csrf::FORM_BYTES + 2 * 64 * 1024, "{content_type}: {count}");
     }
-    // With the token in front, all of it flows through.
+    // With the token at the beginning, the whole body passes.
     let part = format!("--x\r\nContent-Disposition: form-data; name=\"_csrf\"\r\n\r\n{token}\r\n{header}");
     for (content_type, first) in [("multipart/form-data; boundary=x", part), (FORM, format!("_csrf={token}&f="))] {
         let expected = first.len() + 100 * 1024 * 1024;
@@ -89,10 +89,10 @@ async fn strange_boundaries_and_endless_parts_are_refused_and_harm_nothing() {
 }
 
 #[tokio::test]
-async fn a_million_chunks_of_one_byte_are_searched_in_a_few_looks() {
+async fn a_million_chunks_of_one_byte_are_searched_in_a_few_passes() {
     let mut browser = Browser::new(app(csrf()));
     browser.token().await;
-    // A header line without an end, of which a parser that starts anew with each chunk would never see the end either.
+    // An endless header line; a parser that starts again with each chunk would never see its end.
     let first = "--x\r\nContent-Disposition: form-data; name=\"";
     let chunks = stream::iter(std::iter::once(first).chain(std::iter::repeat_n("n", 1024 * 1024)));
     let body = Body::from_stream(chunks.map(Ok::<_, std::io::Error>));
@@ -101,7 +101,7 @@ async fn a_million_chunks_of_one_byte_are_searched_in_a_few_looks() {
 }
 
 #[tokio::test]
-async fn the_search_ends_where_the_host_says() {
+async fn the_search_ends_at_the_configured_limit() {
     let mut browser = Browser::new(app(csrf().form_bytes(1000)));
     let token = browser.token().await;
     for (padding, expected) in [(0, 200), (800, 200), (990, 403), (5000, 403)] {
@@ -112,7 +112,7 @@ async fn the_search_ends_where_the_host_says() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_or_cut_off_is_said_to_be_so() {
+async fn a_too_large_body_is_a_413_and_a_truncated_one_a_400() {
     let router = app(csrf()).layer(axum::middleware::from_fn_with_state(BodyLimit::new(1000), body_limit));
     let mut browser = Browser::new(router);
     browser.token().await;
@@ -127,7 +127,7 @@ async fn a_body_over_the_limit_or_cut_off_is_said_to_be_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn no_request_whatever_gets_through_without_a_token_or_breaks_the_middleware(
+    fn no_random_request_passes_without_a_token_or_breaks_the_middleware(
         content_type in "application/x-www-form-urlencoded|multipart/form-data; boundary=[ -~]{0,20}|[ -~]{0,30}",
         body in prop::collection::vec(proptest::num::u8::ANY, 0..300),
         cookie in "(csrf=[A-Za-z0-9_-]{60,66}; ?)?[ -~]{0,60}",
@@ -152,7 +152,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_body_under_a_good_token_reaches_the_handler_as_it_came(
+    fn any_body_with_a_valid_token_reaches_the_handler_unchanged(
         fields in prop::collection::vec(("[a-z]{1,8}", "[a-z0-9]{0,4000}"), 0..12),
         place in 0_usize..12,
         multipart_form: bool,

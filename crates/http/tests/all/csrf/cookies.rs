@@ -48,7 +48,7 @@ async fn a_proxy_that_is_not_trusted_cannot_change_the_cookie() {
 }
 
 #[tokio::test]
-async fn over_https_a_plain_cookie_which_a_neighbour_may_have_planted_counts_for_nothing() {
+async fn over_https_a_cookie_of_plain_http_is_ignored() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     let https = Request::post("/echo").header("x-forwarded-proto", "https").header(CONTENT_TYPE, FORM);
@@ -68,7 +68,7 @@ async fn only_an_answer_with_a_token_sets_a_cookie_and_only_the_first() {
     let second = browser.send(Request::get("/form"), "").await;
     assert!(set_cookies(&second).is_empty(), "{second:?}");
     assert_eq!((second.header("vary"), second.header("cache-control")), ("Cookie", "private, no-cache"));
-    // Another mask each time, and both hold.
+    // The mask differs each time, and both tokens are valid.
     let tokens = [token_in(&first.text), token_in(&second.text)];
     assert_ne!(tokens[0], tokens[1]);
     for token in tokens {
@@ -102,7 +102,7 @@ async fn a_page_may_work_with_and_without_the_middleware() {
 }
 
 #[test]
-fn a_secret_is_long_outside_dev_mode_and_made_in_it() {
+fn a_long_secret_is_required_outside_dev_mode_and_generated_in_it() {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     for length in [0, 31] {
         let error = Csrf::new(&Secret::new("x".repeat(length)), ambient.clone()).unwrap_err();
@@ -113,7 +113,7 @@ fn a_secret_is_long_outside_dev_mode_and_made_in_it() {
 }
 
 #[tokio::test]
-async fn in_dev_mode_a_made_secret_is_the_process_s_own() {
+async fn in_dev_mode_a_generated_secret_is_unique_to_the_process() {
     let dev = |seed| {
         let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, seed);
         app(Csrf::dev_mode(&Secret::new(""), ambient))
@@ -126,7 +126,7 @@ async fn in_dev_mode_a_made_secret_is_the_process_s_own() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_printed_shows_a_token_or_a_secret() {
+async fn debug_output_shows_no_token_or_secret() {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let copy = seen.clone();
     let router = Router::new()

@@ -1,4 +1,4 @@
-//! The CSRF middleware as a host mounts it, spoken to by a browser that keeps its cookies.
+//! The CSRF middleware as an application mounts it, with a browser that keeps its cookies.
 
 mod bodies;
 mod cookies;
@@ -67,7 +67,7 @@ async fn count(body: Body) -> String {
     bytes.to_string()
 }
 
-/// A browser as far as it matters here: it keeps the cookies of plain HTTP and sends them back.
+/// A simple browser: it stores the cookies of plain HTTP and sends them back.
 #[derive(Clone)]
 struct Browser {
     app: Router,

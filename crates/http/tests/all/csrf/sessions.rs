@@ -3,7 +3,7 @@ use gatewright_base::Secret;
 use super::{Browser, SECRET, app, assert_refused, csrf, set_cookies, with_secret};
 
 #[tokio::test]
-async fn signing_in_ends_the_old_tokens_and_the_next_page_has_a_good_one() {
+async fn signing_in_invalidates_old_tokens_and_the_next_page_has_a_valid_one() {
     for login in ["/login", "/login-rebinding"] {
         let mut browser = Browser::new(app(csrf()));
         let before = browser.token().await;
@@ -13,7 +13,7 @@ async fn signing_in_ends_the_old_tokens_and_the_next_page_has_a_good_one() {
         let rebound = browser.cookie("csrf") != Some(&old_cookie);
         assert_eq!(rebound, login == "/login-rebinding");
 
-        // What an attacker planted before the sign-in must not work after it.
+        // A token that an attacker planted before the sign-in must not work after it.
         let mut planted = browser.clone();
         planted.cookies.retain(|(name, _)| name != "csrf");
         planted.cookies.push(("csrf".to_owned(), old_cookie.clone()));
@@ -45,7 +45,7 @@ async fn the_refusal_of_a_stale_cookie_replaces_it() {
 }
 
 #[tokio::test]
-async fn a_refusal_never_overwrites_a_cookie_that_the_browser_kept_back() {
+async fn a_refusal_never_overwrites_a_cookie_that_the_browser_did_not_send() {
     // A post from another site comes without the cookie, though the browser has one.
     let mut stranger = Browser::new(app(csrf()));
     let answer = stranger.post_token("/echo", "anything").await;
@@ -73,7 +73,7 @@ async fn a_token_of_another_session_is_refused_with_and_without_its_cookie() {
 }
 
 #[tokio::test]
-async fn a_cookie_tossed_from_a_neighbouring_domain_neither_helps_nor_hides_the_good_one() {
+async fn a_cookie_planted_by_a_sibling_domain_neither_passes_nor_hides_the_valid_one() {
     let mut attacker = Browser::new(app(csrf()));
     let known = attacker.token().await;
     let tossed = attacker.cookie("csrf").unwrap().to_owned();
@@ -92,7 +92,7 @@ async fn a_cookie_tossed_from_a_neighbouring_domain_neither_helps_nor_hides_the_
 }
 
 #[tokio::test]
-async fn what_was_used_before_logging_out_cannot_be_used_again() {
+async fn tokens_from_before_a_logout_are_refused() {
     let mut browser = Browser::new(app(csrf()));
     browser.cookies.push(("sid".to_owned(), "s1".to_owned()));
     let token = browser.token().await;
@@ -106,7 +106,7 @@ async fn what_was_used_before_logging_out_cannot_be_used_again() {
 }
 
 #[tokio::test]
-async fn a_rotated_secret_keeps_open_forms_alive_while_the_old_one_is_listed() {
+async fn open_forms_work_after_a_rotation_while_the_old_secret_is_listed() {
     let new_secret = "the next secret, of more than thirty-two bytes";
     let mut browser = Browser::new(app(csrf()));
     let old_tab = browser.token().await;
@@ -126,7 +126,7 @@ async fn a_rotated_secret_keeps_open_forms_alive_while_the_old_one_is_listed() {
 }
 
 #[tokio::test]
-async fn a_secret_that_changed_at_once_costs_one_reload() {
+async fn a_secret_replaced_without_rotation_costs_one_reload() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     browser.app = app(with_secret("the next secret, of more than thirty-two bytes", 3));

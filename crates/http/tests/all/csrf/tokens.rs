@@ -8,7 +8,7 @@ use super::{Browser, FORM, SECRET, app, assert_refused, csrf, multipart, with_se
 use gatewright_base::testing::Log;
 
 #[tokio::test]
-async fn a_token_is_taken_from_the_field_or_the_header_and_the_body_reaches_the_handler_as_it_came() {
+async fn a_token_is_read_from_field_or_header_and_the_body_arrives_unchanged() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     let file = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n\u{0}\r\n-x\r\n";
@@ -34,7 +34,7 @@ async fn a_token_is_taken_from_the_field_or_the_header_and_the_body_reaches_the_
 }
 
 #[tokio::test]
-async fn a_token_holds_for_as_many_requests_as_are_sent_at_once() {
+async fn a_token_is_valid_for_many_parallel_requests() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     let mut all = tokio::task::JoinSet::new();
@@ -46,7 +46,7 @@ async fn a_token_holds_for_as_many_requests_as_are_sent_at_once() {
 }
 
 #[tokio::test]
-async fn without_a_good_token_every_way_to_change_something_is_refused() {
+async fn without_a_valid_token_every_unsafe_request_is_refused() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     let cookie = browser.cookie("csrf").unwrap().to_owned();
@@ -90,12 +90,12 @@ async fn without_a_good_token_every_way_to_change_something_is_refused() {
             );
         }
     }
-    // None of it cost the browser its cookie.
+    // None of it replaced the browser's cookie.
     assert_eq!(browser.post_token("/echo", &token).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_good_token_in_the_wrong_place_is_none() {
+async fn a_valid_token_in_the_wrong_place_is_refused() {
     let mut browser = Browser::new(app(csrf()));
     let token = browser.token().await;
     let post = || Request::post("/echo");
@@ -151,7 +151,7 @@ async fn a_good_token_in_the_wrong_place_is_none() {
 }
 
 #[tokio::test]
-async fn the_method_alone_tells_what_changes_something() {
+async fn only_the_method_decides_whether_a_token_is_needed() {
     let mut browser = Browser::new(app(csrf()));
     for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
         let answer = browser.send(Request::builder().method(method).uri("/echo"), "").await;
@@ -193,7 +193,7 @@ async fn a_credential_that_no_browser_sends_by_itself_needs_no_token_and_a_malfo
 }
 
 #[tokio::test]
-async fn an_exemption_is_for_its_method_and_its_whole_path_alone() {
+async fn an_exemption_applies_only_to_its_method_and_whole_path() {
     let csrf = csrf().exempt(Method::POST, "/hook").exempt(Method::POST, "/in/hook");
     let inner = Router::new().route("/hook", any(async || "hooked")).layer(csrf.clone());
     let router = app(csrf).nest("/in", inner.clone()).nest("/out", inner);
@@ -224,7 +224,7 @@ async fn a_form_is_refused_with_a_page() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_logged_with_its_reason_and_without_what_was_sent() {
+async fn a_refusal_is_logged_with_its_reason_and_without_the_sent_value() {
     let log = Log::default();
     let _guard = log.record();
     let mut browser = Browser::new(app(csrf()));

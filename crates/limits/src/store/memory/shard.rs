@@ -35,7 +35,7 @@ struct Scope {
 }
 
 /// Limit of separate scopes. Later ones share the last one.
-const MOST_SCOPES: usize = 64;
+const MAX_SCOPES: usize = 64;
 
 struct Slots(Vec<Slot>);
 
@@ -124,11 +124,11 @@ impl Shard {
         let name = key.split_once(':').map_or(key, |(scope, _)| scope);
         let index = match self.scopes.iter().position(|scope| *scope.name == *name) {
             Some(index) => index,
-            None if self.scopes.len() < MOST_SCOPES => {
+            None if self.scopes.len() < MAX_SCOPES => {
                 self.scopes.push(Scope::new(name));
                 self.scopes.len() - 1
             }
-            None => MOST_SCOPES - 1,
+            None => MAX_SCOPES - 1,
         };
         u16::try_from(index).unwrap_or_default()
     }

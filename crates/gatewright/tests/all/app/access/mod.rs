@@ -1,8 +1,8 @@
-//! Who may do what, as one table: identity × entity × operation × surface.
+//! Access as one table: identity × entity × operation × surface.
 //!
-//! [`table`] says by hand what docs and contract promise for each identity on each kind of entity. [`people`] makes the
+//! [`table`] lists by hand what docs and contract promise for each identity on each kind of entity. [`people`] creates the
 //! identities with real credentials, [`walk`] tries every operation on every surface of the whole server and holds each
-//! answer, and what is in the database afterwards, against the table. Nothing here asks the rules that are tested.
+//! answer, and the database afterwards, against the table. Nothing here uses the rules that are tested.
 
 mod people;
 mod table;

@@ -97,7 +97,7 @@ impl Maker<'_> {
         self.people.push(Person { name, actor, id: id.to_owned(), barred_from_tools: false });
     }
 
-    /// Somebody new. Nobody else has their address.
+    /// A new user with an address of their own.
     async fn account(&self, roles: &[&str], tenant: Option<&str>) -> Account {
         let accounts = self.app.app().auth().unwrap().accounts();
         let email = format!("{}@example.com", uuid());
@@ -162,7 +162,7 @@ impl Maker<'_> {
         self.add("an admin's session that ended", stolen, account.id.as_str());
     }
 
-    /// What a host's own middleware may put on a request.
+    /// An identity that a program's own middleware may put on a request.
     async fn delegated(&mut self) {
         let account = self.account(&["editor"], Some(TENANT)).await;
         let grant = Grant {
@@ -177,7 +177,7 @@ impl Maker<'_> {
             roles: ["editor"].into_iter().collect(),
             credential: Credential::Grant(grant),
         }));
-        let actor = naming(self.app.anonymous().found_to_be(identity));
+        let actor = naming(self.app.anonymous().with_identity(identity));
         self.add("an editor's grant to read", actor, account.id.as_str());
         self.people.last_mut().unwrap().barred_from_tools = true;
     }
@@ -188,7 +188,7 @@ fn naming(actor: Actor) -> Actor {
     actor.sending("x-tenant-id", TENANT)
 }
 
-/// A name that nobody has yet.
+/// A new name.
 fn uuid() -> String {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     format!("p{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))

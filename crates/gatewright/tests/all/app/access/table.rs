@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// A kind of entity.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// What its declaration says beside its fields.
+    /// Its declaration, without its fields.
     pub(super) declared: &'static str,
     pub(super) multi_tenant: bool,
     pub(super) soft_delete: bool,
@@ -31,7 +31,7 @@ const AUDITED: &str = r#"owner_field = "user_id"
 cross_owner_read = "x:audit"
 access = { read = "x:read", create = "x:write", update = "x:write", delete = "x:write" }"#;
 
-/// The columns of the table. Some have a trash, which asks one more question of the same rights.
+/// The columns of the table. Some have a trash, which checks the same rights once more.
 pub(super) const ENTITIES: [Kind; 11] = [
     kind("open", "public = true"),
     kind("plain", "").with_trash(),
@@ -46,8 +46,8 @@ pub(super) const ENTITIES: [Kind; 11] = [
     kind("team_owned", "owner_field = \"user_id\"\ncross_owner_read = \"x:audit\"").of_tenants().with_trash(),
 ];
 
-/// For each identity, and each entity in the order of [`ENTITIES`], what becomes of reading, creating, updating and
-/// deleting: `+` every record (of the tenant), `o` their own alone, `0` 400, `1` 401, `3` 403.
+/// For each identity, and each entity in the order of [`ENTITIES`], the result of reading, creating, updating and
+/// deleting: `+` every record (of the tenant), `o` only their own, `0` 400, `1` 401, `3` 403.
 #[rustfmt::skip]
 pub(super) const TABLE: [(&str, &str); 26] = [
     //                                         open plain by_r half mixd ownd o_by_r audi team t_by_r t_own
@@ -79,7 +79,7 @@ pub(super) const TABLE: [(&str, &str); 26] = [
     ("an editor's grant to read",             "+333 +333 +333 +333 +333 o333 o333 o333 +333 +333 o333"),
 ];
 
-/// Roles, the entities, and `doors`, which everybody may read and which lead to a record of each.
+/// Roles, the entities, and `doors`, which everybody may read and which refer to a record of each.
 pub(super) fn configuration() -> String {
     let mut text = String::from(
         "[roles]\nreader = [\"x:read\"]\nwriter = [\"x:write\"]\neditor = [\"x:read\", \"x:write\"]\n\

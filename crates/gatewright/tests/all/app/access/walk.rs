@@ -1,4 +1,4 @@
-//! One identity's way through every entity, operation and surface.
+//! Walks one identity through every entity, operation and surface.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::people::{ELSEWHERE, Person, TENANT};
 use super::table::{ENTITIES, Kind};
 
-/// Whose a record is: the caller's own; somebody else's; the caller's own in a tenant that they do not name.
+/// The owner of a record: the caller; another user; the caller, in a tenant that they do not name.
 const WHOSE: [&str; 3] = ["mine", "other", "far"];
 
-/// What each record is for, so that no operation spoils another's.
+/// The purpose of each record, so that no operation disturbs another.
 const USES: [&str; 12] = [
     "read",
     "trashed",
@@ -39,7 +39,7 @@ pub(super) struct Walk<'a> {
     wrong: Vec<String>,
 }
 
-/// What is promised of one operation.
+/// The expectation for one operation.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
     Everything,
@@ -59,7 +59,7 @@ impl Promise {
         }
     }
 
-    /// Whether a record of that kind is within reach.
+    /// Whether a record of that kind is accessible.
     fn reaches(self, whose: &str) -> bool {
         match self {
             Self::Everything => whose != "far",
@@ -83,7 +83,7 @@ impl Promise {
     }
 }
 
-/// The promises of one cell.
+/// The expectations of one cell.
 struct Cell {
     read: Promise,
     create: Promise,
@@ -92,7 +92,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// The status of a change to one record: who may read it is told that it is there.
+    /// The status of a change to one record: a caller who may read it learns that it exists.
     fn change(&self, promise: Promise, whose: &str, success: u16) -> u16 {
         match promise.on(whose, success) {
             404 if self.read.reaches(whose) => 403,
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
         Self { app, person, cells, wrong: Vec::new() }
     }
 
-    /// Tries everything, and tells what was not as promised.
+    /// Tries everything, and returns the differences from the expectations.
     pub(super) async fn run(mut self) -> Vec<String> {
         for kind in &ENTITIES {
             self.plant(kind).await;
@@ -138,12 +138,12 @@ impl<'a> Walk<'a> {
         format!("{}-{}-{whose}-{purpose}", self.person.name.replace([' ', '\''], "_"), kind.name)
     }
 
-    /// The kinds of records that there are.
+    /// The existing kinds of records.
     fn whose(kind: &Kind) -> &'static [&'static str] {
         if kind.multi_tenant { &WHOSE } else { &WHOSE[..2] }
     }
 
-    /// Puts the records there, behind the rules' back.
+    /// Inserts the records without the rules.
     async fn plant(&self, kind: &Kind) {
         let owned = kind.declared.contains("owner_field");
         let mut columns = "id, mark, text, created_at, updated_at".to_owned();
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         self.app.app().db().execute(sql, vec![]).await.unwrap();
     }
 
-    /// A door to each record that is there to be read.
+    /// A door to each record for reads.
     async fn plant_doors(&self) {
         let columns: Vec<String> = ENTITIES.iter().map(|kind| format!("to_{}", kind.name)).collect();
         let mut rows = Vec::new();
@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
             .finish()
     }
 
-    /// What a list of the records within reach holds, in the order of their ids.
+    /// The expected list of the accessible records, in the order of their ids.
     fn promised(&self, kind: &Kind, promise: Promise, purpose: &str) -> Vec<String> {
         let within = Self::whose(kind).iter().filter(|whose| promise.reaches(whose));
         let mut ids: Vec<String> = within.map(|whose| self.id(kind, whose, purpose)).collect();
@@ -282,8 +282,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens the stream, lets something happen to a record of each kind, and reads what comes. The caller's own record is
-    /// the last, which whoever may read at all sees.
+    /// Opens the stream, changes a record of each kind, and reads the events. The caller's own record is
+    /// the last; every caller who may read at all sees it.
     async fn stream(&mut self, kind: &Kind, cell: &Cell) {
         let mut stream = match self.person.actor.open(&format!("/{}/_events", kind.name)).await {
             Ok(stream) => stream,
@@ -349,7 +349,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whoever may not read is shown no field that they did not send.
+    /// A caller who may not read sees no field that they did not send.
     fn shows_no_more(&mut self, kind: &Kind, cell: &Cell, answer: &Answer, pointer: &str) {
         let shows = !answer.at(&format!("{pointer}/mark")).is_null();
         self.check("what a change shows", kind, shows, cell.read.status(200) == 200);
@@ -371,7 +371,7 @@ impl<'a> Walk<'a> {
             if patched.status() == 200 {
                 self.shows_no_more(kind, cell, &patched, "/results/0/data");
             }
-            // Of many, the one out of reach undoes the others.
+            // In a batch, one inaccessible record rolls back the others.
             let both = json!({ "items": [
                 { "id": self.id(kind, "mine", "batch_spoiled"), "text": "batch_spoiled" },
                 { "id": self.id(kind, whose, "batch_spoiled"), "text": "batch_spoiled" },
@@ -439,7 +439,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whatever was answered: what is in the database is what was allowed, and nothing else.
+    /// Whatever the answers were: the database contains exactly the allowed changes.
     async fn found_afterwards(&mut self, kind: &Kind, cell: &Cell) {
         let deleted = if kind.soft_delete { "deleted_at" } else { "NULL" };
         let sql = format!("SELECT id, text FROM {} WHERE mark = ?1 AND {deleted} IS NULL ORDER BY id", kind.name);
@@ -475,7 +475,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The status that a tool's answer stands for.
+/// The status of a tool's answer.
 fn tool_status(answer: &Answer) -> u16 {
     if answer.status() != 200 || answer.at("/result/isError") != json!(true) {
         return answer.status();

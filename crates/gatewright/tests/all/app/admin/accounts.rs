@@ -28,7 +28,7 @@ async fn users_are_found_by_the_beginning_of_their_address_page_by_page() {
         assert_eq!(emails(&second), ["anne@example.com"]);
         operator.get("/admin/api/users?cursor=zzz").await.is(400);
         assert_eq!(emails(&operator.get("/admin/api/users?cursor=").await.is(200).json()).len(), 7);
-        // What a pattern would read into them, these are not.
+        // Characters with a meaning in patterns match only themselves.
         assert_eq!(emails(&operator.get("/admin/api/users?q=%25").await.is(200).json()), [""; 0]);
         assert_eq!(emails(&operator.get("/admin/api/users?q=100%25").await.is(200).json()), ["100%@example.com"]);
         assert_eq!(emails(&operator.get("/admin/api/users?q=a_").await.is(200).json()), ["a_b@example.com"]);
@@ -68,7 +68,7 @@ async fn an_operator_ends_sessions_and_tokens_and_resets_the_second_factor() {
         assert!(!listed.text().contains("svc_") || listed.at("/data/0/prefix").as_str().unwrap().len() == 12);
         let name = listed.at("/data/0/id");
         let own = id_of(&app, OPERATOR).await;
-        // Of another account it is not there.
+        // For another account it does not exist.
         operator.delete(&format!("/admin/api/users/{own}/tokens/{}", name.as_str().unwrap())).await.is(404);
         operator.delete(&format!("{user}/tokens/{}", name.as_str().unwrap())).await.is(204);
         token.get("/notes").await.is(401);
@@ -97,7 +97,7 @@ async fn an_operator_sees_the_profile_of_an_account() {
 }
 
 #[tokio::test]
-async fn roles_are_replaced_and_nobody_locks_themselves_out() {
+async fn roles_are_replaced_except_the_callers_own_admin_role() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         app.registered("ann@example.com").await;
@@ -118,7 +118,7 @@ async fn roles_are_replaced_and_nobody_locks_themselves_out() {
 }
 
 #[tokio::test]
-async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
+async fn an_account_is_disabled_and_enabled_except_by_its_owner() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let mut ann = app.signed_in("ann@example.com").await;
@@ -137,7 +137,7 @@ async fn an_account_is_disabled_and_enabled_but_never_by_its_owner() {
 }
 
 #[tokio::test]
-async fn an_operator_deletes_an_account_and_what_refers_to_it_refuses() {
+async fn an_operator_deletes_an_account_unless_records_require_it() {
     let tasks = r#"
 [[entity]]
 name = "tasks"
@@ -181,7 +181,7 @@ on_delete = "restrict"
         }
         operator.delete(&at).await.is(404);
 
-        // Who signed in long ago deletes nobody.
+        // An operator who signed in long ago cannot delete.
         let ben_id = id_of(&app, "ben@example.com").await;
         app.wait(SignedDuration::from_mins(11));
         let stale = operator.delete(&format!("/admin/api/users/{ben_id}")).await.is(403);
@@ -218,7 +218,7 @@ async fn an_operator_invites_and_withdraws() {
         assert_eq!(operator.get("/admin/api/invitations").await.is(200).at("/data"), json!([]));
         let ann = app.signed_in("ann@example.com").await;
         ann.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
-        // Who gives roles has signed in a short time ago.
+        // Changing roles needs a recent sign-in.
         app.wait(SignedDuration::from_mins(11));
         let stale = operator.post("/admin/api/invitations", json!({ "email": "x@example.com" })).await.is(403);
         assert_eq!(stale.at("/code"), "fresh_sign_in_required");
@@ -226,7 +226,7 @@ async fn an_operator_invites_and_withdraws() {
 }
 
 #[tokio::test]
-async fn a_customer_who_is_locked_out_is_found_and_let_in() {
+async fn a_locked_out_customer_is_found_and_unlocked() {
     let toml = "[rate_limit]\nstore = \"database\"\n[auth.limits.login_account]\nmax_attempts = 2\n";
     for toml in [format!("{toml}{ENTITIES}"), format!("[auth.limits.login_account]\nmax_attempts = 2\n{ENTITIES}")] {
         for app in TestApp::on_every_engine(&toml).await {

@@ -11,14 +11,14 @@ use super::{ENTITIES, OPERATOR, enrolled, id_of, operator, totp};
 const READ: &str = "/admin/api/users";
 
 #[tokio::test]
-async fn without_the_role_or_the_second_factor_nobody_passes() {
+async fn the_role_and_the_second_factor_are_required() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         app.anonymous().get(READ).await.is(401);
 
         let user = app.signed_in("user@example.com").await;
         assert_eq!(user.get(READ).await.is(403).at("/code"), "forbidden");
 
-        // The role alone is not enough, by session and by JWT.
+        // The role without a second factor is not enough, by session and by JWT.
         let half = app.signed_in("half@example.com").await;
         app.grant("half@example.com", &["admin"]).await;
         assert_eq!(half.get(READ).await.is(403).at("/code"), "two_factor_required");
@@ -26,7 +26,7 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
         app.grant("jwt@example.com", &["admin"]).await;
         assert_eq!(jwt.get(READ).await.is(403).at("/code"), "two_factor_required");
 
-        // Nor is the second factor alone.
+        // Nor is the second factor without the role.
         let (factor, _) = enrolled(&app, "factor@example.com").await;
         assert_eq!(factor.get(READ).await.is(403).at("/code"), "forbidden");
 
@@ -37,9 +37,9 @@ async fn without_the_role_or_the_second_factor_nobody_passes() {
     }
 }
 
-/// Somebody who lost their phone has the factor taken away: what was proven by it before counts no more.
+/// The factor of a user who lost their phone is removed: earlier proofs by it no longer count.
 #[tokio::test]
-async fn a_session_ends_to_administer_with_its_second_factor() {
+async fn a_session_loses_admin_access_when_its_second_factor_is_removed() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         operator.get(READ).await.is(200);
@@ -62,14 +62,14 @@ async fn a_pending_session_is_refused_and_a_jwt_after_the_second_factor_passes()
         let jwt = passed.at("/token");
         let by_jwt = app.anonymous().bearing(jwt.as_str().unwrap());
         by_jwt.get(READ).await.is(200);
-        // The role counts as it is now.
+        // The present role decides.
         app.grant("two@example.com", &[]).await;
         by_jwt.get(READ).await.is(403);
     }
 }
 
 #[tokio::test]
-async fn a_token_needs_the_admin_scope_in_so_many_words() {
+async fn a_token_needs_the_explicit_admin_scope() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         operator(&app).await;
         let owner = Subject::User(UserId::parse(&id_of(&app, OPERATOR).await).unwrap());
@@ -93,7 +93,7 @@ async fn a_token_needs_the_admin_scope_in_so_many_words() {
         token.get(READ).await.is(403);
         app.grant(OPERATOR, &["admin"]).await;
         token.get(READ).await.is(200);
-        // Without a second factor the owner is no operator, so that the token is none either.
+        // Without a second factor the owner is not an operator, so the token is refused.
         let accounts = app.app().auth().unwrap().accounts();
         accounts.disable_two_factor(&UserId::parse(&id_of(&app, OPERATOR).await).unwrap()).await.unwrap();
         assert_eq!(token.get(READ).await.is(403).at("/code"), "two_factor_required");
@@ -101,7 +101,7 @@ async fn a_token_needs_the_admin_scope_in_so_many_words() {
 }
 
 #[tokio::test]
-async fn a_service_account_needs_the_scope_alone() {
+async fn a_service_account_needs_only_the_scope() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let services = app.app().auth().unwrap().service_accounts().unwrap();
         let account = services.create("ops", Roles::default()).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_service_account_needs_the_scope_alone() {
 }
 
 #[tokio::test]
-async fn only_a_session_after_the_second_factor_makes_an_admin_token() {
+async fn only_a_session_after_the_second_factor_creates_an_admin_token() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let body = json!({ "name": "ops", "scopes": ["admin:read"] });
         // Its user has no second factor at all.
@@ -147,7 +147,7 @@ async fn no_other_site_reads_or_writes_with_the_operators_cookie() {
 }
 
 #[tokio::test]
-async fn acts_that_are_hard_to_undo_need_a_sign_in_of_a_short_time_ago() {
+async fn actions_that_are_hard_to_undo_need_a_recent_sign_in() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         app.registered("ann@example.com").await;
@@ -168,7 +168,7 @@ async fn acts_that_are_hard_to_undo_need_a_sign_in_of_a_short_time_ago() {
 }
 
 #[tokio::test]
-async fn it_is_not_there_while_it_is_off() {
+async fn the_admin_api_is_404_while_it_is_off() {
     for app in TestApp::on_every_engine(&format!("[admin]\nenabled = false\n{ENTITIES}")).await {
         let user = app.signed_in("user@example.com").await;
         app.grant("user@example.com", &["admin"]).await;
@@ -181,7 +181,7 @@ async fn it_is_not_there_while_it_is_off() {
 }
 
 #[tokio::test]
-async fn without_the_demand_for_a_second_factor_the_role_is_enough() {
+async fn if_no_second_factor_is_required_the_role_is_enough() {
     for app in
         TestApp::on_every_engine(&format!("[admin]\nrole = \"ops\"\nrequire_two_factor = false\n{ENTITIES}")).await
     {
@@ -194,7 +194,7 @@ async fn without_the_demand_for_a_second_factor_the_role_is_enough() {
 }
 
 #[tokio::test]
-async fn every_route_refuses_those_who_are_no_operators() {
+async fn every_route_refuses_callers_who_are_not_operators() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("user@example.com").await;
         let document = user.get("/openapi.json").await.is(200).json();

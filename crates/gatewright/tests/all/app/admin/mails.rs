@@ -25,7 +25,7 @@ async fn apps(port: u16) -> Vec<TestApp> {
     TestApp::on_every_engine(&format!("{SETTINGS}{email}{}", super::ENTITIES)).await
 }
 
-/// A port at which nobody answers.
+/// A port without a server.
 async fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }
@@ -91,7 +91,7 @@ async fn a_mail_that_cannot_be_sent_is_seen_without_its_link_and_retried_when_th
 }
 
 #[tokio::test]
-async fn what_operators_do_to_mails_is_recorded_and_one_of_twenty_discards() {
+async fn actions_on_mails_are_audited_and_one_of_twenty_discards_succeeds() {
     for app in apps(closed_port().await).await {
         let operator = operator(&app).await;
         let ann = app.signed_in(ANN).await;
@@ -118,7 +118,7 @@ async fn what_operators_do_to_mails_is_recorded_and_one_of_twenty_discards() {
 }
 
 #[tokio::test]
-async fn the_mails_of_an_account_go_with_it() {
+async fn deleting_an_account_deletes_its_mails() {
     for app in apps(closed_port().await).await {
         let operator = operator(&app).await;
         app.signed_in(ANN).await;
@@ -128,7 +128,7 @@ async fn the_mails_of_an_account_go_with_it() {
         }
         mails(&operator, "?recipient=ann@example.com", 1).await;
         let ann = id_of(&app, ANN).await;
-        // Mails to an address that was never proven are not the account's.
+        // Mails to an address that was never proven do not belong to the account.
         app.prove_mailbox(ANN).await;
         operator.delete(&format!("/admin/api/users/{ann}")).await.is(204);
         mails(&operator, "?recipient=ann@example.com", 0).await;
@@ -137,7 +137,7 @@ async fn the_mails_of_an_account_go_with_it() {
 }
 
 #[tokio::test]
-async fn a_mail_server_that_never_answers_delays_nobody_and_tells_nothing() {
+async fn a_silent_mail_server_delays_no_request_and_reveals_no_account() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
     for app in apps(port).await {

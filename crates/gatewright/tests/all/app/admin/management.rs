@@ -29,7 +29,7 @@ async fn an_operator_creates_and_disables_service_accounts() {
         let ann = app.signed_in("ann@example.com").await;
         ann.get("/admin/api/service-accounts").await.is(403);
         app.anonymous().post("/admin/api/service-accounts", json!({ "name": "x" })).await.is(401);
-        // Who signed in long ago creates nobody who could act for ever.
+        // An operator who signed in long ago cannot create a service account.
         app.wait(SignedDuration::from_mins(11));
         let refused = operator.post("/admin/api/service-accounts", json!({ "name": "late" })).await.is(403);
         assert_eq!(refused.at("/code"), "fresh_sign_in_required");
@@ -56,8 +56,8 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
         assert_eq!((tenants.at("/data/0/id"), tenants.at("/data/0/members")), (json!("acme"), json!(2)));
         let acme = operator.get("/admin/api/tenants/acme").await.is(200);
         assert_eq!((acme.at("/data/id"), acme.at("/data/members")), (json!("acme"), json!(2)));
-        let nobody = operator.get("/admin/api/tenants/nobody").await.is(200);
-        assert_eq!((nobody.at("/data/name"), nobody.at("/data/members")), (json!(null), json!(0)));
+        let unknown = operator.get("/admin/api/tenants/nobody").await.is(200);
+        assert_eq!((unknown.at("/data/name"), unknown.at("/data/members")), (json!(null), json!(0)));
         let listed = operator.get(members).await.is(200).json()["data"].clone();
         let found =
             |kind: &str| listed.as_array().unwrap().iter().find(|member| member["kind"] == kind).unwrap().clone();
@@ -76,7 +76,7 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
 }
 
 #[tokio::test]
-async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
+async fn removing_or_demoting_a_member_drops_their_invitations() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let (owner, ann) = (app.signed_in("owner@example.com").await, app.signed_in("ann@example.com").await);
@@ -99,13 +99,13 @@ async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
             invitations.iter().map(|sent| sent["email"].as_str().unwrap().to_owned()).collect()
         };
         assert!(invite(&owner, "kept@example.com").await < 300);
-        // Operators see them among their own.
+        // Operators see them in their own list.
         let all = operator.get("/admin/api/invitations").await.is(200);
         assert_eq!((all.at("/data/0/tenant"), all.at("/data/0/tenantRoles")), (json!(tenant), json!(["member"])));
         for ends in ["demoted", "removed"] {
             put(&["admin"]).await;
             assert!(invite(&ann, "back@example.com").await < 300, "{}", app.engine());
-            // With the right to invite, what was sent stays.
+            // With the right to invite, earlier invitations stay.
             put(&["admin", "member"]).await;
             assert_eq!(left().await, ["back@example.com", "kept@example.com"], "{}", app.engine());
             match ends {
@@ -119,7 +119,7 @@ async fn a_member_whom_an_operator_removes_or_demotes_leaves_no_invitations() {
 }
 
 #[tokio::test]
-async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
+async fn a_backup_is_downloaded_by_an_operator_with_a_recent_sign_in() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let items: Vec<_> = (0..100).map(|number| json!({ "title": format!("note {number}") })).collect();
@@ -133,7 +133,7 @@ async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
             let answer = answer.is(200);
             let named = answer.header("content-disposition").unwrap();
             assert!(named.starts_with("attachment; filename=\"gatewright-"), "{named}");
-            // The file is a whole database, with what was there.
+            // The file is a complete database with the data.
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("copy.db");
             std::fs::write(&file, answer.bytes()).unwrap();
@@ -160,7 +160,7 @@ async fn a_backup_is_downloaded_by_an_operator_who_signed_in_lately() {
         }
         app.anonymous().get("/admin/api/backup").await.is(401);
         app.signed_in("ann@example.com").await.get("/admin/api/backup").await.is(403);
-        // The right to read is not the right to every hash.
+        // The scope to read does not include a backup with every hash.
         let issue = json!({ "name": "watch", "scopes": ["admin:read"] });
         let token = operator.post("/auth/tokens", issue).await.is(200);
         let watch = app.anonymous().bearing(token.at("/token").as_str().unwrap());

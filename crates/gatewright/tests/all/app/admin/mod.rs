@@ -1,4 +1,4 @@
-//! The admin API: who passes, what it shows and does, and what is recorded.
+//! The admin API: access, answers, actions and audit.
 
 mod accounts;
 mod gate;
@@ -47,7 +47,7 @@ const OPERATOR: &str = "op@example.com";
 pub(super) async fn operator(app: &TestApp) -> Actor {
     let (mut operator, secret) = enrolled(app, OPERATOR).await;
     app.grant(OPERATOR, &["user", "admin"]).await;
-    // A code counts once, so that the next one is of a later step.
+    // A code works once, so the next one is from a later step.
     app.wait(SignedDuration::from_secs(60));
     operator.sign_in(OPERATOR).await.is(200);
     let passed = operator.post("/auth/2fa/challenge", json!({ "code": totp(app, &secret) })).await.is(200);
@@ -64,7 +64,7 @@ async fn enrolled(app: &TestApp, email: &str) -> (Actor, String) {
     (actor, secret)
 }
 
-/// What an authenticator shows at the application's present.
+/// The code of an authenticator at the application's time.
 fn totp(app: &TestApp, secret: &str) -> String {
     let secret = totp_rs::Secret::try_from_base32(secret).unwrap();
     let authenticator = totp_rs::Builder::new().with_secret(secret).build().unwrap();

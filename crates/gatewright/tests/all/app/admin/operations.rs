@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::{ENTITIES, operator};
 
 #[tokio::test]
-async fn the_process_tells_how_it_does_and_what_the_last_hour_looked_like() {
+async fn the_health_and_the_last_hour_of_the_process_are_reported() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let health = operator.get("/admin/api/health").await.is(200);
@@ -121,7 +121,7 @@ async fn a_dead_delivery_is_found_with_its_error_and_replayed() {
     }
 }
 
-/// A program that takes webhooks: it answers 500 until it is fixed.
+/// A program that receives webhooks: it answers 500 until it is fixed.
 async fn receiver(fixed: Arc<AtomicBool>) -> String {
     let take = async move || {
         if fixed.load(Ordering::Relaxed) { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{ENTITIES, operator};
 
 #[tokio::test]
-async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
+async fn an_operator_reads_records_of_every_owner_except_hidden_fields() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let ann = app.signed_in("ann@example.com").await;
@@ -29,7 +29,7 @@ async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
         stale.patch(&record, json!({ "title": "lost" })).await.is(412);
         operator.patch(&record, json!({ "title": null })).await.is(422);
         operator.patch(&record, json!({ "userId": "someone" })).await.is(422);
-        // A change that takes the record out of its own rule is still shown to the operator.
+        // A change after which the record no longer matches its rule is still shown to the operator.
         operator.patch(&record, json!({ "title": "private" })).await.is(200);
         operator.patch(&record, json!({ "title": "open" })).await.is(200);
 
@@ -60,7 +60,7 @@ async fn an_operator_reaches_what_its_owner_alone_or_nobody_may_read() {
 }
 
 #[tokio::test]
-async fn a_named_tenant_bounds_the_operator_and_none_shows_all() {
+async fn a_tenant_parameter_limits_the_operator_and_without_it_all_are_shown() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         for (tenant, email) in [("acme", "ann@example.com"), ("zenith", "bob@example.com")] {
@@ -75,13 +75,13 @@ async fn a_named_tenant_bounds_the_operator_and_none_shows_all() {
         let other = operator.clone().sending("x-tenant-id", "nobody");
         assert_eq!(other.get("/admin/api/records/invoices").await.is(200).at("/total"), json!(0));
         operator.clone().sending("x-tenant-id", "a b").get("/admin/api/records/invoices").await.is(400);
-        // By the usual door they are no member.
+        // On the normal API they are not a member.
         named.get("/invoices").await.is(403);
     }
 }
 
 #[tokio::test]
-async fn entities_are_described_with_what_a_form_needs() {
+async fn entities_are_described_with_everything_that_a_form_needs() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let described = operator(&app).await.get("/admin/api/records").await.is(200);
         assert_eq!(described.at("/data/0/name"), json!("notes"));
@@ -114,7 +114,7 @@ async fn the_live_events_are_those_of_every_owner_and_end_with_the_role() {
 }
 
 #[tokio::test]
-async fn a_user_who_cannot_see_a_record_is_explained() {
+async fn explain_shows_why_a_user_cannot_see_a_record() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let ann = app.signed_in("ann@example.com").await;

@@ -1,4 +1,4 @@
-//! Everything that each caller can make the service say, and what it says to others than callers.
+//! Collects every answer that each caller can get, and the data that the service sends elsewhere.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use super::on_each;
 use super::world::{Caller, HIDDEN, Planted, TENANTS, World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_surface_tells_what_its_caller_may_not_see() {
+async fn no_surface_reveals_what_its_caller_may_not_see() {
     let _listening = log::listen();
     let (url, delivered) = receiver().await;
     let worlds = World::on_every_engine(4711, &with_everything(&url)).await;
@@ -43,12 +43,12 @@ async fn crawl(world: World, delivered: Arc<Mutex<Vec<String>>>) {
         }
     }
     assert!(wrong.is_empty(), "{} leaks:\n{}", wrong.len(), wrong.into_iter().collect::<Vec<_>>().join("\n"));
-    // Whoever may see something sees it, or nothing above has been looked at.
+    // Callers see what they may see; otherwise the checks above would be empty.
     assert_ne!(seen_by(&world, "ben").await, 0);
     stored_and_delivered(&world, &delivered).await;
 }
 
-/// Everybody tries the tenants that they belong to; Ada also the other one, and Ben none.
+/// Every caller tries the tenants that they belong to; Ada also the other one, and Ben none.
 fn tenants_to_name(caller: &Caller) -> &'static [Option<&'static str>] {
     match caller.name {
         "nobody" => &[None],
@@ -67,7 +67,7 @@ fn with_everything(url: &str) -> String {
     )
 }
 
-/// A webhook's other end, and what came.
+/// A receiver of webhooks, and the requests that it got.
 async fn receiver() -> (String, Arc<Mutex<Vec<String>>>) {
     let delivered = Arc::new(Mutex::new(Vec::new()));
     let sink = delivered.clone();
@@ -90,7 +90,7 @@ fn leaked<'a>(world: &'a World, caller: &Caller, named: Option<&str>, said: &str
     found
 }
 
-/// What has the length of a canary and begins like one. The text is read once, instead of once for each canary.
+/// Words with the length and prefix of a canary. The text is read once, instead of once for each canary.
 fn canaries_in<'a>(world: &World, text: &'a str) -> HashSet<&'a str> {
     let planted = world.planted.iter().flat_map(|planted| planted.shown.iter().chain(&planted.hidden));
     let lengths: BTreeSet<usize> = planted.map(String::len).collect();
@@ -98,7 +98,7 @@ fn canaries_in<'a>(world: &World, text: &'a str) -> HashSet<&'a str> {
     beginnings.flat_map(|rest| lengths.iter().filter_map(|length| rest.get(..*length))).collect()
 }
 
-/// How many canaries a caller finds in the first tenant, as they should.
+/// How many canaries a caller is expected to find in the first tenant.
 async fn seen_by(world: &World, name: &str) -> usize {
     let callers = world.callers().await;
     let caller = callers.iter().find(|caller| caller.name == name).unwrap();
@@ -115,13 +115,13 @@ async fn seen_by(world: &World, name: &str) -> usize {
     seen
 }
 
-/// The audit log, the event log, the outbox and the webhooks know no hidden fields; the answers to operators no records at all.
+/// The audit log, the event log, the outbox and the webhooks contain no hidden fields; the answers to operators no records.
 async fn stored_and_delivered(world: &World, delivered: &Mutex<Vec<String>>) {
     let mut told = String::new();
     for sql in [
         "SELECT meta AS told FROM audit_log",
         "SELECT payload AS told FROM event_outbox",
-        // The record lies in the outbox, where there is one.
+        // The record is in the outbox, if there is one.
         "SELECT COALESCE(record, entity) AS told FROM event_log",
     ] {
         let rows = world.app.app().db().query(sql, vec![]).await.unwrap();
@@ -139,9 +139,9 @@ async fn stored_and_delivered(world: &World, delivered: &Mutex<Vec<String>>) {
     let leaks: Vec<_> = hidden.filter(|canary| told.contains(&canary[..])).collect();
     assert!(leaks.is_empty() && !told.contains(HIDDEN[0]), "{leaks:?}");
 
-    let nobody = world.app.anonymous();
+    let anonymous = world.app.anonymous();
     for path in ["/metrics", "/openapi.json", "/api/docs", "/healthz", "/readyz", "/"] {
-        let answer = nobody.get(path).await;
+        let answer = anonymous.get(path).await;
         assert!(answer.status() < 400, "{path}");
         assert!(!answer.text().contains("cnry-"), "{path}");
         for hidden in HIDDEN {
@@ -151,7 +151,7 @@ async fn stored_and_delivered(world: &World, delivered: &Mutex<Vec<String>>) {
     }
 }
 
-/// Everything said to one caller, as one text.
+/// Every answer to one caller, as one text.
 async fn everything_said(world: &World, caller: &Caller, named: Option<&str>) -> String {
     let actor = named.iter().fold(caller.actor.clone(), |actor, tenant| actor.sending("x-tenant-id", tenant));
     let mut said = Said(String::new());
@@ -231,7 +231,7 @@ async fn lists(world: &World, actor: &Actor, shape: usize, said: &mut Said) {
             said.hear(&actor.call_tool(&format!("{table}_list"), arguments).await);
         }
     }
-    // A cursor is text that a caller keeps, whole or in parts.
+    // A cursor is text that a caller stores, complete or in parts.
     for cursor in cursors {
         use base64::Engine as _;
         let inside = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(&cursor).unwrap();
@@ -240,7 +240,7 @@ async fn lists(world: &World, actor: &Actor, shape: usize, said: &mut Said) {
     }
 }
 
-/// Tries one record in every way that changes none.
+/// Uses one record in every way that changes nothing.
 async fn one(world: &World, actor: &Actor, planted: &Planted, said: &mut Said) {
     let (table, id) = (&world.shapes[planted.shape].name, &planted.id);
     let path = format!("/{table}/{id}");
@@ -275,7 +275,7 @@ async fn one(world: &World, actor: &Actor, planted: &Planted, said: &mut Said) {
     }
 }
 
-/// New records, good ones and bad ones, and records that lead to others'.
+/// Creates valid and invalid records, and records that refer to others'.
 async fn bodies(world: &World, actor: &Actor, shape: usize, said: &mut Said) {
     let table = &world.shapes[shape].name;
     let mut bodies = vec![
@@ -307,7 +307,7 @@ async fn open_all(world: &World, actor: &Actor, said: &mut Said) -> Vec<(String,
     streams
 }
 
-/// Each record's owner changes it, so that streams, outbox and audit have something to tell.
+/// Each record's owner changes it, so that streams, outbox and audit log have data.
 async fn touch_all(world: &World) {
     for planted in world.planted.iter().filter(|planted| !planted.in_trash) {
         let (table, call) = (world.table(planted.shape), world.call_of(planted));
@@ -316,7 +316,7 @@ async fn touch_all(world: &World) {
     }
 }
 
-/// An event that every stream of the table carries, whoever's it is: one for each owner and tenant.
+/// An event on every stream of the table: one for each owner and tenant.
 fn end_of(world: &World, table: &str, named: Option<&str>) {
     for owner in [Some(&world.ada), Some(&world.ben), Some(&world.cyd), None] {
         let event = EntityEvent::new(EventKind::Updated, "end", table, "{\"id\":\"the-end-of-the-stream\"}");

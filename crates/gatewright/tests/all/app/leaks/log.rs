@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber, callsite};
 
 static CAUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static LISTENING: AtomicBool = AtomicBool::new(false);
-/// Something that is logged while a test listens, and that it must have caught.
+/// A line that is logged while a test records, and that it must find.
 pub(super) const MARK: &str = "cnry-mark-of-the-log";
 
 /// Listens until the guard is dropped. One test does so, once.
@@ -45,7 +45,7 @@ impl Subscriber for Listener {
         if self.enabled(metadata) { Interest::always() } else { Interest::never() }
     }
 
-    /// The SDK behind the tools logs whole calls and answers; the server's own log has it from warnings up.
+    /// The SDK behind the tools logs whole calls and answers; the server's own log has only its warnings and errors.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_kept = !metadata.target().starts_with("rmcp") || *metadata.level() <= Level::WARN;
         LISTENING.load(Ordering::SeqCst) && is_kept

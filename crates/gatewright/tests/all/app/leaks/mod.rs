@@ -1,8 +1,8 @@
-//! What must not be told, searched for in everything that is told.
+//! Searches every answer for data that must not be revealed.
 //!
-//! [`world`] draws entities of every shape and fills them with canaries: text that is nowhere else, in hidden fields and in
-//! the records of several owners and tenants. [`crawl`] has each caller ask for everything there is to ask, on every
-//! surface, and keeps every byte of the answers. [`oracles`] compares answers about what is hidden with answers about what
+//! [`world`] generates entities of every shape and fills them with canaries: unique text, in hidden fields and in
+//! the records of several owners and tenants. [`crawl`] sends every possible request of each caller, on every
+//! surface, and stores every byte of the answers. [`oracles`] compares answers about hidden data with answers about data that
 //! is not there.
 
 mod crawl;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use self::world::World;
 
-/// Runs a check on every engine, on all at the same time: they have nothing in common, and each takes long.
+/// Runs a check on every engine in parallel: they are independent, and each takes long.
 async fn on_each<F: Future<Output = ()> + Send + 'static>(worlds: Vec<World>, check: impl Fn(World) -> F) {
     let checks: JoinSet<()> = worlds.into_iter().map(check).collect();
     assert!(!checks.is_empty());

@@ -1,4 +1,4 @@
-//! Answers that would tell something apart which must look alike.
+//! Pairs of answers that must be indistinguishable.
 
 use gatewright_testing::{Actor, Answer};
 use http::Method;
@@ -12,7 +12,7 @@ const NAMES: [(&str, &str); 4] =
     [("zz_secret", "zz_absent"), ("zzSecret", "zzAbsent"), ("zz_link", "zz_none"), ("zzLink", "zzNone")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
+async fn a_hidden_field_is_refused_like_one_that_does_not_exist() {
     on_each(World::on_every_engine(7, "").await, |world| async move {
         let ben = ben(&world).await;
         for shape in 0..world.shapes.len() {
@@ -32,12 +32,12 @@ async fn a_hidden_field_is_refused_like_one_that_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_out_of_reach_is_answered_like_one_that_is_not_there() {
+async fn an_unreadable_record_is_answered_like_one_that_does_not_exist() {
     on_each(World::on_every_engine(8, "").await, |world| async move {
         let ben = ben(&world).await;
         let mut compared = 0;
         for planted in &world.planted {
-            // What Ben reaches is no secret; what is in the trash is gone for everybody who asks for it by its id.
+            // Records that Ben may read are not secret; a record in the trash is a 404 by its id for everybody.
             if is_reached(&world, planted) {
                 continue;
             }
@@ -69,7 +69,7 @@ fn is_reached(world: &World, planted: &Planted) -> bool {
     (!shape.owned || planted.owner == "ben") && (!shape.tenants || planted.tenant == TENANTS[0])
 }
 
-/// What was asked, the status, and the whole answer, the name that was asked for left out.
+/// The request, the status and the whole answer, without the requested name.
 type Told = (String, u16, String);
 
 fn told(what: String, answer: &Answer, named: &str) -> Told {
@@ -153,7 +153,7 @@ async fn asked_by_id(world: &World, actor: &Actor, planted: &Planted, id: &str) 
         let query = query.replace("{}", id);
         all.push(told(query.clone(), &actor.get(&format!("/{table}?{query}")).await, id));
     }
-    // A change that would be refused for what is in it, or for a value that is taken, is no way to learn more either.
+    // A change that is invalid, or has a taken unique value, reveals nothing more either.
     let taken = world.planted.iter().find(|one| one.shape == planted.shape && is_reached(world, one)).unwrap();
     for body in [
         json!({}),
@@ -203,7 +203,7 @@ async fn asked_by_id(world: &World, actor: &Actor, planted: &Planted, id: &str) 
     all
 }
 
-/// Records that would lead to it.
+/// Records that would refer to it.
 async fn asked_by_relation(world: &World, actor: &Actor, planted: &Planted, id: &str) -> Vec<Told> {
     let mut all = Vec::new();
     for (index, shape) in world.shapes.iter().enumerate().filter(|(_, shape)| shape.leads_to == planted.shape) {

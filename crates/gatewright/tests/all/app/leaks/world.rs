@@ -24,11 +24,11 @@ pub(super) struct Shape {
     pub(super) by_role: bool,
     pub(super) trash: bool,
     pub(super) public: bool,
-    /// The entity that its relations lead to.
+    /// The target of its relations.
     pub(super) leads_to: usize,
 }
 
-/// A record, and what of it nobody or not everybody may see.
+/// A record, and the canaries that nobody or not everybody may see.
 #[derive(Debug, Clone)]
 pub(super) struct Planted {
     pub(super) shape: usize,
@@ -36,7 +36,7 @@ pub(super) struct Planted {
     pub(super) owner: &'static str,
     pub(super) tenant: &'static str,
     pub(super) in_trash: bool,
-    /// In fields that are shown to whoever may read the record.
+    /// In fields that are shown to callers who may read the record.
     pub(super) shown: Vec<String>,
     /// In hidden fields.
     pub(super) hidden: Vec<String>,
@@ -63,7 +63,7 @@ pub(super) struct World {
     rng: SeededRng,
 }
 
-/// All combinations, in an order and with relations that the seed draws.
+/// All combinations, with an order and relations from the seed.
 pub(super) fn shapes(rng: &SeededRng) -> Vec<Shape> {
     let mut combinations: Vec<u8> = (0..16).collect();
     for last in (1..combinations.len()).rev() {
@@ -159,7 +159,7 @@ impl World {
                 }
             }
         }
-        // Each leads to a record of its own place, by both relations.
+        // Each refers to a record of its own owner and tenant, by both relations.
         for from in &self.planted {
             let to = self.planted.iter().find(|to| {
                 let place = (to.owner, to.tenant, to.in_trash);
@@ -198,7 +198,7 @@ impl World {
         Planted { shape, id, owner, tenant, in_trash, shown: vec![text, code, meta, seen], hidden: vec![secret] }
     }
 
-    /// Text that is nowhere else.
+    /// A unique text.
     fn canary(&self, what: &str) -> String {
         let mut bytes = [0; 8];
         self.rng.fill(&mut bytes);
@@ -260,7 +260,7 @@ impl World {
     }
 }
 
-/// Registers somebody, as an editor but for Cyd; the id.
+/// Registers a user, as an editor except Cyd. Returns the id.
 async fn account(app: &TestApp, name: &str) -> String {
     let email = format!("{name}@example.com");
     let id = app.registered(&email).await["user"]["id"].as_str().unwrap().to_owned();

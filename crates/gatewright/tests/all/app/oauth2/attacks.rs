@@ -36,7 +36,7 @@ async fn a_code_is_bound_to_client_redirect_verifier_and_resource() {
         let code = code(&user, &client, &[]).await;
         app.wait(jiff::SignedDuration::from_secs(61));
         exchange(&app, &client, &code, &[]).await.is(400);
-        // A client that no database could have is as unknown as any other.
+        // A client id that no database can store is unknown like any other.
         let unknown = exchange(&app, "nobody", &code, &[]).await;
         let impossible = exchange(&app, "no\0body", &code, &[]).await;
         assert_eq!((impossible.status(), impossible.json()), (unknown.status(), unknown.json()), "{}", app.engine());
@@ -60,7 +60,7 @@ async fn a_request_without_pkce_is_refused_before_the_user_is_asked() {
 }
 
 #[tokio::test]
-async fn no_answer_goes_to_an_address_that_is_not_the_clients() {
+async fn no_answer_goes_to_an_unregistered_redirect_uri() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -83,9 +83,9 @@ async fn no_answer_goes_to_an_address_that_is_not_the_clients() {
     }
 }
 
-/// A replayed code ends what it gave.
+/// A replayed code ends the tokens that it gave.
 #[tokio::test]
-async fn a_code_that_comes_twice_revokes_its_tokens() {
+async fn a_reused_code_revokes_its_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -101,7 +101,7 @@ async fn a_code_that_comes_twice_revokes_its_tokens() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_comes_twice_ends_its_family() {
+async fn a_reused_refresh_token_ends_its_family() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (_, client, first) = connected(&app, &[]).await;
         let second = refresh(&app, &client, &text(&first, "refresh_token")).await.is(200).json();
@@ -113,7 +113,7 @@ async fn a_refresh_token_that_comes_twice_ends_its_family() {
 }
 
 #[tokio::test]
-async fn of_twenty_parallel_redemptions_one_wins() {
+async fn one_of_twenty_parallel_redemptions_succeeds() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -134,7 +134,7 @@ async fn of_twenty_parallel_redemptions_one_wins() {
 
 /// Cross-site request forgery and tampering with the consent form.
 #[tokio::test]
-async fn a_consent_form_is_good_in_its_own_session_and_for_its_own_request() {
+async fn a_consent_form_is_valid_only_in_its_own_session_and_for_its_own_request() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (ada, bob) = (app.signed_in("ada@example.com").await, app.signed_in("bob@example.com").await);
         let client = public_client(&app).await;
@@ -184,12 +184,12 @@ async fn scopes_never_grow() {
             let refused = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400).json();
             assert_eq!(refused["error"], "invalid_scope", "{scope}");
         }
-        // A mistake does not spend the token.
+        // An invalid request does not spend the token.
         refresh(&app, &client, &token).await.is(200);
     }
 }
 
-/// Access tokens cannot mint anything, and end with what their user loses.
+/// Access tokens cannot create credentials, and lose what their user loses.
 #[tokio::test]
 async fn a_token_never_does_more_than_its_user() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -208,7 +208,7 @@ async fn a_token_never_does_more_than_its_user() {
 
 /// SSRF by a client's metadata document.
 #[tokio::test]
-async fn a_document_inside_is_never_fetched() {
+async fn a_document_at_a_private_address_is_never_fetched() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         for url in [
@@ -223,14 +223,14 @@ async fn a_document_inside_is_never_fetched() {
         // Dev mode reads documents on this computer; there is none.
         let refused = user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
         assert!(refused.text().contains("no connection"), "{}", refused.text());
-        // One user's fetches are limited, and nobody else's.
+        // The fetches of one user are limited without affecting others.
         for _ in 0..12 {
             user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await;
         }
         user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(503);
         let other = app.signed_in("bob@example.com").await;
         other.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
-        // Nobody who is not signed in has anything fetched.
+        // An anonymous request causes no fetch.
         app.anonymous().get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(303);
     }
 }
@@ -260,7 +260,7 @@ async fn flood_left(app: &TestApp) -> usize {
 
 /// The attack: clients from one IPv6 /48, each /64 within its limit, fill the table.
 #[tokio::test]
-async fn one_network_does_not_fill_the_table_of_clients() {
+async fn one_network_cannot_fill_the_table_of_clients() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let mut ids = Vec::new();
         for n in 0..504_u32 {
@@ -280,7 +280,7 @@ async fn one_network_does_not_fill_the_table_of_clients() {
 
 /// The attack from many networks: a client that registers now is served, and what users have connected stays.
 #[tokio::test]
-async fn a_full_table_displaces_what_nobody_has_connected_and_else_answers_503() {
+async fn a_full_table_displaces_unconnected_clients_and_otherwise_answers_503() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         public_client(&app).await;
         registered(&app, 10_000, "'10.' || (i % 200) || '.0.0/16'", false).await;

@@ -19,12 +19,12 @@ async fn service(app: &TestApp, scopes: &str) -> (String, String) {
 }
 
 async fn basic(app: &TestApp, path: &str, id: &str, secret: &str, body: &str) -> Answer {
-    let nobody = app.anonymous();
-    let request = nobody
+    let anonymous = app.anonymous();
+    let request = anonymous
         .request(Method::POST, path)
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
         .header(header::AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}"))));
-    nobody.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    anonymous.send(request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_registered_client_never_gets_client_credentials() {
         let refused = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400).json();
         assert_eq!(refused["error"], "unauthorized_client");
 
-        // What it limited itself to holds, and its secret is needed.
+        // Its own limit of scopes applies, and its secret is required.
         let user = app.signed_in("ada@example.com").await;
         let code = code(&user, &id, &[]).await;
         exchange(&app, &id, &code, &[]).await.is(401);
@@ -120,7 +120,7 @@ async fn registration_and_documents_can_be_off() {
 }
 
 #[tokio::test]
-async fn a_client_gives_tokens_back() {
+async fn a_client_revokes_its_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (user, client, tokens) = connected(&app, &[]).await;
         let access = text(&tokens, "access_token");
@@ -144,7 +144,7 @@ async fn a_client_gives_tokens_back() {
 }
 
 #[tokio::test]
-async fn introspection_tells_a_confidential_client_of_its_own_tokens() {
+async fn introspection_shows_a_confidential_client_its_own_tokens() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (id, secret) = service(&app, "notes:read").await;
         let own = basic(&app, "/auth/oauth2/token", &id, &secret, "grant_type=client_credentials").await.is(200).json();

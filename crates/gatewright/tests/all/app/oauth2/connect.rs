@@ -1,4 +1,4 @@
-use gatewright_base::testing::hang_up_after;
+use gatewright_base::testing::cancel_after;
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -86,7 +86,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
         let refused = program.get("/drafts").await.is(403);
         assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&api, "drafts:read")));
 
-        // Tools: by the status, since a client does not read what a model is told.
+        // Tools: by the status, since a client does not read the text for the model.
         let client = public_client(&app).await;
         let code = code(&user, &client, &[("resource", MCP)]).await;
         let tokens = exchange(&app, &client, &code, &[("resource", MCP)]).await.is(200).json();
@@ -98,7 +98,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
         assert_eq!(refused.header("www-authenticate"), Some(&*wanted(&tools, "notes:write")));
         assert_eq!(user.get("/notes").await.is(200).at("/total"), json!(0));
 
-        // A token that a person pasted has nobody to ask: the tool says what is missing.
+        // For a token that a person pasted there is no consent: the tool names the missing scope.
         let pasted = user.post("/auth/tokens", json!({ "name": "ci", "scopes": ["notes:read"] })).await.is(200);
         let pasted = app.anonymous().bearing(pasted.at("/token").as_str().unwrap());
         let answer = pasted.rpc("tools/call", call("notes_create")).await.is(200);
@@ -110,7 +110,7 @@ async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
 }
 
 #[tokio::test]
-async fn a_mistaken_refresh_spends_nothing_and_of_twenty_one_wins() {
+async fn an_invalid_refresh_spends_nothing_and_one_of_twenty_succeeds() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (_, client, tokens) = connected(&app, &[]).await;
         let token = text(&tokens, "refresh_token");
@@ -132,7 +132,7 @@ async fn a_mistaken_refresh_spends_nothing_and_of_twenty_one_wins() {
 }
 
 #[tokio::test]
-async fn a_refusal_goes_to_the_client() {
+async fn a_refused_consent_is_sent_to_the_client() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
@@ -145,7 +145,7 @@ async fn a_refusal_goes_to_the_client() {
 }
 
 #[tokio::test]
-async fn a_browser_without_a_session_signs_in_first_and_comes_back() {
+async fn a_browser_without_a_session_signs_in_first_and_returns() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let client = public_client(&app).await;
         let address = authorize(&client, &[]);
@@ -175,7 +175,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
         refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
         user.get(&authorize(&client, &[])).await.is(200);
         assert!(!user.get("/account").await.text().contains("Connected applications"));
-        // Somebody else's program is none of theirs.
+        // A program of another user is not listed.
         let other = app.signed_in("bob@example.com").await;
         let pairs: [(&str, &str); 0] = [];
         form(&other, &format!("/account/programs/{end}"), &pairs).await.is(303);
@@ -183,7 +183,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
 }
 
 #[tokio::test]
-async fn a_disabled_account_has_no_programs_any_more_also_once_it_is_enabled() {
+async fn disabling_an_account_disconnects_its_programs_for_good() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let (user, client, tokens) = connected(&app, &[]).await;
         let issued = user.post("/auth/tokens", json!({ "name": "CI", "scopes": ["notes:read"] })).await.is(200);
@@ -191,7 +191,7 @@ async fn a_disabled_account_has_no_programs_any_more_also_once_it_is_enabled() {
         let program = app.anonymous().bearing(&text(&tokens, "access_token"));
         program.get("/notes").await.is(200);
         let (accounts, id) = (app.app().auth().unwrap().accounts(), app.user_id("ada@example.com").await);
-        // The first try ends the grant and not its tokens.
+        // The first try ends the grant but not its tokens.
         let db = app.app().db();
         db.execute("ALTER TABLE api_tokens RENAME TO hidden_tokens", vec![]).await.unwrap();
         accounts.disable(&id).await.unwrap_err();
@@ -238,12 +238,12 @@ impl Connections {
 }
 
 #[tokio::test]
-async fn a_disconnection_that_fails_half_way_can_be_asked_for_again() {
+async fn a_disconnection_that_fails_half_way_can_be_repeated() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
         let connections = connections(&app, &user, &client).await;
-        // Its grants are still found, and its access tokens are not.
+        // Its grants are still found, but not its access tokens.
         let db = app.app().db();
         db.execute("ALTER TABLE api_tokens RENAME TO hidden_tokens", vec![]).await.unwrap();
         form(&user, &connections.end, &[]).await.is(503);
@@ -259,16 +259,16 @@ async fn a_disconnection_that_fails_half_way_can_be_asked_for_again() {
     }
 }
 
-/// Whoever hangs up at whichever moment asks once more.
+/// A caller who disconnects at any moment can repeat the request.
 #[tokio::test]
-async fn a_disconnection_whose_caller_hangs_up_can_be_asked_for_again() {
+async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;
         let (mut moments, mut waits) = (0, 1);
         loop {
             let connections = connections(&app, &user, &client).await;
-            let asked = hang_up_after(waits, form(&user, &connections.end, &[])).await;
+            let asked = cancel_after(waits, form(&user, &connections.end, &[])).await;
             let was_answered = asked.is_some();
             form(&user, &connections.end, &[]).await.is(303);
             connections.are_over(&app, &client, &format!("after {waits} waits")).await;
@@ -282,7 +282,7 @@ async fn a_disconnection_whose_caller_hangs_up_can_be_asked_for_again() {
     }
 }
 
-/// An operator ends one user's connection; nobody else does, and no other connection ends.
+/// Only an operator ends a user's connection, and no other connection ends.
 #[tokio::test]
 async fn an_operator_disconnects_a_program_of_one_user() {
     let config = format!("[audit]\nentities = true\n{ENTITIES}");
@@ -305,7 +305,7 @@ async fn an_operator_disconnects_a_program_of_one_user() {
 
         let program = app.anonymous().bearing(&text(&tokens, "access_token"));
         program.get("/notes").await.is(200);
-        // Neither their users nor the program itself, and not by way of another user.
+        // Neither their users nor the program itself can, nor through another user.
         for (actor, status) in [(&ada, 403), (&bob, 403), (&program, 403), (&app.anonymous(), 401)] {
             actor.get(&at(&ada_id)).await.is(status);
             actor.delete(&format!("{}/{id}", at(&ada_id))).await.is(status);
@@ -331,21 +331,21 @@ async fn an_operator_disconnects_a_program_of_one_user() {
 #[tokio::test]
 async fn metadata_and_challenges_lead_a_client_to_the_server() {
     for app in TestApp::on_every_engine(ENTITIES).await {
-        let nobody = app.anonymous();
-        let refused = nobody.rpc("tools/list", json!({})).await.is(401);
+        let anonymous = app.anonymous();
+        let refused = anonymous.rpc("tools/list", json!({})).await.is(401);
         let metadata = format!("{BASE}/.well-known/oauth-protected-resource/mcp");
         let challenge = refused.header("www-authenticate").unwrap();
         assert!(challenge.starts_with(&format!("Bearer resource_metadata=\"{metadata}\"")), "{challenge}");
         assert!(challenge.contains("scope=\"notes:read notes:write"), "{challenge}");
-        let refused = nobody.get("/notes").await.is(401);
+        let refused = anonymous.get("/notes").await.is(401);
         let api = format!("resource_metadata=\"{BASE}/.well-known/oauth-protected-resource\"");
         assert!(refused.header("www-authenticate").unwrap().contains(&api));
 
-        let resource = nobody.get("/.well-known/oauth-protected-resource/mcp").await.is(200).json();
+        let resource = anonymous.get("/.well-known/oauth-protected-resource/mcp").await.is(200).json();
         assert_eq!((&resource["resource"], &resource["authorization_servers"]), (&json!(MCP), &json!([BASE])));
-        let resource = nobody.get("/.well-known/oauth-protected-resource").await.is(200).json();
+        let resource = anonymous.get("/.well-known/oauth-protected-resource").await.is(200).json();
         assert_eq!(resource["resource"], BASE);
-        let server = nobody.get("/.well-known/oauth-authorization-server").await.is(200).json();
+        let server = anonymous.get("/.well-known/oauth-authorization-server").await.is(200).json();
         for (name, value) in [
             ("issuer", json!(BASE)),
             ("authorization_endpoint", json!(format!("{BASE}/auth/oauth2/authorize"))),
@@ -369,7 +369,7 @@ async fn anonymous_callers_use_the_tools_only_where_that_is_configured() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_at_its_own_resource_alone() {
+async fn a_token_is_valid_only_at_its_own_resource() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let user = app.signed_in("ada@example.com").await;
         let client = public_client(&app).await;

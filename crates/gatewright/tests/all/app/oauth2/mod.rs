@@ -1,4 +1,4 @@
-//! The authorization server: programs that get tokens by consent, and what attackers try.
+//! The authorization server: programs that get tokens by consent, and attacks.
 
 mod attacks;
 mod clients;

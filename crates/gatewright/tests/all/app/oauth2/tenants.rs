@@ -1,4 +1,4 @@
-//! The tenant that a user chooses in the consent, and what becomes of the tokens with it.
+//! The tenant that a user chooses in the consent, and its effect on the tokens.
 
 use gatewright::base::{Ambient, Subject, TenantId, UserId};
 use gatewright::entities::tenancy::SqlMemberships;
@@ -106,7 +106,7 @@ fn named(tenant: &str) -> TenantId {
 }
 
 #[tokio::test]
-async fn a_token_of_one_tenant_reaches_no_other_whatever_the_request_says() {
+async fn a_token_of_one_tenant_never_reaches_another() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let [here, there] = [scene.record(ACME).await, scene.record(GLOBEX).await];
         let tokens = scene.connect(ACME, &[]).await;
@@ -159,7 +159,7 @@ async fn a_token_of_one_tenant_reaches_no_other_whatever_the_request_says() {
         let path = format!("/projects/_events?ticket={}&tenant={GLOBEX}", ticket(&program).await);
         assert!(scene.app.anonymous().open(&path).await.is_err());
         program.get("/notes").await.is(200);
-        // Where events of every tenant pass, and where tenants are managed.
+        // The routes with events of every tenant, and for managing tenants.
         program.get("/admin/api/tenants").await.is(403);
         program.get("/auth/tenants").await.is(401);
     }
@@ -183,7 +183,7 @@ async fn tools_work_in_the_tenant_of_the_token_without_a_header() {
 }
 
 #[tokio::test]
-async fn the_page_offers_the_users_tenants_and_takes_no_other() {
+async fn the_page_offers_the_users_tenants_and_accepts_no_other() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let page = scene.ask(&[]).await.is(200);
         for words in ["<select id=\"tenant\"", "value=\"acme\"", "value=\"globex\"", "this tenant only"] {
@@ -192,7 +192,7 @@ async fn the_page_offers_the_users_tenants_and_takes_no_other() {
         for tenant in ["", "initech", "acme globex"] {
             scene.allow(&page, tenant).await.is(400);
         }
-        // What the page showed may have changed meanwhile.
+        // The tenants that the page showed may have changed meanwhile.
         scene.leave(GLOBEX).await;
         scene.allow(&page, GLOBEX).await.is(400);
         let only = scene.ask(&[]).await.is(200);
@@ -203,7 +203,7 @@ async fn the_page_offers_the_users_tenants_and_takes_no_other() {
         );
         scene.allow(&only, "").await.is(400);
         scene.allow(&only, ACME).await.is(303);
-        // A request whose scopes reach no data of tenants asks for none.
+        // A request whose scopes cover no data of tenants needs no tenant.
         let plain = scene.ask(&[("scope", "notes:read")]).await.is(200);
         assert!(!plain.text().contains("name=\"tenant\""), "{}", plain.text());
     }
@@ -251,10 +251,10 @@ async fn a_member_who_is_removed_loses_the_token_at_once() {
         let token = text(&acme, "refresh_token");
         let refused = refresh(&scene.app, &scene.client, &token).await.is(400);
         assert_eq!(refused.at("/error"), "invalid_grant", "{}", refused.text());
-        // The other tenant's connection lives.
+        // The connection of the other tenant stays.
         scene.bearing(&globex).get("/projects").await.is(200);
         refresh(&scene.app, &scene.client, &text(&globex, "refresh_token")).await.is(200);
-        // Whoever comes back is asked again.
+        // A member who returns is asked again.
         scene.join(ACME).await;
         refresh(&scene.app, &scene.client, &token).await.is(400);
         program.get("/projects").await.is(401);
@@ -283,7 +283,7 @@ async fn a_program_that_was_allowed_before_its_user_joined_reaches_no_tenant() {
 }
 
 #[tokio::test]
-async fn a_user_disconnects_a_program_in_one_tenant_alone() {
+async fn a_user_disconnects_a_program_in_only_one_tenant() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let [acme, globex] = [scene.connect(ACME, &[]).await, scene.connect(GLOBEX, &[]).await];
         let account = scene.ada.get("/account").await.is(200);

@@ -1,13 +1,13 @@
-//! Messages for an operator about rows that break a rule. Pure.
+//! Messages for an operator about rows that violate a rule. Pure.
 
 use super::script::qualified;
 use crate::declare::{Kind, Model, ModelField};
 use crate::fragment::quoted;
 use crate::value::code;
 
-/// Rows that break one rule of a field.
+/// Rows that violate one rule of a field.
 #[derive(Debug)]
-pub(super) struct Breach {
+pub(super) struct Violation {
     /// One of [`code`].
     pub(super) rule: &'static str,
     /// The valid values.
@@ -18,34 +18,35 @@ pub(super) struct Breach {
 }
 
 /// The message: how many rows, which rule, and the SQL to find and to correct them.
-pub(super) fn remark(model: &Model, field: &ModelField, breach: &Breach) -> String {
+pub(super) fn remark(model: &Model, field: &ModelField, violation: &Violation) -> String {
     let (table, column) = (&*model.table, &*field.name);
-    let rows = if breach.rows == 1 { "1 row breaks".to_owned() } else { format!("{} rows break", breach.rows) };
+    let rows =
+        if violation.rows == 1 { "1 row violates".to_owned() } else { format!("{} rows violate", violation.rows) };
     let (name, value) = (qualified(table, column), example(field));
-    let condition = condition(table, field, breach);
-    let part = if breach.rule != code::REQUIRED && breach.rows > breach.ids.len() as u64 {
-        format!(" (the first {})", breach.ids.len())
+    let condition = condition(table, field, violation);
+    let part = if violation.rule != code::REQUIRED && violation.rows > violation.ids.len() as u64 {
+        format!(" (the first {})", violation.ids.len())
     } else {
         String::new()
     };
     let table = quoted(table);
     format!(
         "table {table}, column \"{column}\": {rows} `{}` ({}). They can be read, and a change must leave the field alone or \
-         correct it. To find them{part}, run: SELECT {}, {name} FROM {table} WHERE {condition}; to mend them, put the right \
-         value in: UPDATE {table} SET {} = {value} WHERE {condition};",
-        breach.rule,
-        breach.message,
+         correct it. To find them{part}, run: SELECT {}, {name} FROM {table} WHERE {condition}; to fix them, set the right \
+         value: UPDATE {table} SET {} = {value} WHERE {condition};",
+        violation.rule,
+        violation.message,
         qualified(&model.table, "id"),
         quoted(column),
     )
 }
 
 /// All rows if SQL can express the rule, otherwise the rows whose ids are known.
-fn condition(table: &str, field: &ModelField, breach: &Breach) -> String {
-    if breach.rule == code::REQUIRED {
+fn condition(table: &str, field: &ModelField, violation: &Violation) -> String {
+    if violation.rule == code::REQUIRED {
         return format!("{} IS NULL", qualified(table, &field.name));
     }
-    let ids: Vec<String> = breach.ids.iter().map(|id| format!("'{}'", id.replace('\'', "''"))).collect();
+    let ids: Vec<String> = violation.ids.iter().map(|id| format!("'{}'", id.replace('\'', "''"))).collect();
     format!("{} IN ({})", qualified(table, "id"), ids.join(", "))
 }
 
