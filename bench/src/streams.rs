@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
             let ours = measure(serve(&folder)?, subscribers, time).await?;
             anyhow::Ok(compare(subscribers, &ours, &by_hand))
         };
-        let measured = tokio::time::timeout(2 * (time + PATIENCE), both).await;
+        let measured = tokio::time::timeout(2 * (time + TIMEOUT), both).await;
         report.push(measured.with_context(|| format!("{subscribers} streams took too long"))??);
     }
     println!("\n{}", report.join("\n"));

@@ -34,6 +34,17 @@ fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a C
     names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
 }
 
+/// The keys, on the wire, of the fields of a record that `condition` reads.
+pub(crate) fn keys_of<'a>(plan: &'a Plan, condition: &'a Condition) -> Vec<&'a str> {
+    columns_of(plan, Some(condition)).into_iter().map(|column| &*column.key).collect()
+}
+
+/// Whether the event log has every value of a record that the read rule reads: records on the wire lack hidden fields.
+pub(crate) fn is_logged(plan: &Plan) -> bool {
+    let hidden = |column: &Column| plan.fields.iter().any(|field| field.hidden && field.column == column.name);
+    !columns(plan).into_iter().any(hidden)
+}
+
 /// Whether a write that sets the fields at these positions can change the rule's result for the record.
 pub(crate) fn is_touched(plan: &Plan, fields: &[usize]) -> bool {
     let names: Vec<&str> = columns(plan).into_iter().map(|column| &*column.name).collect();

@@ -35,7 +35,7 @@ impl Resolver<'_> {
             }
             (Operator::In, Side::Literal(Literal::List(list))) => {
                 let absent = list.contains(&Literal::Null);
-                let listed = within(tails.clone(), one_of(&left, list, *place)?);
+                let listed = within(tails.clone(), one_of(&left, list, *place, *right_place)?);
                 if absent {
                     let some = not(within(tails, not(Condition::Absent(operand(left, *place)?))));
                     Condition::Any(vec![some, listed])
@@ -130,24 +130,24 @@ fn operand(side: Side, place: Place) -> Result<Operand, Fault> {
     }
 }
 
-fn one_of(left: &Side, list: &[Literal], place: Place) -> Result<Condition, Fault> {
+fn one_of(left: &Side, list: &[Literal], place: Place, right_place: Place) -> Result<Condition, Fault> {
     let present = list.iter().filter(|literal| **literal != Literal::Null);
     match left {
         Side::Field(field) if field.column.kind != Kind::Json => {
             let value = |literal: &Literal| {
-                coerce(&field.column, literal.clone()).map_err(|message| Fault::new(place, message))
+                coerce(&field.column, literal.clone()).map_err(|message| Fault::new(right_place, message))
             };
             Ok(Condition::In(field.operand.clone(), present.map(value).collect::<Result<_, _>>()?))
         }
         Side::Field(field) => {
             let test = |literal: &Literal| {
-                ordered(Side::Field(field.clone()), Order::Equal, Side::Literal(literal.clone()), place, place)
+                ordered(Side::Field(field.clone()), Order::Equal, Side::Literal(literal.clone()), place, right_place)
             };
             Ok(Condition::Any(present.map(test).collect::<Result<_, _>>()?))
         }
         Side::Caller(caller) => {
             let test = |literal: &Literal| {
-                ordered(Side::Caller(*caller), Order::Equal, Side::Literal(literal.clone()), place, place)
+                ordered(Side::Caller(*caller), Order::Equal, Side::Literal(literal.clone()), place, right_place)
             };
             Ok(Condition::Any(present.map(test).collect::<Result<_, _>>()?))
         }
@@ -215,7 +215,7 @@ fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Pla
             compare(field.operand, order, value, as_type)
         }
         (Side::Field(field), Side::Literal(literal)) => {
-            let value = coerce(&field.column, literal).map_err(|message| Fault::new(place, message))?;
+            let value = coerce(&field.column, literal).map_err(|message| Fault::new(right_place, message))?;
             compare(field.operand, order, Operand::Value(value), Type::Own)
         }
         (Side::Caller(caller), Side::Literal(literal)) => {

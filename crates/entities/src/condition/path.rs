@@ -7,7 +7,7 @@ use super::{Hop, HopDirection, Operand};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
 use crate::filter::lexer::Place;
-use crate::filter::syntax::{Path, Step};
+use crate::filter::syntax::{Back, Path, Step};
 
 /// The most relations that are followed from the record that is judged.
 const MAX_RELATIONS: usize = 4;
@@ -28,16 +28,12 @@ impl Resolver<'_> {
         let (mut at, mut hops) = (at, Vec::new());
         for (index, step) in steps.iter().enumerate() {
             let rest = &steps[index + 1..];
-            if step.back.is_some() {
+            if let Some(back) = &step.back {
                 if rest.is_empty() {
-                    let message = format!(
-                        "a path ends in a field; write {}({}).id",
-                        step.name,
-                        step.back.as_deref().unwrap_or_default()
-                    );
+                    let message = format!("a path ends in a field; write {}({}).id", step.name, back.field);
                     return Err(Fault::new(step.place, message));
                 }
-                at = self.back(at, step, &mut hops)?;
+                at = self.back(at, step, back, &mut hops)?;
                 continue;
             }
             let column = self.column(at.entity, &step.name, step.place)?;
@@ -79,8 +75,8 @@ impl Resolver<'_> {
     pub(super) fn rows(&mut self, at: At, Path(steps): &Path) -> Result<(Vec<Hop>, At), Fault> {
         let (mut at, mut hops) = (at, Vec::new());
         for step in steps {
-            if step.back.is_some() {
-                at = self.back(at, step, &mut hops)?;
+            if let Some(back) = &step.back {
+                at = self.back(at, step, back, &mut hops)?;
                 continue;
             }
             let column = self.column(at.entity, &step.name, step.place)?;
@@ -112,15 +108,14 @@ impl Resolver<'_> {
         self.follow(at, place, hops, hop)
     }
 
-    fn back(&mut self, at: At, step: &Step, hops: &mut Vec<Hop>) -> Result<At, Fault> {
+    fn back(&mut self, at: At, step: &Step, back: &Back, hops: &mut Vec<Hop>) -> Result<At, Fault> {
         let catalog = self.catalog;
         let Some(entity) = catalog.find(&step.name) else {
             let hint = nearest(&step.name, catalog.names()).filter(|_| self.rights == Rights::Declared);
             let hint = hint.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
             return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
         };
-        let field = step.back.as_deref().unwrap_or_default();
-        let column = self.column(entity, field, step.place)?;
+        let column = self.column(entity, &back.field, back.place)?;
         if column.to != Some(Target::Entity(at.entity)) {
             let message = format!(
                 "\"{}\" of \"{}\" is not a relation to \"{}\"",
@@ -128,7 +123,7 @@ impl Resolver<'_> {
                 step.name,
                 catalog.at(at.entity).name
             );
-            return Err(Fault::new(step.place, message));
+            return Err(Fault::new(back.place, message));
         }
         let hop = |row| Hop {
             from: at.row,

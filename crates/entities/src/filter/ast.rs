@@ -60,7 +60,14 @@ pub(crate) struct Path(pub(crate) Vec<Step>);
 pub(crate) struct Step {
     pub(crate) name: String,
     /// The relation by which the records of the entity `name` point at the record so far.
-    pub(crate) back: Option<String>,
+    pub(crate) back: Option<Back>,
+    pub(crate) place: Place,
+}
+
+/// The relation field of a back relation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Back {
+    pub(crate) field: String,
     pub(crate) place: Place,
 }
 

@@ -92,7 +92,7 @@ impl Display for Path {
         for (index, Step { name, back, .. }) in self.0.iter().enumerate() {
             f.write_str(if index > 0 { "." } else { "" })?;
             match back {
-                Some(field) => write!(f, "{name}({field})")?,
+                Some(back) => write!(f, "{name}({})", back.field)?,
                 None => f.write_str(name)?,
             }
         }

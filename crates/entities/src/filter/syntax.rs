@@ -1,6 +1,6 @@
 //! The grammar: `||` binds weakest, then `&&`, then `!` and parentheses, then comparisons.
 
-pub(crate) use super::ast::{Comparison, Expression, Literal, Operand, Operator, Path, Quantifier, Step, Word};
+pub(crate) use super::ast::{Back, Comparison, Expression, Literal, Operand, Operator, Path, Quantifier, Step, Word};
 pub(crate) use super::lexer::SyntaxError;
 use super::lexer::{Place, Token, tokens};
 
@@ -153,13 +153,13 @@ impl Parser {
     }
 
     /// The field of a back relation, and the parenthesis behind it.
-    fn field(&mut self) -> Result<String, SyntaxError> {
+    fn field(&mut self) -> Result<Back, SyntaxError> {
         let (token, place) = self.next();
         let Token::Word(field) = token else {
             return Err(SyntaxError::new(place, format!("expected a relation field, found {token}")));
         };
         self.expect(")")?;
-        Ok(field)
+        Ok(Back { field, place })
     }
 
     fn compare(&mut self) -> Result<Comparison, SyntaxError> {
@@ -292,7 +292,7 @@ mod tests {
 
     fn path(Path(steps): &Path) -> String {
         let step = |step: &Step| match &step.back {
-            Some(field) => format!("{}({field})", step.name),
+            Some(back) => format!("{}({})", step.name, back.field),
             None => step.name.clone(),
         };
         steps.iter().map(step).collect::<Vec<_>>().join(".")

@@ -10,7 +10,9 @@ use super::transaction::{Transaction, within};
 use super::write::{self, Write};
 use super::{narrow, rules};
 use crate::access::{Action, Reach};
+use crate::before;
 use crate::call::Call;
+use crate::condition::Bound;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
@@ -19,11 +21,12 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
-use crate::value::Draft;
-use crate::value::body::Mode;
+use crate::value::body::{InvalidBody, Mode};
+use crate::value::{BodyError, Draft};
 
 impl Table<'_> {
-    /// Creates a record from a JSON object.
+    /// Creates a record from a JSON object. A caller who may not read the record gets back its id, its times and the
+    /// fields they sent ([`Record::is_part`]).
     ///
     /// Fails with [`Error::Refused`] if the caller is not allowed, [`Error::Rule`] if an access rule does not hold for
     /// the new record, [`Error::Body`] if fields are invalid or a relation names a record that the caller may not read,
@@ -42,7 +45,7 @@ impl Table<'_> {
             Err(error) => Err(error),
         };
         match written {
-            Ok(Some(record)) => Ok(record),
+            Ok(Some(record)) => Ok(create.shown(entities, record)),
             // An INSERT that returns no row inserted none.
             Ok(None) => Err(Error::NotFound),
             Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
@@ -58,6 +61,9 @@ pub(super) struct Create {
     values: Vec<Option<Value>>,
     /// Which of them the body names.
     named: Vec<bool>,
+    /// The errors of the body, if the access rule does not depend on the invalid fields. They are returned only if the
+    /// rule holds.
+    invalid: Option<BodyError>,
 }
 
 impl Create {
@@ -73,18 +79,34 @@ impl Create {
         let turn = relations.turn_to_read(body).await;
         let read = Draft::read(&plan.fields, body, Mode::Create);
         drop(turn);
-        let Draft { mut values, named } = match read {
-            Ok(draft) => draft,
-            Err(invalid) => return Err(relations.complete(invalid).await.into()),
+        let (Draft { mut values, named }, invalid) = match read {
+            Ok(draft) => (draft, None),
+            Err(InvalidBody { error, values }) => {
+                let draft = Draft { values: values.clone(), named: vec![false; plan.fields.len()] };
+                let is_decided = admission.rule.as_ref().is_some_and(|rule| is_decided(plan, rule, &error));
+                let error = relations.complete(InvalidBody { error, values }).await;
+                if !is_decided {
+                    return Err(error.into());
+                }
+                (draft, Some(error))
+            }
         };
         stamp(plan, call, &admission.reach, &mut values)?;
-        Ok(Self { plan: plan.clone(), call: call.clone(), admission: admission.clone(), values, named })
+        let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
+        Ok(Self { plan, call, admission, values, named, invalid })
     }
 
     /// Makes the record, with its hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let entities = transaction.entities;
         let mut values = self.values.clone();
+        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
+        if let Some(invalid) = &self.invalid {
+            let row = row(entities, &values);
+            let created = rules::Subject::Created(&row);
+            rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, created).await?;
+            return Err(invalid.clone().into());
+        }
         if let Some(hooks) = entities.hooks_of(&self.plan) {
             let mut open = Values::new(&self.plan, values);
             let writing = Writing { tx: transaction.tx, call: &self.call, plan: &self.plan };
@@ -92,7 +114,6 @@ impl Create {
             values = open.complete()?;
         }
         let row = row(entities, &values);
-        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
         rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, rules::Subject::Created(&row)).await?;
         let written = match self.write(entities, &values) {
             Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
@@ -101,12 +122,22 @@ impl Create {
         match written {
             Ok(record) => {
                 let record = record.ok_or(Error::NotFound)?;
-                let named = self.plan.fields.iter().zip(&self.named).filter(|(_, named)| **named);
-                let sent = named.map(|(field, _)| &*field.key);
-                narrow::created(transaction, self.table(entities), &self.call, record, sent).await
+                let table = self.table(entities);
+                narrow::written(transaction, table, &self.call, &self.admission.standing, record, self.sent()).await
             }
             Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
         }
+    }
+
+    /// The part of the record that its caller may see, on entities without access rules.
+    fn shown(&self, entities: &Entities, record: Record) -> Record {
+        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, self.sent())
+    }
+
+    /// The keys of the fields that the body names.
+    fn sent(&self) -> impl Iterator<Item = &str> {
+        let named = self.plan.fields.iter().zip(&self.named).filter(|(_, named)| **named);
+        named.map(|(field, _)| &*field.key)
     }
 
     fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
@@ -130,6 +161,13 @@ impl Create {
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {
         Table { entities, plan: &self.plan }
     }
+}
+
+/// Whether a rule has the same result for each valid body instead of this invalid one: no invalid field is part of it.
+fn is_decided(plan: &Plan, rule: &Bound, error: &BodyError) -> bool {
+    let BodyError::Invalid(errors) = error else { return false };
+    let read = before::keys_of(plan, &rule.rule.resolved.condition);
+    !errors.iter().any(|error| read.contains(&&*error.field))
 }
 
 /// Puts the tenant and the caller into their fields.

@@ -1,6 +1,6 @@
-//! The part of a changed record that its writer gets back.
+//! The part of a record that its writer gets back.
 //!
-//! The permission to change records does not include reading them: a token may have only `posts:write`. If such a
+//! The permission to write records does not include reading them: a token may have only `posts:write`. If such a
 //! caller got the whole record back, an empty change would be a way to read it. They get its id, its times and the
 //! fields that they sent.
 
@@ -18,7 +18,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::value::json::Members;
 
-/// The part of the record that the caller may see after changing it by sending fields with these keys.
+/// The part of the record that the caller may see after creating or changing it by sending fields with these keys.
 pub(super) fn narrowed<'a>(
     table: Table<'_>,
     call: &Call,
@@ -45,8 +45,8 @@ fn part<'a>(entities: &Entities, record: Record, sent: impl Iterator<Item = &'a 
     record.in_part(json)
 }
 
-/// [`narrowed`] for a record that this transaction has changed, access rules included.
-pub(super) async fn changed<'a>(
+/// [`narrowed`] for a record that this transaction has written, access rules included.
+pub(super) async fn written<'a>(
     transaction: &Transaction<'_>,
     table: Table<'_>,
     call: &Call,
@@ -55,18 +55,6 @@ pub(super) async fn changed<'a>(
     sent: impl Iterator<Item = &'a str>,
 ) -> Result<Record, Error> {
     let readable = may_read(table, call, standing, &record) && passes(transaction, table, call, &record).await?;
-    Ok(if readable { record } else { part(transaction.entities, record, sent) })
-}
-
-/// The same for a record that this transaction has created. Its writer knows what they wrote, so only access rules hide it.
-pub(super) async fn created<'a>(
-    transaction: &Transaction<'_>,
-    table: Table<'_>,
-    call: &Call,
-    record: Record,
-    sent: impl Iterator<Item = &'a str>,
-) -> Result<Record, Error> {
-    let readable = passes(transaction, table, call, &record).await?;
     Ok(if readable { record } else { part(transaction.entities, record, sent) })
 }
 

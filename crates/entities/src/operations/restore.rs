@@ -67,7 +67,7 @@ async fn ruled(table: Table<'_>, call: &Call, id: &str, admission: Admission) ->
             }
             None => write::one(tx, &plan, &plan.sql.get.within(reach), key.clone()).await?.ok_or(Error::NotFound)?,
         };
-        narrow::changed(transaction, table, &call, &admission.standing, record, std::iter::empty()).await
+        narrow::written(transaction, table, &call, &admission.standing, record, std::iter::empty()).await
     });
     restored.await
 }

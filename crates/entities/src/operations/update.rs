@@ -171,7 +171,7 @@ impl Update {
     /// The part of the changed record that its caller may see, including access rules.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
         let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::changed(
+        narrow::written(
             transaction,
             self.table(transaction.entities),
             &self.call,

@@ -17,6 +17,7 @@ use http::{Extensions, HeaderMap};
 use super::endpoint::Endpoint;
 use crate::access::{Action, Reach};
 use crate::audience::{Audience, Followers, Place, TooManyFilters, Wanted};
+use crate::before;
 use crate::call::Call;
 use crate::context::entities::Entities;
 use crate::context::table::Table;
@@ -188,11 +189,13 @@ impl StreamCaller {
         let Some((reach, wanted)) = self.again().await? else { return Ok(None) };
         let ids: Vec<Option<String>> = events.iter().map(|event| id_of(event.record())).collect();
         let visibilities = match reach.conditions() {
-            _ if reach == Reach::ALL => Ok(vec![Visibility::Shown; events.len()]),
-            [] => self.admit_within(reach, &events, &ids).await,
+            _ if reach == Reach::ALL => Ok(Some(vec![Visibility::Shown; events.len()])),
+            [] => self.admit_within(reach, &events, &ids).await.map(Some),
             _ => self.admit_under_rules(reach, wanted.clone(), &events, &ids).await,
         };
-        let visibilities = visibilities.map_err(|error| not_compared(&error))?;
+        let Some(visibilities) = visibilities.map_err(|error| not_compared(&error))? else {
+            return Ok(self.too_slow("the read rule"));
+        };
         Ok(Some(match wanted {
             None => Admitted::Now(visibilities),
             Some(wanted) => Admitted::Later(Box::pin(self.matching(wanted, events, visibilities))),
@@ -209,17 +212,21 @@ impl StreamCaller {
         let shown: Vec<usize> = (0..events.len()).filter(|at| visibilities[*at] == Visibility::Shown).collect();
         let records: Vec<&str> =
             shown.iter().map(|at| std::str::from_utf8(events[*at].record()).unwrap_or_default()).collect();
-        let table = self.source.table();
-        let matching = table.matching(&self.call, wanted.bound(), &records).await;
+        let matching = self.source.table().matching(&self.call, wanted.bound(), &records).await;
         let Some(matching) = matching.map_err(|error| not_compared(&error))? else {
-            let table = table.plan.table();
-            tracing::warn!(table, "stream ended: its filter takes longer for one event than a list may take");
-            return Ok(None);
+            return Ok(self.too_slow("its filter"));
         };
         for (at, matches) in shown.into_iter().zip(matching) {
             visibilities[at] = Visibility::from(matches);
         }
         Ok(Some(visibilities))
+    }
+
+    /// Ends the stream.
+    fn too_slow<T>(&self, condition: &str) -> Option<T> {
+        let table = self.source.table().plan.table();
+        tracing::warn!(table, "stream ended: {condition} takes longer for one event than a list may take");
+        None
     }
 
     async fn admit_within(
@@ -238,18 +245,20 @@ impl StreamCaller {
         Ok(events.iter().zip(ids).map(may).collect())
     }
 
-    /// A record must be within reach now, and unchanged since it was logged. If it was deleted or left the reach, the event goes
-    /// to callers who could read it before: as the audience says or, without one, by the logged values with related records as
-    /// they are now.
+    /// A record must be within reach as it is now and as it was logged, with related records as they are now. If the rule reads
+    /// hidden fields, which the log lacks, the record must be unchanged since. If it was deleted or left the reach, the event goes
+    /// to callers who could read it before: as the audience says or, without one, by the logged values.
     async fn admit_under_rules(
         &self,
         reach: Reach,
         wanted: Option<Wanted>,
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
-    ) -> Result<Vec<Visibility>, Error> {
+    ) -> Result<Option<Vec<Visibility>>, Error> {
         let table = self.source.table();
         let now = table.prints(&reach, ids).await?;
+        let is_logged = before::is_logged(table.plan);
+        let mut changed: Vec<(usize, &str)> = Vec::new();
         let seat = self.source.seat(reach.clone(), wanted).ok();
         let mut visibilities = Vec::with_capacity(events.len());
         let mut doubtful: Vec<(usize, &str)> = Vec::new();
@@ -260,7 +269,11 @@ impl StreamCaller {
                 _ if !bounded => Visibility::Hidden,
                 (EventKind::Deleted, _) => Visibility::from(seat.as_ref().is_some_and(|seat| seat.may_see(event))),
                 (EventKind::Created | EventKind::Updated, Some(current)) => {
-                    Visibility::from(*current == print(event.record()))
+                    let is_same = *current == print(event.record());
+                    if !is_same && is_logged {
+                        changed.push((at, std::str::from_utf8(event.record()).unwrap_or_default()));
+                    }
+                    Visibility::from(is_same)
                 }
                 (EventKind::Created | EventKind::Updated, None) => Visibility::Hidden,
             };
@@ -270,13 +283,22 @@ impl StreamCaller {
             }
             visibilities.push(visibility);
         }
+        let logged: Vec<&str> = changed.iter().map(|(_, record)| *record).collect();
+        let mut readable = vec![true; logged.len()];
+        for rule in reach.conditions() {
+            let Some(holds) = table.matching(&self.call, rule, &logged).await? else { return Ok(None) };
+            readable.iter_mut().zip(holds).for_each(|(readable, holds)| *readable &= holds);
+        }
+        for ((at, _), readable) in changed.into_iter().zip(readable) {
+            visibilities[at] = Visibility::from(readable);
+        }
         for (asked, could) in doubtful.iter().zip(table.could_read(&reach, &doubtful).await?) {
             if could {
                 let deleted = events[asked.0].kind() == EventKind::Deleted;
                 visibilities[asked.0] = if deleted { Visibility::Shown } else { Visibility::Left };
             }
         }
-        Ok(visibilities)
+        Ok(Some(visibilities))
     }
 }
 

@@ -234,6 +234,16 @@ async fn a_writer_who_may_not_read_sees_only_what_they_wrote() {
         let made = world.post(&editor, "/posts", body).await;
         let path = made.header("location").to_owned();
         let writer = user_with("ben", &["writer"]);
+        // A create shows no default and no entity tag, alone and in a batch.
+        let sent = json!({"netPrice": 1});
+        let created = world.post(&writer, "/posts", sent.clone()).await;
+        assert_eq!((created.status.as_u16(), created.header("etag")), (201, ""), "{}", created.text);
+        let batch = world.post(&writer, "/posts/_batch", json!({ "items": [sent] })).await;
+        for shown in [created.data(), batch.json()["results"][0]["data"].clone()] {
+            let keys: Vec<_> = shown.as_object().unwrap().keys().cloned().collect();
+            assert_eq!(keys, ["id", "netPrice", "createdAt", "updatedAt"], "{} {shown}", world.name());
+        }
+        assert_eq!(world.get(&writer, created.header("location")).await.status, 403);
         for (sent, shown) in [
             (json!({}), vec!["id", "createdAt", "updatedAt"]),
             (json!({"net_price": 8}), vec!["id", "netPrice", "createdAt", "updatedAt"]),

@@ -351,7 +351,19 @@ fn invalid_rules_are_refused_with_the_position_of_the_word() {
         ),
         ("project = @me", "\"project\" names a record, and @me an account at 1:11"),
         ("assignee > @me", "@me has no order; use = or != at 1:12"),
-        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is not a relation to \"tasks\" at 1:1"),
+        ("tasks(project).title = 'x'", "\"project\" of \"tasks\" is not a relation to \"tasks\" at 1:7"),
+        (
+            "project.members(projct).user = @me",
+            "unknown field \"projct\" of \"members\", did you mean \"project\"? at 1:17",
+        ),
+        (
+            "created_at > 'soon'",
+            "\"created_at\" takes a timestamp with an offset (RFC 3339) or a date, from the year 1 to 9999-12-30T22:00:00Z at 1:14",
+        ),
+        (
+            "title = 'x' && updated_at in ['soon']",
+            "\"updated_at\" takes a timestamp with an offset (RFC 3339) or a date, from the year 1 to 9999-12-30T22:00:00Z at 1:30",
+        ),
         ("project.members(project) = @me", "a path ends in a field; write members(project).id at 1:9"),
         ("assignee.email = 'x'", "a path stops at users: of an account only id is known at 1:10"),
         ("title has 'x'", "has takes an array on its left: a json field or @roles at 1:1"),
@@ -367,6 +379,37 @@ fn invalid_rules_are_refused_with_the_position_of_the_word() {
         let [projects, members, tasks] = entities();
         let errors = Declarations::check(&[projects, members, tasks.rule(Action::Read, rule)]).unwrap_err();
         assert_eq!(errors.to_string(), format!("entity \"tasks\": rules.read: {message}"), "{rule}");
+    }
+}
+
+/// An invalid body must not tell a caller for whom the rule does not hold more than a valid one: 401 and 403 come before
+/// 422. Without the fields that the rule reads, there is no decision, and the body is refused.
+#[tokio::test]
+async fn the_rule_of_a_create_comes_before_the_errors_of_its_body() {
+    let notices = Entity::new("notices").public().field(Field::int("n")).rule(Action::Create, "@roles has 'editor'");
+    for world in worlds(entities().into_iter().chain([notices])).await {
+        let project = project(&world).await;
+        let invalid = [
+            json!({"project": project.id, "title": "x", "zzz": 1}),
+            json!({"project": project.id, "title": 5}),
+            json!({"project": project.id, "assignee": "nobody", "title": ["x"]}),
+        ];
+        for body in &invalid {
+            let batch = json!({"items": [body]});
+            for (caller, status) in [(user("ben"), 403), (user("ann"), 422)] {
+                let answer = world.post(&caller, "/tasks", body.clone()).await;
+                assert_eq!(answer.status, status, "{} {caller:?} {body} {}", world.name(), answer.text);
+                assert_eq!(world.post(&caller, "/tasks/_batch", batch.clone()).await.status, status, "{body}");
+            }
+        }
+        for body in [json!({"title": 5}), json!({"title": "x", "project": "nothing"}), json!({"project": 5})] {
+            let answer = world.post(&user("ben"), "/tasks", body.clone()).await;
+            let expected = if body["project"] == "nothing" { 403 } else { 422 };
+            assert_eq!(answer.status, expected, "{} {body} {}", world.name(), answer.text);
+        }
+        assert_eq!(world.post(&anonymous(), "/notices", json!({"n": "x"})).await.status, 401);
+        assert_eq!(world.post(&user_with("ann", &["editor"]), "/notices", json!({"n": "x"})).await.status, 422);
+        assert_eq!(titles(&world, &user("ann"), "?sort=title").await, ["one", "two"], "nothing was created");
     }
 }
 

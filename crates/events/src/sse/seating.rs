@@ -41,11 +41,14 @@ impl Broker {
     /// Seats a subscriber. From here on it gets every event that is published.
     pub(super) fn subscribe(self: &Arc<Self>, request: Subscribe) -> Result<EventBody, Refused> {
         let name = self.name_of(&request)?;
-        let since = match &request.params.since {
-            Some(since) => Some(Cursor::parse(since).ok_or(Refused::Cursor)?),
+        let start = match &self.options.log {
+            Some(log) => {
+                let since = request.params.since.as_deref();
+                let since = since.map(|since| Cursor::parse(since).ok_or(Refused::Cursor)).transpose()?;
+                Some(Start::new(log, since))
+            }
             None => None,
         };
-        let start = self.options.log.as_ref().map(|log| Start::new(log, since));
         let opening = start.as_ref().map_or(Bytes::from_static(OPENING), |start| frame::ready(&start.ready));
         let progress = start.as_ref().map(|start| {
             Mutex::new(Progress { passed: start.ready.position, behind: start.resumes(), ..Progress::default() })

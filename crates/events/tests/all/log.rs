@@ -384,6 +384,11 @@ async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
                 gatewright_events::sse::Refused::Cursor,
                 "{bad}"
             );
+            // Without a log there are no positions, and the parameter is ignored.
+            let params = Params { since: Some(bad.to_owned()), ..Params::default() };
+            let request = Subscribe::new("posts", Identity::Anonymous, params, |_| true);
+            let without_log = Streams::start(&server.bus, StreamOptions::default());
+            assert!(without_log.subscribe(request).is_ok(), "{bad}");
         }
     })
     .await;

@@ -1,6 +1,7 @@
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
+use gatewright_auth::AccountError;
 use gatewright_entities::Action;
 use gatewright_http::{JsonBody, Problem};
 use serde_json::Value;
@@ -50,6 +51,7 @@ fn refusal(error: ExplainError) -> Problem {
         | ExplainError::NoServiceAccount(_)
         | ExplainError::DisabledServiceAccount(_)
         | ExplainError::NoAccounts => Problem::invalid_field("as", "unknown", message),
+        ExplainError::Account(AccountError::Email(_)) => Problem::invalid_field("as", "invalid", message),
         ExplainError::Tenant => Problem::invalid_field("tenant", "invalid", message),
         ExplainError::Operation(error) => error.into(),
         error => unavailable(&error),

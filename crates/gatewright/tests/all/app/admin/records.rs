@@ -129,6 +129,8 @@ async fn explain_shows_why_a_user_cannot_see_a_record() {
         assert_eq!(asked("anonymous").await, json!(false));
         for wrong in [
             json!({ "as": "nobody@example.com", "operation": "read", "table": "notes" }),
+            json!({ "as": "ben", "operation": "read", "table": "notes" }),
+            json!({ "as": "", "operation": "read", "table": "notes" }),
             json!({ "as": "ann@example.com", "operation": "guess", "table": "notes" }),
             json!({ "as": "ann@example.com", "operation": "read", "table": "nothing" }),
             json!({ "as": "ann@example.com", "operation": "read", "table": "notes", "tenant": "a b" }),
