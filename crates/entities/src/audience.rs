@@ -7,11 +7,11 @@
 //! record before. For an event without a result, such as another replica's, and for a caller who registered later, the
 //! database is queried again.
 //!
-//! Callers write the filters, and a write waits for them. So they have little [time](filter_time), and the stream
-//! evaluates a slower filter after the commit.
+//! A write waits for the evaluation. Callers write the filters, and create the records that a rule reads. So both have
+//! little [time](time), and the stream evaluates what is slower after the commit.
 
-mod filter_time;
 mod overruns;
+mod time;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -22,8 +22,8 @@ use gatewright_events::sse::Visibility;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-pub(crate) use self::filter_time::FilterTime;
 use self::overruns::Overruns;
+pub(crate) use self::time::ListenerTime;
 use self::wanted::Case;
 pub(crate) use self::wanted::{TooManyFilters, Wanted};
 use crate::access::Action;
@@ -75,7 +75,10 @@ pub(crate) struct Followers(Arc<Inner>);
 struct Inner {
     /// By entity.
     open: Mutex<HashMap<usize, BTreeMap<Follower, Streams>>>,
+    /// Of filters.
     overruns: Overruns,
+    /// Of the read rule, for a caller.
+    slow_rules: Overruns,
     latest: Mutex<Latest>,
 }
 
@@ -153,22 +156,26 @@ impl Followers {
         self.0.open.lock().contains_key(&entity)
     }
 
-    /// The entity's followers. A write evaluates the filter of each, except of callers whose filters recently took too long.
+    /// The entity's followers, except of callers for whom the rule recently took too long. A write evaluates the filter of
+    /// each, except of callers whose filters recently took too long.
     fn of(&self, entity: usize, now: Timestamp) -> Vec<Asked> {
         let all = self.0.open.lock();
         let Some(followers) = all.get(&entity) else { return Vec::new() };
         let asked = |(follower, streams): (&Follower, &Streams)| {
+            if self.0.slow_rules.include(entity, streams.keys(), now) {
+                return None;
+            }
             let asks = follower.wanted.is_some() && !self.0.overruns.include(entity, streams.keys(), now);
-            Asked { follower: follower.clone(), asks }
+            Some(Asked { follower: follower.clone(), asks })
         };
-        followers.iter().map(asked).collect()
+        followers.iter().filter_map(asked).collect()
     }
 
-    /// The filters of this follower's callers are evaluated after the commit for a while.
-    fn note_overrun(&self, entity: usize, follower: &Follower, now: Timestamp) {
+    /// The filters of this follower's callers, or the rule for them, are evaluated after the commit for a while.
+    fn note(&self, overruns: &Overruns, entity: usize, follower: &Follower, now: Timestamp) {
         let all = self.0.open.lock();
         let callers = all.get(&entity).and_then(|followers| followers.get(follower));
-        self.0.overruns.note(entity, callers.into_iter().flat_map(HashMap::keys), now);
+        overruns.note(entity, callers.into_iter().flat_map(HashMap::keys), now);
     }
 
     /// The followers that may see the record as it is now and whose filters match it, and those that could read it as it was
@@ -180,33 +187,34 @@ impl Followers {
         id: &str,
         before: Option<&str>,
         now: Timestamp,
-        filter_time: &FilterTime,
+        time: &ListenerTime,
     ) -> Result<Option<Audience>, Error> {
         let mut asked = self.of(plan.index, now);
-        if !filter_time.is_spent() && asked.iter().any(|asked| asked.asks) {
+        let filters = &time.filters;
+        if !filters.is_spent() && asked.iter().any(|asked| asked.asks) {
             let (sql, params) = statement(plan, &asked, id, before, now);
             let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(asked.len());
-            let had = filter_time.left();
+            let had = filters.left();
             let mut left = had;
             let each = |row: &RowRef<'_>| {
                 answers.extend(answer(row)?);
                 Ok(())
             };
             let is_whole = tx.fold_within(&mut left, sql, params, each).await?;
-            filter_time.leave(left);
+            filters.leave(left);
             if is_whole {
                 return Ok(Some(Audience::of(asked, &answers)));
             }
             // The rows came in the order of the followers.
             let slow = asked.iter().skip(answers.len()).find(|asked| asked.asks);
-            if let Some(slow) = slow.filter(|_| filter_time.is_fair(had)) {
-                self.note_overrun(plan.index, &slow.follower, now);
+            if let Some(slow) = slow.filter(|_| filters.is_fair(had)) {
+                self.note(&self.0.overruns, plan.index, &slow.follower, now);
             }
         }
         for asked in &mut asked {
             asked.asks = false;
         }
-        self.rights_of(tx, plan, asked, id, before, now).await
+        self.rights_of(tx, plan, asked, id, before, now, time).await
     }
 
     /// The same without the filters: who may see the record.
@@ -216,14 +224,16 @@ impl Followers {
         plan: &Plan,
         id: &str,
         now: Timestamp,
+        time: &ListenerTime,
     ) -> Result<Option<Audience>, Error> {
         let mut asked = self.of(plan.index, now);
         for asked in &mut asked {
             asked.asks = false;
         }
-        self.rights_of(tx, plan, asked, id, None, now).await
+        self.rights_of(tx, plan, asked, id, None, now, time).await
     }
 
+    #[expect(clippy::too_many_arguments, reason = "two callers pass on what they got")]
     async fn rights_of(
         &self,
         tx: &Tx,
@@ -232,6 +242,7 @@ impl Followers {
         id: &str,
         before: Option<&str>,
         now: Timestamp,
+        time: &ListenerTime,
     ) -> Result<Option<Audience>, Error> {
         let rule = plan.row_rules.get(Action::Read);
         if asked.is_empty() {
@@ -242,13 +253,24 @@ impl Followers {
             let all: Vec<(usize, Answer)> = (0..asked.len()).map(|at| (at, Answer::Shown)).collect();
             return Ok(Some(Audience::of(asked, &all)));
         }
-        let (sql, params) = statement(plan, &asked, id, before, now);
+        let rules = &time.rules;
         let mut answers = Vec::with_capacity(asked.len());
-        let each = |(): &mut (), row: &RowRef<'_>| {
-            answers.extend(answer(row)?);
-            Ok(())
-        };
-        tx.fold(sql, params, (), each).await?;
+        let had = rules.left();
+        if !had.is_zero() {
+            let (sql, params) = statement(plan, &asked, id, before, now);
+            let mut left = had;
+            let each = |row: &RowRef<'_>| {
+                answers.extend(answer(row)?);
+                Ok(())
+            };
+            let is_whole = tx.fold_within(&mut left, sql, params, each).await?;
+            rules.leave(left);
+            // The rows came in the order of the followers.
+            let slow = asked.get(answers.len()).filter(|_| !is_whole && rules.is_fair(had));
+            if let Some(slow) = slow {
+                self.note(&self.0.slow_rules, plan.index, &slow.follower, now);
+            }
+        }
         Ok(Some(Audience::of(asked, &answers)))
     }
 
@@ -322,11 +344,7 @@ fn statement(plan: &Plan, asked: &[Asked], id: &str, before: Option<&str>, now: 
         format!(" WHEN EXISTS (SELECT 1 FROM ({row}) AS {table} WHERE {condition}) THEN 1")
     });
     let callers = callers(plan.engine);
-    let sql = if filters.is_empty() && could.is_empty() {
-        format!("SELECT \"_c\".\"n\" AS n, 2 AS may FROM {callers} WHERE {may}")
-    } else {
-        format!("SELECT \"_c\".\"n\" AS n, CASE WHEN {may} THEN {shown}{could} ELSE 0 END AS may FROM {callers}")
-    };
+    let sql = format!("SELECT \"_c\".\"n\" AS n, CASE WHEN {may} THEN {shown}{could} ELSE 0 END AS may FROM {callers}");
     (sql, params)
 }
 
@@ -343,16 +361,17 @@ fn answer(row: &RowRef<'_>) -> Result<Option<(usize, Answer)>, gatewright_db::Er
 }
 
 impl Audience {
-    /// Of followers with these answers; hidden from the others.
+    /// Of followers with these answers. Streams of the others read the event from the log.
     fn of(asked: Vec<Asked>, answers: &[(usize, Answer)]) -> Self {
-        let mut of_all = vec![Answer::Hidden; asked.len()];
+        let mut of_all = vec![None; asked.len()];
         for (number, answer) in answers {
             if let (Some(place), Some(Asked { follower, asks })) = (of_all.get_mut(*number), asked.get(*number)) {
                 let is_unfiltered = *answer == Answer::Shown && follower.wanted.is_some() && !asks;
-                *place = if is_unfiltered { Answer::Unasked } else { *answer };
+                *place = Some(if is_unfiltered { Answer::Unasked } else { *answer });
             }
         }
-        Self(Arc::new(asked.into_iter().map(|asked| asked.follower).zip(of_all).collect()))
+        let answered = asked.into_iter().zip(of_all).filter_map(|(asked, answer)| Some((asked.follower, answer?)));
+        Self(Arc::new(answered.collect()))
     }
 
     /// The same, given who could see the record before the write.

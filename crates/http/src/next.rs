@@ -31,8 +31,8 @@ impl Next {
     }
 
     /// An address that was looked for among the allowed ones.
-    pub(crate) fn allowed(url: &Url) -> Self {
-        Self(url.as_str().to_owned())
+    pub(crate) fn allowed(url: &str) -> Self {
+        Self(url.to_owned())
     }
 
     /// The path or the URL, in ASCII.

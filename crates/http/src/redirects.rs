@@ -121,7 +121,9 @@ impl RedirectUrls {
         if url.as_str().len() > Next::MAX_BYTES {
             return Err(RefusedNext::TooLong);
         }
-        Ok(Next::allowed(&url))
+        // An origin without a path stays as it is written.
+        let bare = url.as_str().strip_suffix('/').filter(|bare| *bare == text);
+        Ok(Next::allowed(bare.unwrap_or(url.as_str())))
     }
 
     /// The other origins, for a page whose form is answered with a redirect to one: `https://a.example https://b.example`.
@@ -200,7 +202,8 @@ mod tests {
             ("HTTPS://App.Example.COM:443/callback", "https://app.example.com/callback"),
             ("https://app.example.com/x/../callback", "https://app.example.com/callback"),
             ("https://app.example.com/callback/caf\u{e9}", "https://app.example.com/callback/caf%C3%A9"),
-            ("http://localhost:5173", "http://localhost:5173/"),
+            ("http://localhost:5173", "http://localhost:5173"),
+            ("HTTP://localhost:5173", "http://localhost:5173/"),
             ("http://localhost:5173/any/where", "http://localhost:5173/any/where"),
         ] {
             assert_eq!(list.check(text).as_ref().map(Next::as_str), Ok(expected), "{text}");

@@ -13,8 +13,8 @@ use super::turns::{Admission, Capacity, Turns};
 /// Runs hashing on threads of its own, at most one for each core, with a limited queue per requester.
 ///
 /// A password hash is a quarter second of computation by design. Without limits, a burst of sign-ins would use every
-/// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others, and the
-/// threads have a lower priority than those that answer. Requesters take turns, so that one with a full queue does not
+/// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others. The threads have
+/// the priority of all others: with a lower one, two busy cores would stop sign-ins. Requesters take turns, so that one with a full queue does not
 /// delay another by its whole queue. A caller that is dropped leaves the queue. A hash that has begun keeps its core
 /// until it is done.
 #[derive(Debug, Clone)]
@@ -69,7 +69,6 @@ impl Pool {
         let (sender, receiver) = oneshot::channel();
         let hash = move || {
             let _worker = worker;
-            lower_priority();
             let _gone = sender.send(catch_unwind(AssertUnwindSafe(|| span.in_scope(work))));
         };
         // Starting a thread takes a thousandth of a hash.
@@ -104,17 +103,6 @@ impl Pool {
         let _place = Place { shared: self.0.clone(), requester, ticket };
         receiver.await.map_err(|_| Overloaded)
     }
-}
-
-/// The nice value of hashing threads, above the one of the process. Of a core that another thread would use completely,
-/// a hash gets a tenth.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 10;
-
-/// Lowers the priority of the calling thread. On other systems than Linux, a nice value is of the whole process.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    let _refused = rustix::process::nice(NICE);
 }
 
 /// The right to compute one hash. Dropping it passes the right to the next caller.
@@ -255,15 +243,6 @@ mod tests {
         );
         release.send(()).unwrap();
         assert_eq!((busy.await.unwrap(), second.await.unwrap()), (Ok(true), Ok(2)));
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn hashes_have_a_lower_priority_than_answers() {
-        let own = rustix::process::nice(0).unwrap();
-        let of_a_hash = pool(1, 1).run(Requester::SERVER, || rustix::process::nice(0)).await.unwrap();
-        assert_eq!(of_a_hash, Ok((own + NICE).min(19)));
-        assert_eq!(rustix::process::nice(0), Ok(own), "other threads keep theirs");
     }
 
     #[tokio::test]

@@ -109,13 +109,18 @@ impl TokenScheme {
 
     async fn audit(&self, offer: &Offer<'_>, presented: &str, refusal: Refusal) {
         let (audit, prefix) = (&self.foundation.audit, tokens::shown(presented));
-        if self.audited.attempt(&offer.client.limit_key()).await.is_err() {
+        if self.audited.attempt(&audited_key(offer.client)).await.is_err() {
             tracing::debug!(reason = refusal.name(), "an API token was refused; there are too many to audit each");
             return;
         }
         let event = audit.event(AuditKind::TokenAuthFailed).remote(offer.client.ip());
         audit.record(event.with("reason", refusal.name()).with("token", prefix)).await;
     }
+}
+
+/// The refused tokens of one address, or of one IPv6 /48, share a budget of rows in the audit log.
+fn audited_key(client: gatewright_http::ClientAddr) -> String {
+    client.share_key().unwrap_or_else(|| client.limit_key())
 }
 
 #[async_trait]

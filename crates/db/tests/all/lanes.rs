@@ -47,6 +47,36 @@ async fn others_are_answered_while_the_lists_of_one_caller_run() {
     }
 }
 
+/// Everybody waits for SQLite's writer. The test ends by its own limit if a caller keeps it.
+#[tokio::test]
+async fn the_turn_of_a_caller_at_the_writer_of_sqlite_is_limited() {
+    let options = Options { statement_timeout: Duration::from_mins(30), ..Options::default() };
+    for engine in engines_with(options).await.into_iter().filter(|engine| engine.name == "sqlite") {
+        engine.db.execute("CREATE TABLE kept (n INTEGER)", vec![]).await.unwrap();
+        let callers = engine.db.writing_for(Share(1));
+        let endless = async {
+            let in_transaction = callers.write(async |tx: &Tx| -> Result<(), Error> {
+                tx.execute("INSERT INTO kept VALUES (1)", vec![]).await?;
+                tx.query(ENDLESS, vec![]).await.map(drop)
+            });
+            let statement =
+                "INSERT INTO kept WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n";
+            (in_transaction.await.unwrap_err(), callers.execute(statement, vec![]).await.unwrap_err())
+        };
+        let other = engine.db.writing_for(Share(2));
+        let writes = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            other.execute("INSERT INTO kept VALUES (2)", vec![]).await
+        };
+        let both = tokio::time::timeout(Duration::from_mins(5), async { tokio::join!(endless, writes) }).await;
+        let (endless, written) = both.expect("the writer is free again");
+        assert!(matches!(endless, (Error::Deadline, Error::Deadline)), "{endless:?}");
+        assert_eq!(written.unwrap(), 1);
+        let kept = engine.db.query("SELECT n FROM kept", vec![]).await.unwrap();
+        assert_eq!(kept.iter().map(|row| row.get::<i64>("n").unwrap()).collect::<Vec<_>>(), [2]);
+    }
+}
+
 /// On SQLite a short read runs on the calling thread, and a long one must not block that thread.
 #[tokio::test]
 async fn a_long_read_moves_off_the_calling_thread() {

@@ -227,7 +227,7 @@ impl Delete {
         match piece {
             Piece::Last(closure) | Piece::Before(closure) => self.carry_out(transaction, &closure).await,
             Piece::Empty(incoming, ids) => {
-                let changes = self.emptied(transaction.tx, transaction.entities, &[(incoming, ids)]).await?;
+                let changes = self.emptied(transaction, &[(incoming, ids)]).await?;
                 write::finish(transaction, changes).await
             }
         }
@@ -263,7 +263,7 @@ impl Delete {
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
             self.ask_hooks(tx, entities, &change.plan, &change.record).await?;
         }
-        let mut changes = self.emptied(tx, entities, &closure.emptied).await?;
+        let mut changes = self.emptied(transaction, &closure.emptied).await?;
         // Farthest first: SQLite's own cascade ends at 1,000 levels.
         for nodes in closure.gone.chunk_by(|a, b| a.plan == b.plan && a.level == b.level).rev() {
             for nodes in nodes.chunks(CHUNK) {
@@ -333,10 +333,10 @@ impl Delete {
     /// Empties the relations of records that stay.
     async fn emptied(
         &self,
-        tx: &Tx,
-        entities: &Entities,
+        transaction: &Transaction<'_>,
         relations: &[(Incoming, Vec<String>)],
     ) -> Result<Vec<Change>, Error> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
         let mut changes: Vec<Change> = Vec::new();
         let mut places: HashMap<(usize, String), usize> = HashMap::new();
         for (incoming, ids) in relations {
@@ -345,7 +345,7 @@ impl Delete {
             for ids in ids.chunks(CHUNK) {
                 let mut params = vec![Value::Time(entities.ambient().now())];
                 params.extend(ids.iter().map(|id| Value::from(&**id)));
-                let mut before = self.before_emptied(tx, entities, from, incoming.field, ids).await?;
+                let mut before = self.before_emptied(transaction, from, incoming.field, ids).await?;
                 let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
                 for record in records.into_iter().filter(|record| !record.is_deleted()) {
                     // A record that loses two relations gets one change, with the row that the second statement
@@ -370,8 +370,7 @@ impl Delete {
     /// be deleted afterwards.
     async fn before_emptied(
         &self,
-        tx: &Tx,
-        entities: &Entities,
+        transaction: &Transaction<'_>,
         plan: &Plan,
         field: usize,
         ids: &[String],
@@ -379,11 +378,12 @@ impl Delete {
         if !before::is_touched(plan, &[field]) {
             return Ok(HashMap::new());
         }
+        let (tx, entities) = (transaction.tx, transaction.entities);
         let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
         let mut all = HashMap::new();
         for (id, row) in before::take(tx, plan, &ids, entities.asks_before(plan)).await? {
             let (followers, now) = (entities.followers(), entities.ambient().now());
-            let audience = followers.rights(tx, plan, &id, now).await?;
+            let audience = followers.rights(tx, plan, &id, now, transaction.listener_time).await?;
             all.insert(id, Before { row: Some(row), audience });
         }
         Ok(all)

@@ -2,7 +2,7 @@ use gatewright_db::{Share, Tx};
 
 use super::cascade::Room;
 use super::commit::Commit;
-use crate::audience::{Audience, FilterTime};
+use crate::audience::{Audience, ListenerTime};
 use crate::context::entities::Entities;
 use crate::error::Error;
 use crate::plan::Plan;
@@ -17,7 +17,7 @@ pub struct Transaction<'a> {
     pub(super) entities: &'a Entities,
     pub(super) commit: &'a Commit,
     pub(super) room: &'a Room,
-    pub(super) filter_time: &'a FilterTime,
+    pub(super) listener_time: &'a ListenerTime,
 }
 
 impl Entities {
@@ -57,7 +57,7 @@ impl Transaction<'_> {
         before: Option<&str>,
     ) -> Result<Option<Audience>, Error> {
         let (followers, now) = (self.entities.followers(), self.entities.ambient().now());
-        followers.audience(self.tx, plan, id, before, now, self.filter_time).await
+        followers.audience(self.tx, plan, id, before, now, self.listener_time).await
     }
 
     /// The transaction, for your own statements.
@@ -76,9 +76,14 @@ where
     let (all, announced) = (entities.clone(), commit.clone());
     let db = entities.db().writing_for(share);
     let done = db.write(async move |tx: &Tx| -> Result<T, Error> {
-        let filter_time = FilterTime::new(all.log().is_some());
-        let transaction =
-            Transaction { tx, entities: &all, commit: &announced, room: &Room::default(), filter_time: &filter_time };
+        let listener_time = ListenerTime::new(all.log().is_some());
+        let transaction = Transaction {
+            tx,
+            entities: &all,
+            commit: &announced,
+            room: &Room::default(),
+            listener_time: &listener_time,
+        };
         work(&transaction).await
     });
     let done = done.await?;

@@ -9,6 +9,7 @@ use gatewright_entities::Entities;
 use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -46,7 +47,7 @@ pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
         StreamableHttpService::new(move || Ok(server.clone()), NeverSessionManager::default().into(), settings);
     let anonymous = config.mcp.anonymous || !config.authorization_server.enabled;
     let surface = Surface { guard: Guard::new(config), entities: entities.clone(), anonymous, service };
-    Router::new().route(PATH, post(message).fallback(layers::method_not_allowed)).with_state(surface)
+    Router::new().route(PATH, post(message).fallback(other_method)).with_state(surface)
 }
 
 async fn message(
@@ -56,12 +57,7 @@ async fn message(
     request: Request,
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
-    surface.guard.check(&parts)?;
-    may_connect(&identity)?;
-    if !surface.anonymous && matches!(identity, Identity::Anonymous) {
-        // The challenge says where to get a token.
-        return Err(Problem::unauthorized("authentication is required"));
-    }
+    surface.admit(&parts, &identity)?;
     if !accepts(&parts.headers, "application/json") || !accepts(&parts.headers, "text/event-stream") {
         let detail = "accept both application/json and text/event-stream";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail));
@@ -84,6 +80,29 @@ async fn message(
         return Err(problem);
     }
     Ok(as_problem(answer.map(Body::new)).await)
+}
+
+/// The protocol's streams and sessions are not offered. A client that begins with GET still gets the challenge.
+async fn other_method(
+    State(surface): State<Surface>,
+    Caller(identity): Caller,
+    request: Request,
+) -> Result<Response, Problem> {
+    surface.admit(&request.into_parts().0, &identity)?;
+    Ok(layers::method_not_allowed().await.into_response())
+}
+
+impl Surface {
+    /// Refuses requests of other sites, and callers who may not connect.
+    fn admit(&self, parts: &Parts, identity: &Identity) -> Result<(), Problem> {
+        self.guard.check(parts)?;
+        may_connect(identity)?;
+        if !self.anonymous && matches!(identity, Identity::Anonymous) {
+            // The challenge says where to get a token.
+            return Err(Problem::unauthorized("authentication is required"));
+        }
+        Ok(())
+    }
 }
 
 /// The refusal of callers who may call nothing: those with a pending second factor, and delegated grants of an embedded

@@ -39,6 +39,8 @@ use writer::{StatementJob, Writer};
 
 /// How long reads, and then writes, that have begun may take to finish when the database is closed.
 const CLOSING: Duration = Duration::from_secs(5);
+/// The longest turn of a caller at the writer. It may run a second time, if its group is undone.
+const CALLER_TURN: Duration = Duration::from_millis(2_500);
 /// The threads of [`Lane::Identity`]. Its reads are short.
 const IDENTITY_READERS: usize = 2;
 
@@ -140,7 +142,7 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         task::refuse_nested()?;
-        let (job, answer) = TxJob::new(work, self.deadlines);
+        let (job, answer) = TxJob::new(work, Deadlines { statement: self.turn_of(share), ..self.deadlines });
         self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
     }
@@ -216,9 +218,15 @@ impl Sqlite {
         returning: bool,
     ) -> Result<T, Error> {
         task::refuse_nested()?;
-        let (job, answer) = StatementJob::new(run, after_commit, self.deadlines.statement, returning);
+        let (job, answer) = StatementJob::new(run, after_commit, self.turn_of(share), returning);
         self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
+    }
+
+    /// How long a share's turn at the writer may take. Everybody else's writes wait for it.
+    fn turn_of(&self, share: Share) -> Duration {
+        let own = share == Share::default();
+        if own { self.deadlines.statement } else { self.deadlines.statement.min(CALLER_TURN) }
     }
 
     async fn reading<T: Send + 'static>(

@@ -13,9 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use super::writer::Job;
 use crate::{Error, Share};
 
-/// A turn after which a share rests, and the longest rest.
+/// A turn after which a share rests.
 const LONG: Duration = Duration::from_millis(50);
-const REST: Duration = Duration::from_secs(5);
 /// How long others count as writing after a write.
 const RECENT: Duration = Duration::from_secs(1);
 /// Jobs of one share that may wait; past it, they are refused. The program's own are never: it bounds them where they come from.
@@ -102,7 +101,7 @@ impl Queue {
         let (share, now) = (state.taken, Instant::now());
         let others = [state.came, state.came_before].into_iter().flatten().find(|(other, _)| *other != share);
         if share != Share::default() && others.is_some_and(|(_, at)| now.duration_since(at) < RECENT + time) {
-            state.resting.insert(share, now + time.min(REST));
+            state.resting.insert(share, now + time);
         }
     }
 

@@ -337,6 +337,8 @@ async fn metadata_and_challenges_lead_a_client_to_the_server() {
         let challenge = refused.header("www-authenticate").unwrap();
         assert!(challenge.starts_with(&format!("Bearer resource_metadata=\"{metadata}\"")), "{challenge}");
         assert!(challenge.contains("scope=\"notes:read notes:write"), "{challenge}");
+        // A client that begins with GET is challenged too.
+        assert_eq!(anonymous.get("/mcp").await.is(401).header("www-authenticate").unwrap(), challenge);
         let refused = anonymous.get("/notes").await.is(401);
         let api = format!("resource_metadata=\"{BASE}/.well-known/oauth-protected-resource\"");
         assert!(refused.header("www-authenticate").unwrap().contains(&api));
