@@ -159,8 +159,10 @@ async fn a_flood_of_guesses_does_not_fill_the_audit_log() {
         assert_eq!(failures(), 100);
         Call::get("/whoami").bearer(&guess).from("203.0.113.8").send(&site).await;
         assert_eq!(failures(), 101, "another address has a budget of its own");
-        for host in 0..130 {
-            Call::get("/whoami").bearer(&guess).from(&format!("2001:db8:1:{host:x}::1")).send(&site).await;
+        for _ in 0..65 {
+            for address in ["2001:db8:1:1::1", "2001:db8:1:2::1"] {
+                Call::get("/whoami").bearer(&guess).from(address).send(&site).await;
+            }
         }
         assert_eq!(failures(), 201, "all of an IPv6 /48 have one");
         let (token, _) = token_of(&site, &session).await;
