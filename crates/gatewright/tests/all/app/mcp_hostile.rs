@@ -91,7 +91,7 @@ async fn unknown_tool_names_are_refused_with_a_short_message() {
         let absent = rpc(&ada, "no/such/method", json!({})).await.json()["error"].clone();
         assert_eq!(absent, json!({ "code": -32601, "message": "there is no method \"no/such/method\"" }));
         let misfit = rpc(&ada, "tools/call", json!({ "name": 7 })).await.json()["error"].clone();
-        assert_eq!(misfit, json!({ "code": -32602, "message": "the parameters of tools/call do not fit" }));
+        assert_eq!(misfit, json!({ "code": -32602, "message": "invalid parameters of tools/call" }));
         for params in [
             json!({ "name": 7 }),
             json!({ "name": ["notes_list"] }),
