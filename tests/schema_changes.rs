@@ -273,7 +273,7 @@ async fn no_request_fails_and_nothing_is_lost_while_fields_are_added_renamed_req
     run("UPDATE posts SET note = 'mended' WHERE note IS NULL").await;
     traffic.release(&NOTE_REQUIRED, &database).await;
     let planned = migrate(&NOTE_REQUIRED.configuration(), &database, &["--plan"]);
-    assert!(planned.status == 0 && planned.out.contains("break `required`"), "{planned:?}");
+    assert!(planned.status == 0 && planned.out.contains("violate `required`"), "{planned:?}");
     run("UPDATE posts SET note = 'mended' WHERE note IS NULL").await;
     let planned = migrate(&NOTE_REQUIRED.configuration(), &database, &["--plan"]);
     assert!(planned.status == 0 && !planned.out.contains("`required`"), "{planned:?}");
