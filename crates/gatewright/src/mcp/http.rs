@@ -7,9 +7,9 @@ use gatewright_auth::Delegated;
 use gatewright_base::{Credential, Identity};
 use gatewright_entities::Entities;
 use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
-use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -88,7 +88,10 @@ async fn other_method(
     Caller(identity): Caller,
     request: Request,
 ) -> Result<Response, Problem> {
-    surface.admit(&request.into_parts().0, &identity)?;
+    let (parts, _) = request.into_parts();
+    if parts.method == Method::GET {
+        surface.admit(&parts, &identity)?;
+    }
     Ok(layers::method_not_allowed().await.into_response())
 }
 
