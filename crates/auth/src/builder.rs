@@ -1,13 +1,13 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
 use gatewright_base::Ambient;
 use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
 use gatewright_tenancy::TenantStore;
 use tokio::sync::Semaphore;
+use tower::ServiceBuilder;
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::auth::Auth;
@@ -28,6 +28,8 @@ use crate::password_marker::PasswordMarker;
 use crate::plugins::accounts::ProviderLinks;
 use crate::plugins::invitations;
 use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
+use crate::removal;
+use crate::returning::ReturningLayer;
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
 use crate::screens as pages;
 use crate::session::{
@@ -36,7 +38,6 @@ use crate::session::{
 use crate::single_use::{self, MemorySingleUseStore, SingleUseStore, SqlSingleUseStore};
 use crate::stream_tickets::{self, tickets::Tickets};
 use crate::users::{self, SqlUserStore, UserStore};
-use crate::{removal, returning};
 
 /// Builds an [`Auth`]. From [`Auth::builder`].
 ///
@@ -280,19 +281,20 @@ impl AuthBuilder {
         let layer = AuthenticateLayer(authenticator);
         let make = prepared.authorization_server;
         let authorization_server = make.map(|make| make(&core).ok_or_else(without_tokens)).transpose()?;
-        let merged = |makers: Vec<MakeRoutes>, more: Router| {
-            makers.into_iter().fold(more, |all, make| all.merge(make(&core))).layer(layer.clone())
-        };
+        let merged =
+            |makers: Vec<MakeRoutes>, more: Router| makers.into_iter().fold(more, |all, make| all.merge(make(&core)));
         let of_server =
             authorization_server.as_ref().map_or_else(Router::new, |server| server.routes.clone()).merge(of_tickets);
         let of_server = of_server.merge(pages::language::routes(&core)).merge(invitations::routes(&core));
-        let mounted = merged(routes, of_server).layer(from_fn(layers::no_store));
-        let mounted = mounted.layer(from_fn_with_state(core.clone(), returning::allow));
+        // One layer of the router each: every one costs a boxed service and a boxed future for each request.
+        let returning = ReturningLayer::new(core.redirects.clone());
+        let around = ServiceBuilder::new().layer(returning.clone()).layer(layers::NoStoreLayer).layer(layer.clone());
+        let mounted = merged(routes, of_server).layer(around);
         let sections = sections.into_iter().map(|make| make(&core));
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
-        let account = pages::account::routes(core.clone(), sections).layer(layer.clone());
-        let screen_routes = merged(screens, Router::new()).merge(account);
-        let screen_routes = screen_routes.layer(from_fn_with_state(core.clone(), returning::allow));
+        let account = pages::account::routes(core.clone(), sections);
+        let screen_routes = merged(screens, account);
+        let screen_routes = screen_routes.layer(ServiceBuilder::new().layer(returning).layer(layer.clone()));
         let known = Screens {
             sign_in_links: prepared.sign_in_links,
             link_by_mail: prepared.link_by_mail,

@@ -98,12 +98,16 @@ struct StreamMetrics {
 }
 
 impl Metrics {
-    /// Starts counting. Needs a Tokio runtime, for the upkeep that ends with the last clone.
-    pub(crate) fn start(series: Option<Series>) -> Self {
+    /// What counts. Building it blocks for several milliseconds: it measures the processor's clock.
+    pub(crate) fn recorder() -> PrometheusRecorder {
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Full(SECONDS.to_owned()), &BUCKETS)
             .expect("the list of buckets is not empty");
-        let recorder = builder.build_recorder();
+        builder.build_recorder()
+    }
+
+    /// Starts counting. Needs a Tokio runtime, for the upkeep that ends with the last clone.
+    pub(crate) fn start(recorder: PrometheusRecorder, series: Option<Series>) -> Self {
         let inner = Arc::new(Inner {
             handle: recorder.handle(),
             routes: RwLock::default(),
@@ -281,7 +285,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn metrics_are_rendered_at_most_once_a_second() {
-        let metrics = Metrics::start(None);
+        let metrics = Metrics::start(Metrics::recorder(), None);
         let (bus, streams, made) = (Bus::new(&Ambient::system()), Streams::disabled(), AtomicU32::new(0));
         let scrape = || {
             metrics.answer(&bus, &streams, async {

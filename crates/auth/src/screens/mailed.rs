@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::Secret;
@@ -38,7 +37,7 @@ pub(crate) fn routes(core: Arc<Core>, links: Arc<Links>) -> Router {
         .route(FORGOT_PATH, get(forgot))
         .route(RESET_PATH, get(reset))
         .with_state(RouteState { core, links })
-        .layer(from_fn(layers::no_store))
+        .layer(layers::NoStoreLayer)
 }
 
 #[derive(serde::Deserialize)]

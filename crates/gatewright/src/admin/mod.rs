@@ -33,7 +33,7 @@ mod tenants;
 mod users;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use gatewright_http::layers;
 
 pub(crate) use series::Series;
@@ -65,6 +65,6 @@ pub(crate) fn routes(state: &AdminState) -> Router {
     #[cfg(feature = "mail")]
     let routes = routes.merge(mails::routes());
     let routes = routes.method_not_allowed_fallback(layers::method_not_allowed);
-    let guarded = routes.route_layer(from_fn_with_state(state.clone(), gate::pass)).layer(from_fn(layers::no_store));
+    let guarded = routes.route_layer(from_fn_with_state(state.clone(), gate::pass)).layer(layers::NoStoreLayer);
     Router::new().nest(&format!("{PATH}/api"), guarded.with_state(state.clone())).merge(console::routes(&state.config))
 }

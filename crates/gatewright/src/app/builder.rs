@@ -95,6 +95,8 @@ impl AppBuilder {
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
+        // It takes several milliseconds, which the database needs too.
+        let recorder = tokio::task::spawn_blocking(Metrics::recorder);
         let db = match database {
             Some(db) => db,
             None => parts::open(&config).await?,
@@ -140,6 +142,7 @@ impl AppBuilder {
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
+        let recorder = recorder.await.expect("the recorder is built");
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
         let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
         let router = router::Parts {
@@ -157,7 +160,7 @@ impl AppBuilder {
             tasks: tasks.clone(),
             api_limit: limits.api(),
             mailbox: mail.routes(&config, auth.as_ref()),
-            metrics: Metrics::start(admin.as_ref().map(|state| state.series.clone())),
+            metrics: Metrics::start(recorder, admin.as_ref().map(|state| state.series.clone())),
             admin,
             budget: Budget::new(config.server.memory_budget_bytes),
             draining: draining.clone(),

@@ -149,7 +149,8 @@ impl Parts<'_> {
             draining: self.draining.clone(),
             _tasks: self.tasks.clone(),
         };
-        let routes = openapi::routes(&openapi::describe(self.config, self.entities.plans()));
+        let (config, entities) = (self.config.clone(), self.entities.clone());
+        let routes = openapi::routes(move || openapi::describe(&config, entities.plans()));
         #[cfg(feature = "docs")]
         let routes = if self.config.docs { routes.merge(docs::routes(self.config)) } else { routes };
         routes

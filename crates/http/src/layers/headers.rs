@@ -3,7 +3,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
+use tower::Layer;
 
+use super::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 use crate::html::STRICT_POLICY;
 
 /// `X-Content-Type-Options: nosniff` on every answer, `Referrer-Policy: same-origin` if none is set, and a strict
@@ -27,10 +29,26 @@ pub(super) fn secure(headers: &mut HeaderMap) {
 }
 
 /// `Cache-Control: no-store` on every answer, for routes whose answers carry credentials or personal data.
-pub async fn no_store(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    never_store(response.headers_mut());
-    response
+#[derive(Debug, Clone, Copy)]
+pub struct NoStoreLayer;
+
+impl<S> Layer<S> for NoStoreLayer {
+    type Service = Wrapped<S, Self>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, *self)
+    }
+}
+
+impl Middleware for NoStoreLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        let called = inner.call(request);
+        answer(async move {
+            let mut response = called.await;
+            never_store(response.headers_mut());
+            response
+        })
+    }
 }
 
 pub(super) fn never_store(headers: &mut HeaderMap) {

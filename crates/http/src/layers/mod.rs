@@ -32,7 +32,7 @@ pub use body_limit::{BodyLimit, body_limit};
 pub use deadline::Deadline;
 pub use envelope::EnvelopeLayer;
 pub use fallback::{method_not_allowed, not_found};
-pub use headers::{no_store, security_headers};
+pub use headers::{NoStoreLayer, security_headers};
 pub use middleware::{Answer, Inner, Middleware, RouteService, Taken, Wrapped, answer};
 use ready::take_ready;
 pub use request_id::RequestId;

@@ -14,7 +14,13 @@ pub struct Languages(Arc<[Language]>);
 #[derive(Debug, Clone)]
 pub struct Language {
     tag: String,
-    catalogue: Arc<Catalogue>,
+    texts: Texts,
+}
+
+#[derive(Debug, Clone)]
+enum Texts {
+    Shipped(&'static LazyLock<Catalogue>),
+    Own(Arc<Catalogue>),
 }
 
 /// A language that cannot be used, and why.
@@ -25,17 +31,18 @@ pub struct InvalidLanguage {
     message: String,
 }
 
-/// The catalogues in the binary, parsed once: parsing takes a large part of a start.
-static SHIPPED: [(&str, LazyLock<Arc<Catalogue>>); 2] = [
+/// The catalogues in the binary. A language is parsed when its first text is needed: that takes longer than the rest of
+/// reading a configuration.
+static SHIPPED: [(&str, LazyLock<Catalogue>); 2] = [
     ("en", LazyLock::new(|| parsed(include_str!("languages/en.toml")))),
     ("de", LazyLock::new(|| parsed(include_str!("languages/de.toml")))),
 ];
 
 /// The language that others take missing texts from.
-static ENGLISH: &LazyLock<Arc<Catalogue>> = &SHIPPED[0].1;
+static ENGLISH: &LazyLock<Catalogue> = &SHIPPED[0].1;
 
-fn parsed(text: &str) -> Arc<Catalogue> {
-    Arc::new(Catalogue::parse(text).expect("the shipped catalogues can be read: a test reads them"))
+fn parsed(text: &str) -> Catalogue {
+    Catalogue::parse(text).expect("the shipped catalogues can be read: a test reads them")
 }
 
 /// Limit of languages that are read from an `Accept-Language`.
@@ -64,8 +71,8 @@ impl Languages {
             if languages.iter().any(|known| known.tag.eq_ignore_ascii_case(tag)) {
                 return Err(invalid("named twice".to_owned()));
             }
-            let catalogue = read(tag, folder).map_err(invalid)?;
-            languages.push(Language { tag: tag.to_owned(), catalogue });
+            let texts = find(tag, folder).map_err(invalid)?;
+            languages.push(Language { tag: tag.to_owned(), texts });
         }
         if languages.is_empty() {
             return Err(InvalidLanguage { tag: String::new(), message: "at least one language is needed".to_owned() });
@@ -130,20 +137,27 @@ impl Language {
 
     /// Its name in the language itself.
     pub fn name(&self) -> &str {
-        &self.catalogue.name
+        &self.catalogue().name
     }
 
     /// In which direction it is written: `ltr` or `rtl`.
     pub fn direction(&self) -> &'static str {
-        self.catalogue.direction.as_str()
+        self.catalogue().direction.as_str()
+    }
+
+    fn catalogue(&self) -> &Catalogue {
+        match &self.texts {
+            Texts::Shipped(catalogue) => catalogue,
+            Texts::Own(catalogue) => catalogue,
+        }
     }
 
     pub(super) fn message(&self, key: &str) -> Option<&super::message::Message> {
-        self.catalogue.messages.get(key)
+        self.catalogue().messages.get(key)
     }
 }
 
-fn read(tag: &str, folder: Option<&Path>) -> Result<Arc<Catalogue>, String> {
+fn find(tag: &str, folder: Option<&Path>) -> Result<Texts, String> {
     let own = folder.map(|folder| folder.join(format!("{tag}.toml"))).filter(|path| path.exists());
     if let Some(path) = own {
         let text = fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
@@ -151,10 +165,10 @@ fn read(tag: &str, folder: Option<&Path>) -> Result<Arc<Catalogue>, String> {
         let differences = catalogue.differences(ENGLISH);
         warn(tag, &differences);
         catalogue.complete(ENGLISH, &differences);
-        return Ok(Arc::new(catalogue));
+        return Ok(Texts::Own(Arc::new(catalogue)));
     }
     let shipped = SHIPPED.iter().find(|(known, _)| known.eq_ignore_ascii_case(tag));
-    shipped.map(|(_, catalogue)| Arc::clone(catalogue)).ok_or_else(|| {
+    shipped.map(|(_, catalogue)| Texts::Shipped(catalogue)).ok_or_else(|| {
         let folder = folder.map_or("branding.languages_folder".into(), |folder| folder.display().to_string());
         format!("not shipped (en and de are); put its texts into {folder}/{tag}.toml")
     })

@@ -41,7 +41,7 @@ fn app() -> Router {
         .route("/echo", route(async |body: String| body))
         .route("/digest", route(async |_: String| tokio::time::sleep(Duration::from_mins(1)).await))
         .route("/ponder", route(async || tokio::time::sleep(Duration::from_mins(1)).await))
-        .route("/private", get(async || "").layer(axum::middleware::from_fn(layers::no_store)));
+        .route("/private", get(async || "").layer(layers::NoStoreLayer));
     let deadline = Deadline::new(Duration::from_secs(30)).exempting(|uri| uri.path() == "/patient");
     layers::standard(routes, EnvelopeLayer::new(ambient, BodyLimit::new(1000), deadline))
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use gatewright_http::Origin;
-use gatewright_http::layers::{no_store, security_headers};
+use gatewright_http::layers::{NoStoreLayer, security_headers};
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub fn routes(mailbox: DevMailbox, outgoing: Outgoing, public_url: Origin, reade
         .route("/dev/mail.json", get(list))
         .layer(from_fn_with_state(Guarded { public_url, readers }, guard))
         .layer(axum::middleware::map_response(same_origin_only))
-        .layer(from_fn(no_store))
+        .layer(NoStoreLayer)
         .layer(from_fn(security_headers))
         .with_state(Mailboxes { mailbox, outgoing })
 }

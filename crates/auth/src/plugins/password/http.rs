@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use gatewright_base::{Credential, Identity, JsonCase, Secret};
 use gatewright_http::{Caller, Kind, Next, Problem, Submission};
 use http::StatusCode;
@@ -19,7 +19,7 @@ use crate::plugins::sign_in;
 use crate::problem;
 use crate::profiles::own_user;
 use crate::screens::mailed;
-use crate::session::{Proof, Session};
+use crate::session::{AnySession, Proof, Session};
 use crate::single_use::Purpose;
 use crate::users::UserSummary;
 use crate::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
@@ -155,6 +155,7 @@ async fn change_password(
 async fn me(
     State(flow): State<Arc<Flow>>,
     Caller(identity): Caller,
+    session: Option<Extension<AnySession>>,
     Case(case): Case,
 ) -> Result<Json<Map<String, Value>>, Problem> {
     let principal = match identity {
@@ -164,10 +165,18 @@ async fn me(
     };
     let own = matches!(principal.credential, Credential::Session { .. } | Credential::Jwt { .. });
     let id = principal.user_id().filter(|_| own).ok_or_else(problem::no_session)?;
-    let user = flow.core.users.store.find_by_id(id).await?;
+    let found;
+    let user = match &session {
+        // Authentication has just read the user with the session.
+        Some(Extension(AnySession::Full(session))) if session.user().id == *id => session.user(),
+        _ => {
+            found = flow.core.users.store.find_by_id(id).await?;
+            &found
+        }
+    };
     let two_factor = flow.core.mint.has_second_factor(id).await.map_err(|error| problem::store_failed(&*error))?;
     let mut body = Map::new();
-    body.insert("user".to_owned(), own_user(flow.core.profiles.as_ref(), &user).await?);
+    body.insert("user".to_owned(), own_user(flow.core.profiles.as_ref(), user).await?);
     body.insert(case.spell("email_verified"), user.email_verified.into());
     body.insert(case.spell("two_factor_enabled"), two_factor.into());
     Ok(Json(body))

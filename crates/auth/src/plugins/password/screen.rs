@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Credential, Identity, Secret};
@@ -26,7 +25,7 @@ pub(crate) fn routes(core: Arc<Core>) -> Router {
         .route("/login", get(login))
         .route("/register", get(register))
         .with_state(core)
-        .layer(from_fn(layers::no_store))
+        .layer(layers::NoStoreLayer)
 }
 
 /// The two forms.

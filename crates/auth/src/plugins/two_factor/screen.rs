@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Identity, Secret};
@@ -23,7 +22,7 @@ use crate::web::{Visitor, redirect_next, see_other};
 pub(crate) const PATH: &str = "/two-factor";
 
 pub(crate) fn routes(core: Arc<Core>) -> Router {
-    Router::new().route(PATH, get(show)).with_state(core).layer(from_fn(layers::no_store))
+    Router::new().route(PATH, get(show)).with_state(core).layer(layers::NoStoreLayer)
 }
 
 #[derive(serde::Deserialize)]

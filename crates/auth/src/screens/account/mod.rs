@@ -17,7 +17,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Identity;
@@ -133,7 +132,7 @@ pub(crate) fn routes(core: Arc<Core>, mut sections: Vec<Arc<dyn Section>>) -> Ro
     let account = Arc::new(Account { core, sections });
     let own = Router::new().route(PATH, get(show)).with_state(account.clone());
     let parts = account.sections.iter().map(|section| section.clone().routes(&account));
-    parts.fold(own, Router::merge).layer(from_fn(layers::no_store))
+    parts.fold(own, Router::merge).layer(layers::NoStoreLayer)
 }
 
 #[derive(serde::Deserialize)]
