@@ -31,10 +31,13 @@ use effort::Effort;
 use pool::Pool;
 use turns::Capacity;
 
-/// Callers that may wait for each core. At bcrypt's cost 12 the last of them waits about eight seconds.
-const WAITING_PER_CORE: usize = 32;
+/// Callers without a known device that may wait for each core. At bcrypt's cost 12 the last of them waits about eight
+/// seconds.
+const STRANGERS_PER_CORE: usize = 32;
 /// Callers of one requester that may wait for each core. On two cores the last of them waits about twelve seconds.
 const WAITING_PER_CORE_AND_REQUESTER: usize = 24;
+/// Callers with a known device that may wait for each core: as many as of one requester.
+const KNOWN_PER_CORE: usize = 24;
 
 /// The password hasher of one running program. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -72,13 +75,14 @@ pub enum HashError {
 
 impl Passwords {
     /// A hasher that uses every core, and for one requester all but one. For each core at most 32 callers wait, at most
-    /// 24 of them of one requester.
+    /// 24 of them of one requester, and 24 more with a known device.
     pub fn new(algorithm: PasswordAlgorithm, ambient: Ambient) -> Self {
         let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = Pool::new(Capacity {
             workers,
             workers_per_requester: NonZeroUsize::new(workers.get() - 1).unwrap_or(NonZeroUsize::MIN),
-            waiting: workers.get() * WAITING_PER_CORE,
+            strangers: workers.get() * STRANGERS_PER_CORE,
+            known: workers.get() * KNOWN_PER_CORE,
             waiting_per_requester: workers.get() * WAITING_PER_CORE_AND_REQUESTER,
         });
         let effort = Arc::new(RwLock::new(Effort::of(algorithm)));

@@ -14,8 +14,9 @@ use super::turns::{Admission, Capacity, Turns};
 ///
 /// A password hash is a quarter second of computation by design. Without limits, a burst of sign-ins would use every
 /// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others. The threads have
-/// the priority of all others: with a lower one, two busy cores would stop sign-ins. Requesters take turns, so that one with a full queue does not
-/// delay another by its whole queue. A caller that is dropped leaves the queue. A hash that has begun keeps its core
+/// the priority of all others: with a lower one, two busy cores would stop sign-ins. Requesters take turns, so that one
+/// with a full queue does not delay another by its whole queue. Known devices have places and turns of their own, so
+/// that a flood from many addresses does not keep users out. A caller that is dropped leaves the queue. A hash that has begun keeps its core
 /// until it is done.
 #[derive(Debug, Clone)]
 pub(super) struct Pool(Arc<Shared>);
@@ -148,7 +149,8 @@ mod tests {
 
     fn pool(waiting: usize, waiting_per_requester: usize) -> Pool {
         let workers = NonZeroUsize::MIN;
-        Pool::new(Capacity { workers, workers_per_requester: workers, waiting, waiting_per_requester })
+        let (strangers, known) = (waiting, waiting);
+        Pool::new(Capacity { workers, workers_per_requester: workers, strangers, known, waiting_per_requester })
     }
 
     fn requester(last: u8) -> Requester {
@@ -226,8 +228,13 @@ mod tests {
     #[tokio::test]
     async fn one_requester_leaves_a_worker_to_others() {
         let (one, two) = (NonZeroUsize::MIN, NonZeroUsize::MIN.saturating_add(1));
-        let pool =
-            Pool::new(Capacity { workers: two, workers_per_requester: one, waiting: 9, waiting_per_requester: 9 });
+        let pool = Pool::new(Capacity {
+            workers: two,
+            workers_per_requester: one,
+            strangers: 9,
+            known: 9,
+            waiting_per_requester: 9,
+        });
         let (release, gate) = mpsc::channel::<()>();
         let busy = spawn(&pool, requester(1), move || gate.recv().is_ok());
         while pool.0.turns.lock().idle() > 1 {
@@ -263,6 +270,39 @@ mod tests {
         for job in greedy {
             assert_eq!(job.await.unwrap(), Ok(1));
         }
+    }
+
+    #[tokio::test]
+    async fn a_hundred_addresses_leave_a_known_device_its_place_and_delay_it_by_one_hash() {
+        let pool = pool(20, 20);
+        let (release, busy) = occupy(&pool).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let line_up = |requester: Requester, who: u8| {
+            let order = order.clone();
+            spawn(&pool, requester, move || order.lock().push(who))
+        };
+        let (mut all, mut refused) = (Vec::new(), 0);
+        for address in 0..100 {
+            let queued = line_up(requester(address), address);
+            if address < 20 {
+                all.push(queued);
+                until_waiting(&pool, all.len()).await;
+            } else if queued.await.unwrap() == Err(Overloaded) {
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, 80);
+        let known = Requester::known_device(&gatewright_base::UserId::parse("u1").unwrap());
+        for _ in 0..2 {
+            all.push(line_up(known, 200));
+            until_waiting(&pool, all.len()).await;
+        }
+        release.send(()).unwrap();
+        assert_eq!(busy.await.unwrap(), Ok(true));
+        for job in all {
+            assert_eq!(job.await.unwrap(), Ok(()));
+        }
+        assert_eq!(order.lock()[..4], [200, 0, 200, 1]);
     }
 
     #[tokio::test]

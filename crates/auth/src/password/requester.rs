@@ -1,15 +1,21 @@
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
+
+use gatewright_base::UserId;
 
 /// The client for whom a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
 ///
 /// Each IPv4 address is a requester. An IPv6 /48 is one requester, because one customer of a provider can have so many
-/// addresses.
+/// addresses. The known devices of an account are one requester, and so is the server; strangers cannot take their
+/// places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Requester(Origin);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     Server,
+    /// The hash of the account's id. Two accounts with one hash share their places.
+    Known(u64),
     Network(Option<IpAddr>),
 }
 
@@ -24,6 +30,18 @@ impl Requester {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
         });
         Self(Origin::Network(network))
+    }
+
+    /// A known device of this account.
+    pub(crate) fn known_device(user: &UserId) -> Self {
+        let mut hasher = DefaultHasher::new();
+        user.hash(&mut hasher);
+        Self(Origin::Known(hasher.finish()))
+    }
+
+    /// Whether it is more than an address.
+    pub(super) fn is_known(self) -> bool {
+        !matches!(self.0, Origin::Network(_))
     }
 }
 

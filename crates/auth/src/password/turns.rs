@@ -11,24 +11,38 @@ pub(super) struct Capacity {
     pub(super) workers: NonZeroUsize,
     /// Hashes of one requester computed at the same time.
     pub(super) workers_per_requester: NonZeroUsize,
-    /// Callers waiting, over all requesters.
-    pub(super) waiting: usize,
+    /// Callers waiting, over all requesters that are strangers.
+    pub(super) strangers: usize,
+    /// Callers waiting, over all known requesters.
+    pub(super) known: usize,
     /// Callers of one requester waiting.
     pub(super) waiting_per_requester: usize,
 }
 
-/// The queues of all requesters, served in rotation. No clock and no locks.
+/// The queues of all requesters, served in rotation. Known requesters and strangers have a line each, and the lines take
+/// turns: a flood of strangers neither takes the places of known requesters nor delays them by more than one hash each. No
+/// clock and no locks.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
     capacity: Capacity,
     idle: usize,
     /// Hashes that are computed, of each requester that has one.
     computing: HashMap<Requester, usize>,
+    strangers: Line<T>,
+    known: Line<T>,
+    /// Which line had the last turn.
+    last_was_known: bool,
+    last_ticket: u64,
+}
+
+/// The queues of one kind of requesters.
+#[derive(Debug)]
+struct Line<T> {
+    capacity: usize,
     waiting: usize,
     queues: HashMap<Requester, VecDeque<(u64, T)>>,
     /// The requesters that have a queue, the next in turn first.
     rotation: VecDeque<Requester>,
-    last_ticket: u64,
 }
 
 /// The result for a new caller.
@@ -38,66 +52,63 @@ pub(super) enum Admission {
     Now,
     /// The caller waits. The ticket is for [`Turns::leave`].
     Queued(u64),
-    /// The requester's queue is full, or the limit of all queues is reached and no queue is longer than the
-    /// requester's.
+    /// The requester's queue is full, or its line is full and no queue of it is longer than the requester's.
     Refused,
 }
 
 impl<T> Turns<T> {
     pub(super) fn new(capacity: Capacity) -> Self {
-        let (queues, rotation) = (HashMap::new(), VecDeque::new());
+        let (strangers, known) = (Line::new(capacity.strangers), Line::new(capacity.known));
         let (idle, computing) = (capacity.workers.get(), HashMap::new());
-        Self { capacity, idle, computing, waiting: 0, queues, rotation, last_ticket: 0 }
+        Self { capacity, idle, computing, strangers, known, last_was_known: false, last_ticket: 0 }
     }
 
-    /// Adds `caller`. If everything is full, a requester with a short queue displaces the last caller of the longest
+    /// Adds `caller`. If its line is full, a requester with a short queue displaces the last caller of the longest
     /// queue, who is returned.
     pub(super) fn admit(&mut self, requester: Requester, caller: T) -> (Admission, Option<T>) {
         if self.may_begin(requester) {
             self.begin(requester);
             return (Admission::Now, None);
         }
-        let own = self.queues.get(&requester).map_or(0, VecDeque::len);
-        if own >= self.capacity.waiting_per_requester {
+        let (ticket, most) = (self.last_ticket + 1, self.capacity.waiting_per_requester);
+        let line = self.line(requester);
+        let own = line.queues.get(&requester).map_or(0, VecDeque::len);
+        if own >= most {
             return (Admission::Refused, None);
         }
         let mut displaced = None;
-        if self.waiting >= self.capacity.waiting {
-            let longest = self.queues.iter().max_by_key(|(_, queue)| queue.len());
+        if line.waiting >= line.capacity {
+            let longest = line.queues.iter().max_by_key(|(_, queue)| queue.len());
             let Some(longest) = longest.filter(|(_, queue)| queue.len() > own + 1).map(|(requester, _)| *requester)
             else {
                 return (Admission::Refused, None);
             };
-            displaced = self.queues.get_mut(&longest).and_then(VecDeque::pop_back).map(|(_, caller)| caller);
-            self.waiting -= 1;
+            displaced = line.queues.get_mut(&longest).and_then(VecDeque::pop_back).map(|(_, caller)| caller);
+            line.waiting -= 1;
         }
-        self.last_ticket += 1;
-        let queue = self.queues.entry(requester).or_default();
-        if queue.is_empty() {
-            self.rotation.push_back(requester);
-        }
-        queue.push_back((self.last_ticket, caller));
-        self.waiting += 1;
-        (Admission::Queued(self.last_ticket), displaced)
+        line.push(requester, ticket, caller);
+        self.last_ticket = ticket;
+        (Admission::Queued(ticket), displaced)
     }
 
     /// Ends a hash of `done`, and begins the one of the next caller, who is returned with its requester. `None`: no
     /// caller waits, or only requesters that have all of their workers; the worker is idle.
     pub(super) fn next(&mut self, done: Requester) -> Option<(Requester, T)> {
         self.end(done);
-        let index = self.rotation.iter().position(|requester| self.may_begin(*requester))?;
-        let requester = self.rotation.remove(index)?;
-        let queue = self.queues.get_mut(&requester)?;
-        let next = queue.pop_front();
-        if queue.is_empty() {
-            self.queues.remove(&requester);
-        } else {
-            self.rotation.push_back(requester);
-        }
-        let (_, caller) = next?;
-        self.waiting -= 1;
+        let known_first = !self.last_was_known;
+        let (known, requester) = [known_first, !known_first].into_iter().find_map(|known| {
+            let line = if known { &self.known } else { &self.strangers };
+            let next = line.rotation.iter().find(|requester| self.may_begin(**requester));
+            next.map(|requester| (known, *requester))
+        })?;
+        self.last_was_known = known;
+        let caller = self.line(requester).take(requester)?;
         self.begin(requester);
         Some((requester, caller))
+    }
+
+    fn line(&mut self, requester: Requester) -> &mut Line<T> {
+        if requester.is_known() { &mut self.known } else { &mut self.strangers }
     }
 
     fn may_begin(&self, requester: Requester) -> bool {
@@ -122,20 +133,50 @@ impl<T> Turns<T> {
 
     /// Removes a waiting caller and returns it; `None` if it is no longer in the queue.
     pub(super) fn leave(&mut self, requester: Requester, ticket: u64) -> Option<T> {
-        let queue = self.queues.get_mut(&requester)?;
+        let line = self.line(requester);
+        let queue = line.queues.get_mut(&requester)?;
         let index = queue.iter().position(|(queued, _)| *queued == ticket)?;
         let (_, caller) = queue.remove(index)?;
-        self.waiting -= 1;
+        line.waiting -= 1;
         if queue.is_empty() {
-            self.queues.remove(&requester);
-            self.rotation.retain(|queued| *queued != requester);
+            line.queues.remove(&requester);
+            line.rotation.retain(|queued| *queued != requester);
         }
         Some(caller)
     }
 
     /// How many callers wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting
+        self.strangers.waiting + self.known.waiting
+    }
+}
+
+impl<T> Line<T> {
+    fn new(capacity: usize) -> Self {
+        Self { capacity, waiting: 0, queues: HashMap::new(), rotation: VecDeque::new() }
+    }
+
+    fn push(&mut self, requester: Requester, ticket: u64, caller: T) {
+        let queue = self.queues.entry(requester).or_default();
+        if queue.is_empty() {
+            self.rotation.push_back(requester);
+        }
+        queue.push_back((ticket, caller));
+        self.waiting += 1;
+    }
+
+    /// The first caller of a requester, whose next turn comes after all others'.
+    fn take(&mut self, requester: Requester) -> Option<T> {
+        self.rotation.retain(|queued| *queued != requester);
+        let queue = self.queues.get_mut(&requester)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&requester);
+        } else {
+            self.rotation.push_back(requester);
+        }
+        self.waiting -= 1;
+        first.map(|(_, caller)| caller)
     }
 }
 

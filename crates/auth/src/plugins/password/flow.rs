@@ -183,7 +183,12 @@ impl Flow {
             }
             None => Counted::Account,
         };
-        let proof = self.prove(email.as_ref(), found?, at, given.password, &client).await?;
+        let found = found?;
+        let requester = match (&counted, &found) {
+            (Counted::Device(_), Some(found)) => Requester::known_device(&found.user.id),
+            _ => Requester::client(client.address()),
+        };
+        let proof = self.prove(email.as_ref(), found, at, given.password, (requester, &client)).await?;
         self.login_by_device.succeeded(&counted).await;
         if self.core.config.require_verified_email && !proof.user().email_verified {
             let code = self.mail_verification(proof.user(), &client, by_form).await;
@@ -210,10 +215,9 @@ impl Flow {
         found: Option<UserWithHash>,
         at: Timestamp,
         password: &Secret,
-        client: &Client,
+        (requester, client): (Requester, &Client),
     ) -> Result<Proof, Refused> {
         let stored = found.as_ref().and_then(|found| found.password_hash.clone());
-        let requester = Requester::client(client.address());
         match (self.core.passwords.check(requester, password, stored).await?, found) {
             (Check::Right { .. }, Some(found)) if found.user.disabled => {
                 sign_in::refused_disabled(&self.core, &found.user.id, client.address(), "password").await;

@@ -1,4 +1,5 @@
 use futures_util::future::join_all;
+use gatewright_auth::password::PasswordAlgorithm;
 use serde_json::json;
 
 use super::{Browser, Place, device_of};
@@ -30,6 +31,31 @@ async fn a_thousand_wrong_passwords_do_not_lock_the_owners_browser_out() {
         assert_limited(&stranger.try_login(site, ANN, PASSWORD).await);
         site.advance(1800 - 15);
         stranger.try_login(site, ANN, PASSWORD).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_sign_ins_from_many_addresses_does_not_keep_the_owners_browser_out() {
+    for db in databases().await {
+        let place = Place::with(&db, |mut config| {
+            config.password = PasswordAlgorithm::Bcrypt { cost: 8 };
+            config
+        });
+        let place = place.await;
+        let site = &place.site;
+        let mut home = Browser::default();
+        home.login(site).await;
+        let stranger = async |index: usize| {
+            let body = json!({ "email": format!("user{index}@example.com"), "password": WRONG });
+            let address = format!("10.0.{}.{}", index / 250, index % 250 + 1).leak();
+            Call::post("/auth/login").from(address).json(&body).send(site).await.status.as_u16()
+        };
+        // Forty for each core: more than find a place.
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let flood = join_all((0..cores * 40).map(stranger));
+        let (strangers, owner) = futures_util::future::join(flood, home.try_login(site, ANN, PASSWORD)).await;
+        assert!(strangers.contains(&503), "the flood filled the queue");
+        owner.expect(200);
     }
 }
 
