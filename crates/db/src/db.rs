@@ -174,7 +174,8 @@ impl Db {
     }
 
     /// Runs several reads in one hop. On SQLite they share one snapshot; on Postgres each statement has its own, at
-    /// least as young as this call. Dropping the future stops the statement that runs.
+    /// least as young as this call. Dropping the future stops the statement that runs. In [`Lane::Records`], `work` may
+    /// run again from its start, if a statement of it was slow.
     pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFn(&Tx) -> Result<T, E> + Send + 'static,
@@ -192,7 +193,7 @@ impl Db {
             Lane::Lists(_) => tokio::time::timeout(self.0.open.list_timeout, read)
                 .await
                 .unwrap_or_else(|_| Err(Error::Deadline.into())),
-            Lane::Records | Lane::Identity => read.await,
+            Lane::Records(_) | Lane::Identity => read.await,
         }
     }
 

@@ -2,11 +2,10 @@
 ///
 /// The lanes have their own threads (SQLite) or connections (Postgres), so that a read waits only for others of its own
 /// lane. [`Db::lane`](crate::Db::lane) chooses one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Short reads: one record, or a few.
-    #[default]
-    Records,
+    /// Short reads: one record, or a few. One that is slow or large runs beside the others, in the turns of its share.
+    Records(Share),
     /// Lookups of a request's credentials. Every request waits for them.
     Identity,
     /// Reads whose cost depends on the caller. [`Db::read`](crate::Db::read) ends them after
@@ -15,16 +14,23 @@ pub enum Lane {
     Lists(Share),
 }
 
-/// The owner of a read or write, for fair scheduling. No share gets all readers of [`Lane::Lists`] or all connections
-/// for transactions, and shares take turns. The default share is the program's own.
+/// The owner of a read or write, for fair scheduling. No share gets all readers of [`Lane::Lists`], all connections for
+/// records or all connections for transactions, and shares take turns. The default share is the program's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Share(pub u64);
 
 impl Lane {
     pub(crate) fn share(self) -> Share {
         match self {
-            Self::Lists(share) => share,
-            Self::Records | Self::Identity => Share::default(),
+            Self::Records(share) | Self::Lists(share) => share,
+            Self::Identity => Share::default(),
         }
+    }
+}
+
+impl Default for Lane {
+    /// The program's own short reads.
+    fn default() -> Self {
+        Self::Records(Share::default())
     }
 }

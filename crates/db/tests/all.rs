@@ -21,6 +21,8 @@ mod migrations;
 mod pooler;
 #[path = "all/promote.rs"]
 mod promote;
+#[path = "all/reads.rs"]
+mod reads;
 #[path = "all/tls.rs"]
 mod tls;
 #[path = "all/transactions.rs"]

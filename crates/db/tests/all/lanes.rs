@@ -81,7 +81,7 @@ async fn the_turn_of_a_caller_at_the_writer_of_sqlite_is_limited() {
 #[tokio::test]
 async fn a_long_read_moves_off_the_calling_thread() {
     for engine in engines_with(Options::default()).await.into_iter().filter(|engine| engine.name == "sqlite") {
-        for lane in [Lane::Records, Lane::Identity] {
+        for lane in [Lane::Records(Share(1)), Lane::Identity] {
             let db = engine.db.clone().lane(lane);
             for _ in 0..1_000 {
                 let mut short = Box::pin(db.query("SELECT 1 AS one", vec![]));
@@ -167,7 +167,7 @@ async fn a_search_of_too_much_text_is_stopped_on_sqlite() {
         assert!(matches!(search(list, 1).await, Ok::<_, Error>(0)), "as much as may be searched");
         assert!(matches!(search(list, 2).await, Err(Error::SearchTooLarge)));
         assert!(matches!(search(list, 1).await, Ok(0)), "each list has its own budget");
-        assert!(matches!(search(Lane::Records, 2).await, Ok(0)), "the budget is of lists alone");
+        assert!(matches!(search(Lane::Records(Share(1)), 2).await, Ok(0)), "the budget is of lists alone");
     }
 }
 
@@ -214,7 +214,7 @@ async fn consecutive_reads_see_every_earlier_commit() {
         for number in 1..=200_i64 {
             let writer = if number % 2 == 0 { db } else { &other };
             writer.execute("UPDATE t SET a = ?1", params![number]).await.unwrap();
-            for lane in [Lane::Records, Lane::Identity].repeat(10) {
+            for lane in [Lane::Records(Share(1)), Lane::Identity].repeat(10) {
                 let rows = db.clone().lane(lane).query("SELECT a FROM t", vec![]).await.unwrap();
                 assert_eq!(rows[0].get::<i64>("a").unwrap(), number, "{}", engine.name);
             }
@@ -426,7 +426,7 @@ async fn a_statement_that_was_prepared_for_an_empty_table_uses_its_index() {
         let db = &engine.db;
         let columns = "position BIGINT PRIMARY KEY, kind TEXT NOT NULL, entity TEXT NOT NULL, record TEXT NOT NULL";
         db.execute(format!("CREATE TABLE entries ({columns})"), vec![]).await.unwrap();
-        for lane in [Lane::Records, Lane::Identity] {
+        for lane in [Lane::Records(Share(1)), Lane::Identity] {
             let from =
                 "SELECT position, kind, entity, record FROM entries WHERE position >= 5 ORDER BY position LIMIT 256";
             let plan = db.clone().lane(lane).query(format!("EXPLAIN {from}"), vec![]).await.unwrap();

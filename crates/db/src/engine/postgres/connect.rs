@@ -23,6 +23,9 @@ use crate::{Error, OpenError, Options};
 /// then: it would read all of a table that was empty at that time, until statistics are collected. Where no index serves, the
 /// server reads the table nevertheless, and must not take that for work so large that it pays to compile the statement.
 const BY_INDEX: &str = "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('enable_seqscan', 'jit')";
+/// The same for one transaction. It does not read all settings.
+pub(super) const BY_INDEX_LOCALLY: &str = "SELECT set_config(name, 'off', true) FROM unnest(ARRAY['enable_seqscan', 'jit']) AS name \
+    WHERE current_setting(name, true) IS NOT NULL";
 
 /// Makes connections to one server.
 #[derive(Clone)]
@@ -34,7 +37,8 @@ enum Purpose {
     /// Lists, and whatever else has a connection for a while.
     Any,
     /// Single statements of many callers. They fail with [`Error::Locked`] if they would wait longer for a lock; zero: they wait.
-    Single { lock_timeout: Duration },
+    /// With a time, the server stops a statement that takes longer.
+    Single { lock_timeout: Duration, statement_timeout: Option<Duration> },
     /// Transactions that begin with `BEGIN READ WRITE`. Outside of them, nothing is written.
     Transactions,
 }
@@ -78,7 +82,18 @@ impl Connector {
     /// The same with connections for single statements. With a limit, those fail with [`Error::Locked`] if they would wait longer for
     /// a lock. Behind a pooler, which keeps no settings, they wait.
     pub(super) fn for_single_statements(self, lock_timeout: Duration) -> Self {
-        Self(self.0, Purpose::Single { lock_timeout })
+        Self(self.0, Purpose::Single { lock_timeout, statement_timeout: None })
+    }
+
+    /// The same with connections for single statements, which fail with [`Error::Deadline`] after `limit`. Behind a pooler, which
+    /// keeps no settings, they do not.
+    pub(super) fn for_short_statements(self, limit: Duration) -> Self {
+        let statement_timeout = Some(limit.min(self.0.statement_timeout));
+        Self(self.0, Purpose::Single { lock_timeout: Duration::ZERO, statement_timeout })
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.0.runtime
     }
 
     /// Where this leads: host and database, without the password.
@@ -116,8 +131,11 @@ impl Connector {
             None => {
                 let own = match self.1 {
                     Purpose::Any => String::new(),
-                    Purpose::Single { lock_timeout } => {
-                        format!("SET lock_timeout = {}; {BY_INDEX}", lock_timeout.as_millis())
+                    Purpose::Single { lock_timeout, statement_timeout } => {
+                        let time = |name, limit: Duration| format!("SET {name} = {}; ", limit.as_millis());
+                        // Last: it applies to the statements that follow.
+                        let limit = statement_timeout.map(|limit| time("statement_timeout", limit)).unwrap_or_default();
+                        format!("{}{BY_INDEX}; {limit}", time("lock_timeout", lock_timeout))
                     }
                     Purpose::Transactions => "SET default_transaction_read_only = on".to_owned(),
                 };

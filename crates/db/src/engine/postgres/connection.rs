@@ -161,11 +161,11 @@ impl Connection {
         }
     }
 
-    /// Begins reads that may be cancelled, all with one snapshot of the database as it is now.
-    pub(super) async fn begin_snapshot(&self) -> Result<(), Error> {
+    /// Begins reads that may be cancelled, all with one snapshot of the database as it is now, and with further `settings`.
+    pub(super) async fn begin_snapshot(&self, settings: &str) -> Result<(), Error> {
         self.set_open(true);
         let limits = self.pooled.as_ref().map(|pooled| &*pooled.limits).unwrap_or_default();
-        self.batch(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}")).await
+        self.batch(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}; {settings}")).await
     }
 
     /// Ends what [`begin_snapshot`](Self::begin_snapshot) has begun.

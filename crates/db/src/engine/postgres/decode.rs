@@ -32,9 +32,10 @@ pub(super) fn fold<A>(
     Ok(state)
 }
 
-/// Passes each row on as it arrives.
+/// Passes each row on as it arrives, and adds its size to `bytes`.
 pub(super) async fn fold_stream<A>(
     rows: RowStream,
+    bytes: &mut usize,
     sql: &Sql,
     start: A,
     mut each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
@@ -42,6 +43,7 @@ pub(super) async fn fold_stream<A>(
     let mut rows = std::pin::pin!(rows);
     let mut state = start;
     while let Some(row) = rows.try_next().await.map_err(|error| classify(error, sql.as_str()))? {
+        *bytes += row.raw_size_bytes();
         each(&mut state, &RowRef(Source::Postgres(&row)))?;
     }
     Ok(state)

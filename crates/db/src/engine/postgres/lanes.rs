@@ -38,6 +38,10 @@ impl Lanes {
         self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()].clone()
     }
 
+    pub(super) fn at(&self, place: usize) -> &Lane {
+        &self.lanes[place]
+    }
+
     pub(super) async fn try_one(&self) -> Result<(), OpenError> {
         let lane = &self.lanes[0];
         lane.connection().await.map(|_| ()).map_err(|error| lane.unusable(error))
@@ -147,7 +151,8 @@ impl Lane {
         Ok(connection)
     }
 
-    fn alive(&self) -> Option<Arc<Connection>> {
+    /// The connection, if it is open.
+    pub(super) fn alive(&self) -> Option<Arc<Connection>> {
         self.current.read().as_ref().filter(|connection| !connection.is_closed()).cloned()
     }
 }

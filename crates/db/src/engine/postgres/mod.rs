@@ -1,10 +1,12 @@
-//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]; those that write: [`writes`]), transactions and
-//! lists on connections of their own from pools ([`transaction`]), notifications on one more each ([`listen`]). [`connect`]
-//! opens connections and selects their TLS; [`encode`], [`decode`] and [`numeric`] implement the binary format.
+//! Postgres: single statements over a few shared, pipelined connections ([`lanes`]; those that read records: [`reads`], by
+//! [`callers`]; those that write: [`writes`]), transactions and [`lists`] on connections of their own from pools ([`transaction`]),
+//! notifications on one more each ([`listen`]). [`connect`] opens connections and selects their TLS; [`encode`], [`decode`] and
+//! [`numeric`] implement the binary format.
 //!
 //! The futures that callers wait for are boxed by functions without type parameters. The future of an `async fn` is
 //! compiled again for each generic caller, here for each transaction of a program: that would be megabytes.
 
+mod callers;
 mod connect;
 mod connection;
 mod decode;
@@ -12,7 +14,9 @@ mod encode;
 mod error;
 mod lanes;
 mod listen;
+mod lists;
 mod numeric;
+mod reads;
 mod threads;
 mod totals;
 mod transaction;
@@ -24,7 +28,6 @@ use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use futures_util::future::BoxFuture;
-use gatewright_base::Shares;
 
 pub(crate) use decode::{columns, value};
 pub use listen::Listener;
@@ -35,17 +38,18 @@ use crate::row::RowRef;
 use crate::tx::Inner;
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use connect::Connector;
-use lanes::{Lane as Connections, Lanes};
+use lanes::Lanes;
+use lists::Lists;
+use reads::Reads;
 use threads::Threads;
 use transaction::Phase;
 use types::Types;
 use writes::{Statements, Transactions};
 
 pub(crate) struct Postgres {
-    records: Lanes,
+    records: Arc<Reads>,
     identity: Lanes,
-    lists: Pool<Connector>,
-    list_shares: Shares<Share>,
+    lists: Arc<Lists>,
     transactions: Arc<Transactions>,
     statements: Arc<Statements>,
     /// Behind a pooler.
@@ -67,30 +71,24 @@ impl Postgres {
         let lists_connector = Connector::new(url, &lists_options, types.clone())?;
         // At least one of each kind, and one for transactions that no share may use.
         let connections = options.max_connections.get().max(6);
-        let (identity, records) = ((connections / 8).clamp(1, 4), (connections * 3 / 16).clamp(1, 8));
+        let (identity, records) =
+            ((connections / 8).clamp(1, 4), (connections * 3 / 16).clamp(1, callers::CONNECTIONS));
         let (statements, lists) = ((connections * 3 / 16).clamp(1, 8), (connections / 4).clamp(1, 8));
-        let single = connector.clone().for_single_statements(Duration::ZERO);
-        let records = Lanes::new(&single, records);
-        records.try_one().await?;
-        let identity = Lanes::new(&single, identity);
-        match &types {
-            Some(types) => types.check_same_database(&records.pick()).await?,
-            None => lanes::refuse_pooler(&records, &identity).await?,
-        }
+        let records = Lanes::new(&connector.clone().for_short_statements(reads::LIMIT), records);
+        let identity = Lanes::new(&connector.clone().for_single_statements(Duration::ZERO), identity);
         let threads = Threads::new();
         let writers = connections - identity.len() - records.len() - statements - lists;
         let transactions = Arc::new(Transactions::new(connector.clone(), writers, threads.clone(), options)?);
-        Ok(Self {
-            identity,
-            records,
-            lists: pool(lists_connector, lists, options)?,
-            // A share leaves one connection for other shares.
-            list_shares: Shares::within(lists - 1, lists),
-            statements: Arc::new(Statements::new(&connector, statements, transactions.clone())),
-            transactions,
-            types,
-            threads,
-        })
+        let statements = Arc::new(Statements::new(&connector, statements, transactions.clone()));
+        identity.try_one().await?;
+        match &types {
+            Some(types) => types.check_same_database(&identity.pick()).await?,
+            // Not over those for records, where a statement may be stopped.
+            None => lanes::refuse_pooler(&identity, statements.lanes()).await?,
+        }
+        let lists = Arc::new(Lists::new(lists_connector, lists, transactions.clone(), options)?);
+        let records = Arc::new(Reads::new(records, lists.clone(), types.is_none()));
+        Ok(Self { records, identity, lists, transactions, statements, types, threads })
     }
 
     pub(crate) async fn write<T, E, F>(&self, share: Share, work: F) -> Result<T, E>
@@ -108,20 +106,17 @@ impl Postgres {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let Lane::Lists(share) = lane else {
-            let connection = self.pick(lane);
-            let read = async move || work(&Tx::new(Inner::Postgres(Open::reading(connection)))).await;
-            return self.threads.run(Phase::default(), read).await;
-        };
-        let _turn = self.list_shares.take(share).await;
-        let connection = connection_of(&self.lists).await?;
+        let mut open = self.open_for(lane).await?;
         let read = async move || {
-            let tx = Tx::new(Inner::Postgres(Open::listing(connection)));
-            let result = work(&tx).await;
-            if let Inner::Postgres(open) = tx.inner {
-                open.end_snapshot();
+            loop {
+                let tx = Tx::new(Inner::Postgres(open));
+                let result = work(&tx).await;
+                let Inner::Postgres(ended) = tx.inner else { return result };
+                match ended.end() {
+                    Some(again) => open = again.apart().await?,
+                    None => return result,
+                }
             }
-            result
         };
         self.threads.run(Phase::default(), read).await
     }
@@ -161,7 +156,16 @@ impl Postgres {
         sql: &'a Sql,
         params: &'a [Value],
     ) -> BoxFuture<'a, Result<Vec<Row>, Error>> {
-        Box::pin(async move { decode::rows(&self.pick(lane).query(sql, params).await?, sql) })
+        Box::pin(async move {
+            let mut open = self.open_single(lane).await?;
+            loop {
+                let rows = open.raw_any(sql, params).await;
+                match open.end() {
+                    Some(again) => open = again.apart().await?,
+                    None => return decode::rows(&rows?, sql),
+                }
+            }
+        })
     }
 
     pub(crate) async fn write_fold<A, F, C>(
@@ -181,22 +185,37 @@ impl Postgres {
         self.statements.fold(share, (sql, params), start, each, after_commit).await
     }
 
-    pub(crate) async fn fold<A>(
+    pub(crate) async fn fold<A: Clone>(
         &self,
         lane: Lane,
         sql: &Sql,
         params: &[Value],
         start: A,
-        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+        mut each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        decode::fold_stream(self.pick(lane).stream(sql, params).await?, sql, start, each).await
+        let mut open = self.open_single(lane).await?;
+        loop {
+            let folded = open.fold_any(sql, params, start.clone(), &mut each).await;
+            match open.end() {
+                Some(again) => open = again.apart().await?,
+                None => return folded,
+            }
+        }
     }
 
-    /// A shared connection for one statement. Lists that are one statement are short.
-    fn pick(&self, lane: Lane) -> Arc<Connections> {
+    /// Connections for a read of several statements.
+    async fn open_for(&self, lane: Lane) -> Result<Open, Error> {
         match lane {
-            Lane::Identity => self.identity.pick(),
-            Lane::Records | Lane::Lists(_) => self.records.pick(),
+            Lane::Identity | Lane::Records(_) => self.open_single(lane).await,
+            Lane::Lists(share) => self.lists.open(share).await,
+        }
+    }
+
+    /// Connections for one statement. Lists that are one statement are short.
+    async fn open_single(&self, lane: Lane) -> Result<Open, Error> {
+        match lane {
+            Lane::Identity => Ok(Open::reading(self.identity.pick())),
+            Lane::Records(share) | Lane::Lists(share) => self.records.open(share).await,
         }
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use deadpool::managed::Object;
 use futures_util::future::{BoxFuture, join};
+use gatewright_base::Turn;
 use tokio_postgres::RowStream;
 
 use super::connect::Connector;
 use super::connection::{self, Connection};
 use super::decode;
 use super::lanes::Lane;
+use super::reads::{self, Place, Reading};
 use crate::row::{RowRef, ValueRef};
 use crate::tx::{Inner, run_action};
 use crate::{Error, Row, Sql, Tx, Value};
@@ -28,11 +30,18 @@ enum Work {
         begun: AtomicBool,
     },
     Reading(Arc<Lane>),
-    /// One read after the other, so that a statement can be stopped without stopping another caller's.
-    Listing {
-        connection: Box<Taken>,
-        snapshot: AtomicU8,
-    },
+    /// Reads over connections that callers share. A slow one is stopped.
+    Sharing(Reading),
+    Listing(Listing),
+}
+
+/// One read after the other on one connection, so that a statement can be stopped without stopping another caller's.
+struct Listing {
+    connection: Box<Taken>,
+    snapshot: AtomicU8,
+    /// The single reads that run here, apart from those of other callers.
+    apart: Option<Reading>,
+    _turn: Option<Turn>,
 }
 
 /// Whether all reads of a list see one snapshot.
@@ -146,10 +155,21 @@ impl Open {
         Self { work: Work::Reading(lane), conflicted: AtomicBool::new(false) }
     }
 
+    pub(super) fn sharing(reading: Reading) -> Self {
+        Self { work: Work::Sharing(reading), conflicted: AtomicBool::new(false) }
+    }
+
     /// Reads on a separate connection, whose running statement is stopped when this is dropped.
-    pub(super) fn listing(connection: Object<Connector>) -> Self {
-        let connection = Box::new(Taken(Some(connection)));
-        let work = Work::Listing { connection, snapshot: AtomicU8::new(snapshot::NONE) };
+    pub(super) fn listing(connection: Object<Connector>, turn: Option<Turn>) -> Self {
+        let (connection, snapshot) = (Box::new(Taken(Some(connection))), AtomicU8::new(snapshot::NONE));
+        let work = Work::Listing(Listing { connection, snapshot, apart: None, _turn: turn });
+        Self { work, conflicted: AtomicBool::new(false) }
+    }
+
+    /// The same for single reads, in one transaction with settings of their own.
+    pub(super) fn apart(connection: Object<Connector>, turn: Option<Turn>, reading: Reading) -> Self {
+        let (connection, snapshot) = (Box::new(Taken(Some(connection))), AtomicU8::new(snapshot::WANTED));
+        let work = Work::Listing(Listing { connection, snapshot, apart: Some(reading), _turn: turn });
         Self { work, conflicted: AtomicBool::new(false) }
     }
 
@@ -183,7 +203,7 @@ impl Open {
                 Work::Transaction { connection, begun } => {
                     begin(connection, begun, connection.execute(sql, params)).await
                 }
-                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
+                Work::Reading(_) | Work::Sharing(_) | Work::Listing(_) => Err(Error::ReadOnly),
             };
             self.noted(result)
         })
@@ -200,23 +220,44 @@ impl Open {
         start: A,
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
     ) -> Result<A, Error> {
-        let rows = self.stream(sql, params).await?;
-        let folded = self.noted(decode::fold_stream(rows, sql, start, each).await);
+        self.check(sql)?;
+        self.fold_any(sql, params, start, each).await
+    }
+
+    /// The same for a statement of any kind, which the server refuses if it is not allowed.
+    pub(super) async fn fold_any<A>(
+        &self,
+        sql: &Sql,
+        params: &[Value],
+        start: A,
+        each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
+    ) -> Result<A, Error> {
+        let (rows, place) = self.stream(sql, params).await?;
+        let mut bytes = 0;
+        let folded = self.noted(decode::fold_stream(rows, &mut bytes, sql, start, each).await);
+        if let Some(place) = place {
+            place.end(bytes, folded.as_ref().err());
+        }
         self.end_list().await;
         folded
     }
 
-    fn stream<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<RowStream, Error>> {
+    fn stream<'a>(
+        &'a self,
+        sql: &'a Sql,
+        params: &'a [Value],
+    ) -> BoxFuture<'a, Result<(RowStream, Option<Place<'a>>), Error>> {
         Box::pin(async move {
             let rows = match &self.work {
                 Work::Transaction { connection, begun } => {
-                    begin(connection, begun, connection.stream(sql, params)).await
+                    begin(connection, begun, connection.stream(sql, params)).await.map(|rows| (rows, None))
                 }
-                Work::Reading(lane) if is_read(sql) => lane.stream(sql, params).await,
-                Work::Listing { connection, snapshot } if is_read(sql) => {
-                    begin_list(connection, snapshot, connection.stream(sql, params)).await
+                Work::Reading(lane) => lane.stream(sql, params).await.map(|rows| (rows, None)),
+                Work::Sharing(reading) => reading.stream(sql, params).await.map(|(rows, place)| (rows, Some(place))),
+                Work::Listing(list) => {
+                    let place = list.apart.as_ref().map(Reading::own);
+                    list.begin(list.connection.stream(sql, params)).await.map(|rows| (rows, place))
                 }
-                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
             };
             self.noted(rows)
         })
@@ -224,31 +265,37 @@ impl Open {
 
     fn end_list(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if let Work::Listing { connection, snapshot } = &self.work
-                && snapshot.load(Ordering::Relaxed) != snapshot::BEGUN
-            {
-                connection.end_list().await;
+            if let Work::Listing(list) = &self.work {
+                list.end().await;
             }
         })
     }
 
     /// From the next statement on, a list's reads see the database as it is then.
     pub(crate) fn one_snapshot(&self) {
-        if let Work::Listing { snapshot, .. } = &self.work {
+        if let Work::Listing(list) = &self.work {
             let (from, to) = (snapshot::NONE, snapshot::WANTED);
-            let _begun_before = snapshot.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+            let _begun_before = list.snapshot.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Ends the snapshot of [`one_snapshot`](Self::one_snapshot) without making the caller wait: everything is already
-    /// read.
-    pub(super) fn end_snapshot(self) {
-        if let Work::Listing { connection, snapshot } = self.work
-            && snapshot.into_inner() == snapshot::BEGUN
-        {
-            // Not in time, the connection stays open, and is thrown away.
-            tokio::spawn(async move { tokio::time::timeout(connection::TIMEOUT, connection.end_snapshot()).await });
+    /// Ends reads. Returns those that have to run again, apart.
+    ///
+    /// The caller does not wait for the end of a list's snapshot: everything is already read.
+    pub(super) fn end(self) -> Option<Reading> {
+        match self.work {
+            Work::Transaction { .. } | Work::Reading(_) => {}
+            Work::Sharing(reading) => return reading.was_stopped().then_some(reading),
+            Work::Listing(Listing { connection, snapshot, .. }) => {
+                if snapshot.into_inner() == snapshot::BEGUN {
+                    // Not in time, the connection stays open, and is thrown away.
+                    tokio::spawn(
+                        async move { tokio::time::timeout(connection::TIMEOUT, connection.end_snapshot()).await },
+                    );
+                }
+            }
         }
+        None
     }
 
     /// Runs a query that is stopped after `time`, in a savepoint: if it fails, the transaction continues. The outer error is
@@ -265,8 +312,9 @@ impl Open {
             connection.begin().await?;
         }
         let limit = format!("SAVEPOINT within; SET LOCAL statement_timeout = {}", time.as_millis().max(1));
-        let query =
-            async { decode::fold_stream(connection.stream(sql, params).await?, sql, (), |(), row| each(row)).await };
+        let query = async {
+            decode::fold_stream(connection.stream(sql, params).await?, &mut 0, sql, (), |(), row| each(row)).await
+        };
         // The first is polled, and so sent, first.
         let (limited, asked) = join(connection.batch(&limit), query).await;
         self.noted(limited)?;
@@ -289,12 +337,10 @@ impl Open {
     /// The single integer that a statement returns. A list's connection may have it cached.
     pub(crate) fn count<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<i64, Error>> {
         Box::pin(async move {
-            let Work::Listing { connection, snapshot } = &self.work else { return self.number(sql, params).await };
-            if !is_read(sql) {
-                return Err(Error::ReadOnly);
-            }
-            let counted = begin_list(connection, snapshot, connection.count(sql, params)).await;
-            self.end_list().await;
+            let Work::Listing(list) = &self.work else { return self.number(sql, params).await };
+            self.check(sql)?;
+            let counted = list.begin(list.connection.count(sql, params)).await;
+            list.end().await;
             self.noted(counted)
         })
     }
@@ -307,18 +353,18 @@ impl Open {
         each: impl FnMut(&mut A, &RowRef<'_>) -> Result<(), Error>,
         (count, count_params): (&Sql, &[Value]),
     ) -> Result<(A, i64), Error> {
-        let Work::Listing { connection, snapshot } = &self.work else {
+        let Work::Listing(list) = &self.work else {
             let folded = self.fold(sql, params, start, each).await?;
             return Ok((folded, self.number(count, count_params).await?));
         };
-        if !is_read(sql) || !is_read(count) {
-            return Err(Error::ReadOnly);
-        }
-        let fold = async { decode::fold_stream(connection.stream(sql, params).await?, sql, start, each).await };
+        self.check(sql)?;
+        self.check(count)?;
+        let rows = list.connection.stream(sql, params);
+        let fold = async { decode::fold_stream(rows.await?, &mut 0, sql, start, each).await };
         // The first one is polled first, and so sent first.
         // Boxed: several futures contain it, and each reserves room for it.
-        let both = Box::pin(async { Ok(join(fold, connection.count(count, count_params)).await) });
-        let both = begin_list(connection, snapshot, both).await;
+        let both = Box::pin(async { Ok(join(fold, list.connection.count(count, count_params)).await) });
+        let both = list.begin(both).await;
         self.end_list().await;
         let (folded, counted) = self.noted(both)?;
         Ok((self.noted(folded)?, self.noted(counted)?))
@@ -328,23 +374,40 @@ impl Open {
         Box::pin(async move {
             match &self.work {
                 Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
-                Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
+                Work::Reading(_) | Work::Sharing(_) | Work::Listing(_) => Err(Error::ReadOnly),
             }
         })
     }
 
     pub(super) async fn raw(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
+        self.check(sql)?;
+        self.raw_any(sql, params).await
+    }
+
+    /// The same for a statement of any kind, which the server refuses if it is not allowed.
+    pub(super) async fn raw_any(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let result = match &self.work {
             Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
-            Work::Reading(lane) if is_read(sql) => lane.query(sql, params).await,
-            Work::Listing { connection, snapshot } if is_read(sql) => {
-                let rows = begin_list(connection, snapshot, connection.query(sql, params)).await;
-                self.end_list().await;
+            Work::Reading(lane) => lane.query(sql, params).await,
+            Work::Sharing(reading) => reading.query(sql, params).await,
+            Work::Listing(list) => {
+                let place = list.apart.as_ref().map(Reading::own);
+                let rows = list.begin(list.connection.query(sql, params)).await;
+                if let Some(place) = place {
+                    place.end(reads::size(rows.as_deref().unwrap_or_default()), rows.as_ref().err());
+                }
+                list.end().await;
                 rows
             }
-            Work::Reading(_) | Work::Listing { .. } => Err(Error::ReadOnly),
         };
         self.noted(result)
+    }
+
+    /// Outside of a transaction, statements only read.
+    fn check(&self, sql: &Sql) -> Result<(), Error> {
+        let is_allowed =
+            matches!(self.work, Work::Transaction { .. }) || matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES");
+        if is_allowed { Ok(()) } else { Err(Error::ReadOnly) }
     }
 
     fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
@@ -355,8 +418,31 @@ impl Open {
     }
 }
 
-fn is_read(sql: &Sql) -> bool {
-    matches!(&*sql.verb(), "SELECT" | "WITH" | "VALUES")
+impl Listing {
+    /// Runs `statement` in the snapshot if there is one. Should the snapshot not begin, the statement has read something that is not
+    /// used.
+    async fn begin<T>(&self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let Self { connection, snapshot, apart, .. } = self;
+        let wanted = snapshot.compare_exchange(snapshot::WANTED, snapshot::BEGUN, Ordering::Relaxed, Ordering::Relaxed);
+        match wanted {
+            Ok(_) => {
+                let settings = apart.as_ref().map(Reading::settings).unwrap_or_default();
+                together(connection, connection.begin_snapshot(settings), statement).await
+            }
+            Err(snapshot::BEGUN) => statement.await,
+            Err(_) => {
+                connection.begin_list().await?;
+                statement.await
+            }
+        }
+    }
+
+    /// A statement has ended.
+    async fn end(&self) {
+        if self.snapshot.load(Ordering::Relaxed) != snapshot::BEGUN {
+            self.connection.end_list().await;
+        }
+    }
 }
 
 /// Runs `statement`. Before the first one, BEGIN is sent to the server together with it. If BEGIN fails, nothing is
@@ -370,24 +456,6 @@ async fn begin<T>(
         return statement.await;
     }
     together(connection, connection.begin(), statement).await
-}
-
-/// Runs `statement`, a list's, in its snapshot if it has one. Should the snapshot not begin, the statement has read something
-/// that is not used.
-async fn begin_list<T>(
-    connection: &Connection,
-    snapshot: &AtomicU8,
-    statement: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let wanted = snapshot.compare_exchange(snapshot::WANTED, snapshot::BEGUN, Ordering::Relaxed, Ordering::Relaxed);
-    match wanted {
-        Ok(_) => together(connection, connection.begin_snapshot(), statement).await,
-        Err(snapshot::BEGUN) => statement.await,
-        Err(_) => {
-            connection.begin_list().await?;
-            statement.await
-        }
-    }
 }
 
 /// Sends the BEGIN together with the transaction's first statement, if both reach the same session.

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::Pool;
+use deadpool::managed::{Object, Pool};
 use futures_util::future::BoxFuture;
 use gatewright_base::{Shares, Turn};
 use tracing::Instrument;
@@ -90,6 +90,11 @@ impl Transactions {
         })
     }
 
+    /// A connection for a read of the program.
+    pub(super) fn connection(&self) -> BoxFuture<'_, Result<Object<Connector>, Error>> {
+        connection_of(&self.pool)
+    }
+
     pub(super) fn connector(&self) -> &Connector {
         self.pool.manager()
     }
@@ -116,6 +121,10 @@ impl Statements {
     pub(super) fn new(connector: &Connector, connections: usize, transactions: Arc<Transactions>) -> Self {
         let lanes = Lanes::new(&connector.clone().for_single_statements(LOCK_TIMEOUT), connections);
         Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
+    }
+
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
     /// Waits for a share's turn to send a statement.

@@ -235,7 +235,7 @@ impl Sqlite {
         run: impl Fn(&OnThread) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         task::refuse_beside_a_read()?;
-        let short = matches!(lane, Lane::Records | Lane::Identity);
+        let short = matches!(lane, Lane::Records(_) | Lane::Identity);
         if short && let Some(result) = self.threads.here.try_read(&run) {
             return result;
         }
@@ -254,7 +254,7 @@ impl Sqlite {
 
     fn readers(&self, lane: Lane) -> &Readers {
         match lane {
-            Lane::Records => &self.threads.records,
+            Lane::Records(_) => &self.threads.records,
             Lane::Identity => &self.threads.identity,
             Lane::Lists(_) => &self.threads.lists,
         }
@@ -264,7 +264,7 @@ impl Sqlite {
     fn limit(&self, lane: Lane) -> (Waiting, Limit) {
         let (waiting, gone) = Waiting::new();
         let limit = match lane {
-            Lane::Records | Lane::Identity => Limit { gone, ..Limit::of_time(self.deadlines.statement) },
+            Lane::Records(_) | Lane::Identity => Limit { gone, ..Limit::of_time(self.deadlines.statement) },
             Lane::Lists(_) => Limit { time: self.list_timeout, search_bytes: self.search_bytes, gone },
         };
         (waiting, limit)
