@@ -3,14 +3,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use gatewright_base::{Ambient, Identity, JsonCase};
-use gatewright_db::{Db, Sql};
+use gatewright_db::{Db, Lane, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Cursor, EventLog, Streams};
 use http::HeaderMap;
 
 use super::body_turns::BodyTurns;
 use super::cursor::CursorKey;
-use super::gate::Gate;
+use super::gate::{self, Gate};
 use crate::access::Policy;
 use crate::audience::Followers;
 use crate::call::Call;
@@ -99,6 +99,11 @@ impl Entities {
 
     pub(crate) fn db(&self) -> &Db {
         &self.0.db
+    }
+
+    /// The database for a caller's short reads, which count against the caller's share.
+    pub(crate) fn db_for(&self, call: &Call) -> Db {
+        self.0.db.clone().lane(Lane::Records(gate::share(call)))
     }
 
     pub(crate) fn ambient(&self) -> &Ambient {

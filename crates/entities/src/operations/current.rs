@@ -31,19 +31,29 @@ const TRIES: u32 = 3;
 impl Table<'_> {
     /// Which of these ids name records that are out of `reach` now. Records in the trash are not included. This is one
     /// statement: with two, a record that is deleted between them would look as if it were out of reach.
-    pub(crate) async fn out_of_reach(self, reach: &Reach, ids: &[Option<String>]) -> Result<HashSet<String>, Error> {
+    pub(crate) async fn out_of_reach(
+        self,
+        call: &Call,
+        reach: &Reach,
+        ids: &[Option<String>],
+    ) -> Result<HashSet<String>, Error> {
         let (within, params) = among(self.plan, reach, ids);
         let plan = self.plan;
         let all =
             plan.sql.scope(&Reach::ALL, Trashed::Without, &Predicate::All(Vec::new()), &plan.columns, plan.engine);
         let there = plan.sql.among(&all, params.len(), plan.engine);
         let sql = format!("SELECT \"id\" FROM ({there}) AS there EXCEPT SELECT \"id\" FROM ({within}) AS reached");
-        let rows = self.entities.db().query(sql, params).await?;
+        let rows = self.entities.db_for(call).query(sql, params).await?;
         Ok(rows.iter().map(|row| row.get("id")).collect::<Result<_, gatewright_db::Error>>()?)
     }
 
     /// The records within `reach` now that these ids name, by their prints.
-    pub(crate) async fn prints(self, reach: &Reach, ids: &[Option<String>]) -> Result<HashMap<String, Print>, Error> {
+    pub(crate) async fn prints(
+        self,
+        call: &Call,
+        reach: &Reach,
+        ids: &[Option<String>],
+    ) -> Result<HashMap<String, Print>, Error> {
         let (sql, params) = among(self.plan, reach, ids);
         let each = {
             let plan = self.plan.clone();
@@ -53,18 +63,23 @@ impl Table<'_> {
                 Ok(())
             }
         };
-        Ok(self.entities.db().fold(sql, params, HashMap::new(), each).await?)
+        Ok(self.entities.db_for(call).fold(sql, params, HashMap::new(), each).await?)
     }
 
     /// Which of some records, as they were before a write, match the rules of `reach`. The numbers beside them belong to
     /// the calling function.
-    pub(crate) async fn could_read(self, reach: &Reach, before: &[(usize, &str)]) -> Result<Vec<bool>, Error> {
+    pub(crate) async fn could_read(
+        self,
+        call: &Call,
+        reach: &Reach,
+        before: &[(usize, &str)],
+    ) -> Result<Vec<bool>, Error> {
         let records: Vec<&str> = before.iter().map(|(_, record)| *record).collect();
         let mut could = Vec::with_capacity(records.len());
         for records in records.chunks(TOGETHER) {
             let question = holding(self.plan, reach, records, |record, first| before::row(self.plan, record, first));
             let rows = match question {
-                Some((sql, params)) => self.entities.db().query(sql, params).await?,
+                Some((sql, params)) => self.entities.db_for(call).query(sql, params).await?,
                 None => Vec::new(),
             };
             could.extend(numbered(&rows, records.len())?);

@@ -41,11 +41,11 @@ impl Table<'_> {
 
 async fn get(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
     let reach = reach(table, call, Action::Read).await?;
-    fetch(table, &reach, id).await
+    fetch(table, call, &reach, id).await
 }
 
 /// The record within `reach`.
-pub(super) async fn fetch(table: Table<'_>, reach: &Reach, id: &str) -> Result<Record, Error> {
+pub(super) async fn fetch(table: Table<'_>, call: &Call, reach: &Reach, id: &str) -> Result<Record, Error> {
     let params = key(id, reach)?;
     let each = {
         let plan = table.plan.clone();
@@ -54,7 +54,7 @@ pub(super) async fn fetch(table: Table<'_>, reach: &Reach, id: &str) -> Result<R
             Ok(())
         }
     };
-    let record = table.entities.db().fold(table.plan.sql.get.within(reach), params, None, each).await?;
+    let record = table.entities.db_for(call).fold(table.plan.sql.get.within(reach), params, None, each).await?;
     record.ok_or(Error::NotFound)
 }
 

@@ -238,6 +238,6 @@ impl<'a> Relations<'a> {
         {
             return Ok(found.is_some());
         }
-        Ok(self.table.entities.db().query_opt(sql.clone(), params).await?.is_some())
+        Ok(self.table.entities.db_for(self.call).query_opt(sql.clone(), params).await?.is_some())
     }
 }

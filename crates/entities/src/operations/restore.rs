@@ -35,11 +35,11 @@ async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Erro
         return ruled(table, call, id, admission).await;
     }
     if !table.plan.soft_delete {
-        return get::fetch(table, &reach, id).await;
+        return get::fetch(table, call, &reach, id).await;
     }
     match write::run(table.entities, write(table, call, id, &reach)?).await? {
         Some(record) => Ok(record),
-        None => get::fetch(table, &reach, id).await,
+        None => get::fetch(table, call, &reach, id).await,
     }
 }
 

@@ -10,7 +10,7 @@ use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
 use super::{get, narrow};
-use crate::access::{Action, Reach};
+use crate::access::Action;
 use crate::call::Call;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
@@ -55,7 +55,7 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
             .await;
     }
     if update.is_empty() {
-        let record = unchanged(update.table(entities), &update.admission.reach, id, update.if_match.as_ref()).await?;
+        let record = unchanged(update, entities, id).await?;
         return Ok(update.shown(entities, record));
     }
     let written = match update.write(entities, &update.values) {
@@ -226,8 +226,8 @@ impl Update {
 }
 
 /// A body without fields: returns the record unchanged.
-async fn unchanged(table: Table<'_>, reach: &Reach, id: &str, if_match: Option<&IfMatch>) -> Result<Record, Error> {
-    let record = get::fetch(table, reach, id).await?;
-    let matches = if_match.is_none_or(|if_match| if_match.matches(&record.etag()));
+async fn unchanged(update: &Update, entities: &Entities, id: &str) -> Result<Record, Error> {
+    let record = get::fetch(update.table(entities), &update.call, &update.admission.reach, id).await?;
+    let matches = update.if_match.as_ref().is_none_or(|if_match| if_match.matches(&record.etag()));
     if matches { Ok(record) } else { Err(Error::Precondition) }
 }

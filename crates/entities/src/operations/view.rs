@@ -45,14 +45,15 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
     let reach = reach(table, call, Action::Read).await?;
     let view = View::read(table.plan, query).map_err(Error::Query)?;
     if view == View::default() {
-        let record = get::fetch(table, &reach, id).await?;
+        let record = get::fetch(table, call, &reach, id).await?;
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
     let included = include::included(table, call, &view).await?;
     let (params, sql) = (get::key(id, &reach)?, table.plan.sql.get.within(&reach));
     let most = call.surface.most_bytes();
     let plan = table.plan.clone();
-    let read = table.entities.db().read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
+    let db = table.entities.db_for(call);
+    let read = db.read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
         let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
             .fold(sql.clone(), params.clone(), None, |found, row| {
                 let mut json = Vec::new();

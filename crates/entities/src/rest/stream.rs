@@ -235,7 +235,7 @@ impl StreamCaller {
         events: &[Arc<EntityEvent>],
         ids: &[Option<String>],
     ) -> Result<Vec<Visibility>, Error> {
-        let unreachable = self.source.table().out_of_reach(&reach, ids).await?;
+        let unreachable = self.source.table().out_of_reach(&self.call, &reach, ids).await?;
         let may = |(event, id): (&Arc<EntityEvent>, &Option<String>)| {
             let gone = event.kind() == EventKind::Deleted;
             let may = reach.covers(event.owner(), event.tenant_id())
@@ -256,7 +256,7 @@ impl StreamCaller {
         ids: &[Option<String>],
     ) -> Result<Option<Vec<Visibility>>, Error> {
         let table = self.source.table();
-        let now = table.prints(&reach, ids).await?;
+        let now = table.prints(&self.call, &reach, ids).await?;
         let is_logged = before::is_logged(table.plan);
         let mut changed: Vec<(usize, &str)> = Vec::new();
         let seat = self.source.seat(reach.clone(), wanted).ok();
@@ -292,7 +292,7 @@ impl StreamCaller {
         for ((at, _), readable) in changed.into_iter().zip(readable) {
             visibilities[at] = Visibility::from(readable);
         }
-        for (asked, could) in doubtful.iter().zip(table.could_read(&reach, &doubtful).await?) {
+        for (asked, could) in doubtful.iter().zip(table.could_read(&self.call, &reach, &doubtful).await?) {
             if could {
                 let deleted = events[asked.0].kind() == EventKind::Deleted;
                 visibilities[asked.0] = if deleted { Visibility::Shown } else { Visibility::Left };

@@ -1,13 +1,13 @@
-//! Callers take turns at the writer.
+//! Callers take turns at the writer and, on Postgres, at the connections for single reads.
 
 use async_trait::async_trait;
 use gatewright_base::Identity;
-use gatewright_db::{Error as DatabaseError, Tx};
+use gatewright_db::{Engine, Error as DatabaseError, Tx, params};
 use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::{Call, Error};
-use gatewright_entities::{Action, Entities, Entity, Field};
+use gatewright_entities::{Action, Entities, Entity, Field, RecordQuery};
 
-use super::support::{user, worlds_with};
+use super::support::{World, user, worlds, worlds_with};
 
 /// Takes some milliseconds of the transaction, if the record says so.
 struct Slow;
@@ -83,6 +83,74 @@ async fn slow_writes_of_one_account_do_not_delay_another_account() {
                 let ended = write.await.unwrap();
                 assert!(matches!(ended, Ok(()) | Err(Error::Database(DatabaseError::Busy))), "{ended:?}");
             }
+        }
+    }
+}
+
+/// Ann reads one record many times at once, as a record or in a view. Ben reads another one, and at most half of hers go before his.
+async fn many_reads_of_one_record(world: &World, table: &'static str, id: &str) {
+    const READS: usize = 64;
+    let (ann, ben) = (Call::from(user("ann")), Call::from(user("ben")));
+    let others = world.entities.table("posts").unwrap();
+    let small = others.create(&ben, r#"{"title":"small"}"#.as_bytes()).await.unwrap();
+    let read = async |entities: &Entities, call: &Call, table: &str, id: &str, number: usize| {
+        let table = entities.table(table).unwrap();
+        if number.is_multiple_of(2) {
+            return table.get(call, id).await.map(|record| record.json().len());
+        }
+        let query = RecordQuery::new().fields(["id"]);
+        table.view(call, id, &query).await.map(|viewed| viewed.json.len())
+    };
+    let many: Vec<_> = (0..READS)
+        .map(|number| {
+            let (entities, ann, id) = (world.entities.clone(), ann.clone(), id.to_owned());
+            tokio::spawn(async move { read(&entities, &ann, table, &id, number).await })
+        })
+        .collect();
+    // All of them are sent, or wait for their turn.
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    for number in 0..4 {
+        read(&world.entities, &ben, "posts", small.id(), number).await.unwrap();
+    }
+    let ended = many.iter().filter(|read| read.is_finished()).count();
+    assert!(ended < READS / 2, "{table}: {ended} of {READS} went before");
+    for read in many {
+        // A caller who waits too long for their own reads gets an error.
+        let ended = read.await.unwrap();
+        assert!(matches!(ended, Ok(1..) | Err(Error::Database(DatabaseError::Busy))), "{table}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn reads_of_a_large_record_do_not_delay_another_account() {
+    let body = Field::text("body").max(2_000_000);
+    let posts = Entity::new("posts").field(Field::string("title"));
+    for world in worlds([posts, Entity::new("notes").field(body)]).await {
+        if world.db().engine() == Engine::Postgres {
+            let note = serde_json::json!({"body": "x".repeat(1_350_000)});
+            let table = world.entities.table("notes").unwrap();
+            let note = table.create(&Call::from(user("ann")), note.to_string().as_bytes()).await.unwrap();
+            many_reads_of_one_record(&world, "notes", note.id()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn reads_under_a_slow_rule_do_not_delay_another_account() {
+    let entities = [
+        Entity::new("posts").field(Field::string("title")),
+        Entity::new("tasks").field(Field::string("title")).rule(Action::Read, "members(task).name ~ 'ann'"),
+        Entity::new("members").field(Field::string("name")).field(Field::relation("task", "tasks")),
+    ];
+    for world in worlds(entities).await {
+        if world.db().engine() == Engine::Postgres {
+            let table = world.entities.table("tasks").unwrap();
+            let task = table.create(&Call::from(user("ann")), r#"{"title":"slow"}"#.as_bytes()).await.unwrap();
+            let members = "INSERT INTO members (id, name, task, created_at, updated_at)
+                           SELECT 'member' || n, CASE WHEN n = 100000 THEN 'ann' ELSE 'ben' END, ?1, now(), now()
+                           FROM generate_series(1, 100000) AS n";
+            world.db().execute(members, params![task.id()]).await.unwrap();
+            many_reads_of_one_record(&world, "tasks", task.id()).await;
         }
     }
 }
