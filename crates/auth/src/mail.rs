@@ -73,6 +73,12 @@ pub enum MailKind {
     Invitation,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
+    /// The notice of an enrolled second factor, with a link to the page on which it is managed.
+    TwoFactorEnabled,
+    /// The notice of a disabled second factor, with a link to the page on which it is enrolled.
+    TwoFactorDisabled,
+    /// The notice of new backup codes, with a link to the page on which they are replaced.
+    BackupCodesReplaced,
     /// The notice of a sign-in from a new device, with a link to the page on which the device can be forgotten.
     NewDevice,
 }
@@ -82,7 +88,12 @@ impl MailKind {
     /// request is not used.
     pub fn is_notice(self) -> bool {
         match self {
-            Self::EmailChanged | Self::PasskeyAdded | Self::NewDevice => true,
+            Self::EmailChanged
+            | Self::PasskeyAdded
+            | Self::TwoFactorEnabled
+            | Self::TwoFactorDisabled
+            | Self::BackupCodesReplaced
+            | Self::NewDevice => true,
             Self::MagicLink | Self::EmailVerification | Self::PasswordReset | Self::EmailChange | Self::Invitation => {
                 false
             }

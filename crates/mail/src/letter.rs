@@ -20,13 +20,19 @@ pub enum Kind {
     EmailChanged,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
+    /// The notice of an enrolled second factor, with a link to the page on which it is managed.
+    TwoFactorEnabled,
+    /// The notice of a disabled second factor, with a link to the page on which it is enrolled.
+    TwoFactorDisabled,
+    /// The notice of new backup codes, with a link to the page on which they are replaced.
+    BackupCodesReplaced,
     /// The notice of a sign-in from a new device, with a link to the page on which it is forgotten.
     NewDevice,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::MagicLink,
         Self::EmailVerification,
         Self::PasswordReset,
@@ -34,6 +40,9 @@ impl Kind {
         Self::EmailChange,
         Self::EmailChanged,
         Self::PasskeyAdded,
+        Self::TwoFactorEnabled,
+        Self::TwoFactorDisabled,
+        Self::BackupCodesReplaced,
         Self::NewDevice,
     ];
 
@@ -53,6 +62,9 @@ impl Kind {
             Self::EmailChange => "email_change",
             Self::EmailChanged => "email_changed",
             Self::PasskeyAdded => "passkey_added",
+            Self::TwoFactorEnabled => "two_factor_enabled",
+            Self::TwoFactorDisabled => "two_factor_disabled",
+            Self::BackupCodesReplaced => "backup_codes_replaced",
             Self::NewDevice => "new_device",
         }
     }

@@ -196,6 +196,9 @@ impl Mailer for Queue {
             MailKind::EmailChange => Kind::EmailChange,
             MailKind::EmailChanged => Kind::EmailChanged,
             MailKind::PasskeyAdded => Kind::PasskeyAdded,
+            MailKind::TwoFactorEnabled => Kind::TwoFactorEnabled,
+            MailKind::TwoFactorDisabled => Kind::TwoFactorDisabled,
+            MailKind::BackupCodesReplaced => Kind::BackupCodesReplaced,
             MailKind::NewDevice => Kind::NewDevice,
         };
         let letter = Letter::new(kind, mail.to, mail.link, mail.lifetime).language(mail.language);

@@ -38,7 +38,8 @@ impl Email {
                     "built in",
                     "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
                      `.subject.txt`, and the same for `email_verification`, `password_reset`, `passkey_added`, \
-                     `new_device`; `layout.html`. Their variables are `product`, `email`, `lifetime`, `link` and \
+                     `two_factor_enabled`, `two_factor_disabled`, `backup_codes_replaced`, `new_device`; \
+                     `layout.html`. Their variables are `product`, `email`, `lifetime`, `link` and \
                      `code` (empty if there is none); `new_device` also has `time`, `device` and `address`. Checked \
                      at start.",
                 )

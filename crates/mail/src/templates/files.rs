@@ -50,7 +50,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 25] = builtin![
+const BUILTIN: [(&str, &str); 34] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -73,6 +73,15 @@ const BUILTIN: [(&str, &str); 25] = builtin![
     "passkey_added.subject.txt",
     "passkey_added.txt",
     "passkey_added.html",
+    "two_factor_enabled.subject.txt",
+    "two_factor_enabled.txt",
+    "two_factor_enabled.html",
+    "two_factor_disabled.subject.txt",
+    "two_factor_disabled.txt",
+    "two_factor_disabled.html",
+    "backup_codes_replaced.subject.txt",
+    "backup_codes_replaced.txt",
+    "backup_codes_replaced.html",
     "new_device.subject.txt",
     "new_device.txt",
     "new_device.html",

@@ -54,7 +54,15 @@ async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifet
         let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
         assert!(mail.subject.contains("Bücher & Söhne") && !mail.subject.contains('\n'), "{}", mail.subject);
         // The link of a notice leads to a page, and does not expire.
-        let hours = if matches!(kind, Kind::PasskeyAdded | Kind::NewDevice) { "account" } else { "24 hours" };
+        let is_notice = matches!(
+            kind,
+            Kind::PasskeyAdded
+                | Kind::TwoFactorEnabled
+                | Kind::TwoFactorDisabled
+                | Kind::BackupCodesReplaced
+                | Kind::NewDevice
+        );
+        let hours = if is_notice { "account" } else { "24 hours" };
         for expected in ["Bücher & Söhne", hours, "o'brien+x@example.com"] {
             assert!(one_line.contains(expected), "{expected}: {text}");
         }

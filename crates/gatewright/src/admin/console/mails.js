@@ -6,7 +6,8 @@ const kinds = { pending: "note", sending: "note", failed: "bad", expired: "" };
 const purposes = {
   magic_link: "Sign-in link", email_verification: "Verification", password_reset: "Password reset", invitation: "Invitation",
   email_change: "Change of address", email_changed: "Notice: address changed", passkey_added: "Notice: passkey added",
-  new_device: "Notice: new device",
+  two_factor_enabled: "Notice: second factor on", two_factor_disabled: "Notice: second factor off",
+  backup_codes_replaced: "Notice: new backup codes", new_device: "Notice: new device",
 };
 
 /** Mails that wait or could not be sent. The links in them are shown to nobody. */
