@@ -126,9 +126,9 @@ export class Auth {
     await this.#post("verify-email", { token }, options);
   }
 
-  /** Begins to set up a second factor. */
-  async enrollTwoFactor(options?: CallOptions): Promise<Enrollment> {
-    return this.#post("2fa/enroll", {}, options);
+  /** Begins to set up a second factor. Needs a sign-in within the last five minutes, or the password in `options`. */
+  async enrollTwoFactor({ password, ...options }: CallOptions & { password?: string } = {}): Promise<Enrollment> {
+    return this.#post("2fa/enroll", password === undefined ? {} : { password }, options);
   }
 
   /** Turns the second factor on, by a code of the app. Returns the backup codes, for the only time. */

@@ -1,8 +1,9 @@
-//! Fresh proofs, for actions that cannot be undone or that expose everything: a change of address, a new passkey, the
-//! deletion and the export of the account.
+//! Fresh proofs, for actions that cannot be undone or that expose everything: a change of address, a new passkey, a new
+//! second factor, new backup codes, the deletion and the export of the account.
 //!
 //! Another person may use an open browser with a session. So these actions require the password again and, from users
 //! who have one, a code of the second factor. An account without a password needs a session younger than five minutes.
+//! For a second factor, its backup codes and a download of the export, such a session is enough for every account.
 
 use std::sync::Arc;
 
@@ -32,6 +33,14 @@ pub(crate) struct Given {
     pub(crate) code: Option<Secret>,
 }
 
+/// The whole body of a request that takes only a proof: another field is 422.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OnlyGiven {
+    password: Option<Secret>,
+    code: Option<Secret>,
+}
+
 /// The proof that an account has to give. The template `account/fresh.html` asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Asked {
@@ -57,6 +66,9 @@ pub(crate) enum FreshError {
     /// There is no password, and the session is older than five minutes.
     #[error("sign in again: this needs a session younger than five minutes")]
     SessionTooOld,
+    /// There is a password, it is not given, and the session is older than five minutes.
+    #[error("send the password, or sign in again: the session is older than five minutes")]
+    NoProof,
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
     #[error(transparent)]
@@ -65,7 +77,7 @@ pub(crate) enum FreshError {
     Factor(#[source] BoxError),
 }
 
-/// The maximum age of a session whose account has no password.
+/// The maximum age of a session that passes without a password.
 const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
 /// The proof that [`Fresh::require`] needs from this session's user.
@@ -73,6 +85,16 @@ pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, Fresh
     let user = session.user();
     let has_factor = core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
     Ok(Asked { password: user.password_set, code: has_factor })
+}
+
+/// The proof that [`Fresh::require_unless_young`] needs from this session's user: none in a young session.
+pub(crate) async fn asked_unless_young(core: &Core, session: &Session) -> Result<Asked, FreshError> {
+    if is_young(core, session) { Ok(Asked { password: false, code: false }) } else { asked(core, session).await }
+}
+
+/// Whether this session began less than five minutes ago.
+pub(crate) fn is_young(core: &Core, session: &Session) -> bool {
+    core.ambient.now().duration_since(session.started_at()) < YOUNG
 }
 
 impl Fresh {
@@ -102,12 +124,33 @@ impl Fresh {
     /// Passes a session that began recently, with the second factor if the user has one: for requests that cannot contain
     /// a password.
     pub(crate) async fn require_young(&self, session: &Session) -> Result<(), FreshError> {
-        let user = session.user();
-        self.by_account.attempt(user.id.as_str()).await?;
-        if self.core.ambient.now().duration_since(session.started_at()) >= YOUNG {
+        self.by_account.attempt(session.user().id.as_str()).await?;
+        self.check_young(session).await
+    }
+
+    /// Passes a session that began recently, as [`require_young`](Self::require_young), or a caller who gives a proof, as
+    /// [`require`](Self::require). Only proofs count as attempts: a young session proves nothing that could be guessed.
+    pub(crate) async fn require_unless_young(
+        &self,
+        session: &Session,
+        given: &Given,
+        client: &Client,
+        at: &'static str,
+    ) -> Result<(), FreshError> {
+        match self.check_young(session).await {
+            Err(FreshError::SessionTooOld | FreshError::NoCode) if given.password.is_some() => {
+                self.require(session, given, client, at).await
+            }
+            Err(FreshError::SessionTooOld) if session.user().password_set => Err(FreshError::NoProof),
+            checked => checked,
+        }
+    }
+
+    async fn check_young(&self, session: &Session) -> Result<(), FreshError> {
+        if !is_young(&self.core, session) {
             return Err(FreshError::SessionTooOld);
         }
-        let has_factor = self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)?;
+        let has_factor = self.core.mint.has_second_factor(&session.user().id).await.map_err(FreshError::Factor)?;
         if has_factor && !session.two_factor_verified() { Err(FreshError::NoCode) } else { Ok(()) }
     }
 
@@ -122,7 +165,7 @@ impl Fresh {
             if !matches!(self.core.passwords.check(requester, password, Some(stored)).await?, Check::Right { .. }) {
                 return Err(FreshError::WrongPassword);
             }
-        } else if self.core.ambient.now().duration_since(session.started_at()) >= YOUNG {
+        } else if !is_young(&self.core, session) {
             return Err(FreshError::SessionTooOld);
         }
         if !self.core.mint.has_second_factor(&user.id).await.map_err(FreshError::Factor)? {
@@ -131,6 +174,12 @@ impl Fresh {
         let code = given.code.as_ref().filter(|code| !code.is_empty()).ok_or(FreshError::NoCode)?;
         let proven = self.core.mint.prove_second_factor(&user.id, code).await.map_err(FreshError::Factor)?;
         if proven { Ok(()) } else { Err(FreshError::WrongCode) }
+    }
+}
+
+impl From<OnlyGiven> for Given {
+    fn from(OnlyGiven { password, code }: OnlyGiven) -> Self {
+        Self { password, code }
     }
 }
 
@@ -144,7 +193,9 @@ impl From<FreshError> for Problem {
             FreshError::WrongPassword => invalid_credentials(),
             FreshError::NoCode => second_factor_required(),
             FreshError::WrongCode => Self::unauthorized("invalid code").with_code("invalid_code"),
-            FreshError::SessionTooOld => Self::forbidden(error.to_string()).with_code("session_too_old"),
+            FreshError::SessionTooOld | FreshError::NoProof => {
+                Self::forbidden(error.to_string()).with_code("session_too_old")
+            }
             FreshError::Overloaded(error) => error.into(),
             FreshError::Users(error) => error.into(),
             FreshError::Factor(error) => store_failed(&*error),

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post};
 use axum::{Json, Router};
-use gatewright_base::{JsonCase, Secret, time};
+use gatewright_base::{JsonCase, time};
 use gatewright_http::{JsonBody, Kind, Problem, RawJson, Segment, Submission};
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -14,7 +14,7 @@ use super::challenge::Purpose;
 use super::flow::{Flow, Options, PasskeyError};
 use super::{Challenges, Passkey};
 use crate::devices::Browser;
-use crate::fresh::{FreshError, Given};
+use crate::fresh::{FreshError, OnlyGiven};
 use crate::label::Label;
 use crate::plugins::sign_in;
 use crate::problem;
@@ -45,13 +45,6 @@ pub(super) fn routes(flow: Arc<Flow>, challenges: Arc<Challenges>) -> Router {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Proof {
-    password: Option<Secret>,
-    code: Option<Secret>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Name {
     name: String,
 }
@@ -66,10 +59,9 @@ async fn begin(
     State(state): State<RouteState>,
     visitor: Visitor,
     session: Session,
-    JsonBody(proof): JsonBody<Proof>,
+    JsonBody(proof): JsonBody<OnlyGiven>,
 ) -> Result<Response, Response> {
-    let given = Given { password: proof.password, code: proof.code };
-    state.flow.begin(&session, &given, &visitor.client).await.map(options).map_err(refuse)
+    state.flow.begin(&session, &proof.into(), &visitor.client).await.map(options).map_err(refuse)
 }
 
 async fn finish(

@@ -3,13 +3,16 @@ use std::sync::Arc;
 use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_limits::{Denied, Limiter};
 use http::HeaderValue;
+use jiff::SignedDuration;
 
 use super::codes::{self, Code};
 use super::totp::{CorruptSecret, Issuer};
-use super::{Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
+use super::{Begun, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices::{Browser, DeviceBudget, Devices};
+use crate::fresh::{self, Fresh, FreshError, Given};
+use crate::mail::{Mail, MailKind};
 use crate::session::{Client, MintError, PendingSession, Session, SessionSecret};
 use crate::step_up::{self, StepUpError};
 use crate::users::{Sessions, User, UserStoreError};
@@ -23,9 +26,23 @@ pub(crate) struct Flow {
     /// Codes that disable a factor have their own limits, so that they do not use up those for signing in.
     pub(crate) disable_by_address: Limiter,
     disable_by_account: Limiter,
-    store: Arc<dyn TwoFactorStore>,
-    issuer: Issuer,
+    fresh: Fresh,
+    parts: Parts,
 }
+
+/// State that the flows of one service share.
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) store: Arc<dyn TwoFactorStore>,
+    pub(super) issuer: Issuer,
+    /// The page on which a factor is managed; absent without a public URL.
+    pub(super) account: Option<Secret>,
+}
+
+/// How long an enrollment can be confirmed.
+const ENROLLMENT_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
+/// How long a notice may wait for a mail server.
+const NOTICE_LIFETIME: std::time::Duration = std::time::Duration::from_hours(24);
 
 /// The data for a new enrollment. All three contain the secret.
 pub(crate) struct Enrollment {
@@ -60,8 +77,11 @@ pub(crate) enum TwoFactorError {
     AlreadyEnabled,
     #[error("two-factor authentication is not enabled")]
     NotEnabled,
-    #[error("no enrollment was begun")]
+    /// None is in progress in this session.
+    #[error("no enrollment was begun in this session within the last 15 minutes")]
     NotBegun,
+    #[error(transparent)]
+    Fresh(#[from] FreshError),
     #[error(transparent)]
     StepUp(#[from] StepUpError),
     #[error(transparent)]
@@ -77,7 +97,7 @@ pub(crate) enum TwoFactorError {
 }
 
 impl Flow {
-    pub(super) fn new(core: Arc<Core>, store: Arc<dyn TwoFactorStore>, issuer: Issuer) -> Self {
+    pub(super) fn new(core: Arc<Core>, parts: Parts) -> Self {
         let limits = core.config.limits;
         Self {
             by_address: core.limiter("twofa", &limits.two_factor),
@@ -85,31 +105,57 @@ impl Flow {
             by_device: DeviceBudget::new(core.limiter("twofa_device", &limits.two_factor_account)),
             disable_by_address: core.limiter("twofa_disable", &limits.two_factor),
             disable_by_account: core.limiter("twofa_disable_account", &limits.two_factor_account),
+            fresh: Fresh::new(core.clone()),
             core,
-            store,
-            issuer,
+            parts,
         }
     }
 
-    /// Begins an enrollment with a fresh secret, which protects nothing until [`verify`](Self::verify).
-    pub(super) async fn enroll(&self, session: &Session) -> Result<Enrollment, TwoFactorError> {
+    /// Begins an enrollment with a fresh secret, which protects nothing until [`verify`](Self::verify). Only for a young
+    /// session or with a proof: a thief of the session would lock the owner out.
+    pub(super) async fn enroll(
+        &self,
+        session: &Session,
+        given: &Given,
+        client: &Client,
+    ) -> Result<Enrollment, TwoFactorError> {
         step_up::require(&self.core, session).await?;
+        self.fresh.require_unless_young(session, given, client, "a new second factor").await?;
         let user = session.user();
         let secret = TotpSecret::generate(&self.core.ambient);
-        if !self.store.begin(&user.id, &secret, self.core.ambient.now()).await? {
+        let begun = Begun { session: session.id().clone(), at: self.core.ambient.now() };
+        if !self.parts.store.begin(&user.id, &secret, &begun).await? {
             return Err(TwoFactorError::AlreadyEnabled);
         }
         self.show(user, secret)
     }
 
-    /// The enrollment in progress, for a form whose code was wrong.
-    pub(super) async fn begun(&self, session: &Session) -> Result<Enrollment, TwoFactorError> {
-        let begun = self.store.find(&session.user().id).await?.filter(|factor| !factor.enabled);
-        self.show(session.user(), begun.ok_or(TwoFactorError::NotBegun)?.secret)
+    /// The enrollment in progress, for a form whose code was wrong. `None` if the session is not young: the proof at the
+    /// beginning was its owner's, and this request may be a thief's.
+    pub(super) async fn begun(&self, session: &Session) -> Result<Option<Enrollment>, TwoFactorError> {
+        if !fresh::is_young(&self.core, session) {
+            return Ok(None);
+        }
+        let factor = self.in_progress(session).await?;
+        self.show(session.user(), factor.secret).map(Some)
+    }
+
+    /// The enrollment that this session began. It needs no second proof: only who saw the secret can confirm it.
+    async fn in_progress(&self, session: &Session) -> Result<Factor, TwoFactorError> {
+        let factor = self.parts.store.find(&session.user().id).await?.ok_or(TwoFactorError::NotBegun)?;
+        if factor.enabled {
+            return Err(TwoFactorError::AlreadyEnabled);
+        }
+        let now = self.core.ambient.now();
+        let is_own = factor
+            .begun
+            .as_ref()
+            .is_some_and(|begun| begun.session == *session.id() && now.duration_since(begun.at) < ENROLLMENT_LIFETIME);
+        if is_own { Ok(factor) } else { Err(TwoFactorError::NotBegun) }
     }
 
     fn show(&self, user: &User, secret: TotpSecret) -> Result<Enrollment, TwoFactorError> {
-        let url = secret.url(&self.issuer, user.email.as_str())?;
+        let url = secret.url(&self.parts.issuer, user.email.as_str())?;
         let qr = qr::picture(&url)?;
         Ok(Enrollment { secret, url, qr })
     }
@@ -124,28 +170,26 @@ impl Flow {
         step_up::require(&self.core, session).await?;
         let user = session.user();
         self.by_account.attempt(user.id.as_str()).await?;
-        let factor = self.store.find(&user.id).await?.ok_or(TwoFactorError::NotBegun)?;
-        if factor.enabled {
-            return Err(TwoFactorError::AlreadyEnabled);
-        }
+        let factor = self.in_progress(session).await?;
         let step = match Code::parse(code, &user.id) {
             Some(Code::Totp(code)) => factor.secret.step_of(&code, self.core.ambient.now())?,
             _ => None,
         };
         let Some(step) = step else { return Err(self.refuse(user, client, "enrollment").await) };
         let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
-        if !self.store.enable(&user.id, &factor.secret, step, &kept).await? {
+        if !self.parts.store.enable(&user.id, &factor.secret, step, &kept).await? {
             // A concurrent verify came first, and used up the code, or a new enrollment replaced it.
             return Err(self.refuse(user, client, "enrollment").await);
         }
         if let Err(error) = self.settle(session).await {
             // Without its end the beginning would lock its user out: the codes were never shown.
-            if let Err(error) = self.store.remove(&user.id).await {
+            if let Err(error) = self.parts.store.remove(&user.id).await {
                 tracing::error!(%error, user = %user.id, "a failed enrollment could not be undone");
             }
             return Err(error);
         }
         self.audit(AuditKind::TwoFactorEnrolled, user, client, None).await;
+        self.notify(user, MailKind::TwoFactorEnabled);
         Ok(shown)
     }
 
@@ -200,44 +244,57 @@ impl Flow {
         if self.spend(user, &factor, code).await?.is_none() {
             return Err(self.refuse(user, client, "disabling").await);
         }
-        self.store.remove(&user.id).await?;
+        self.parts.store.remove(&user.id).await?;
         self.audit(AuditKind::TwoFactorDisabled, user, client, None).await;
+        self.notify(user, MailKind::TwoFactorDisabled);
         Ok(())
     }
 
-    /// Draws a new set of backup codes; the old ones become invalid.
+    /// Draws a new set of backup codes; the old ones become invalid. Only for a young session or with a proof: a thief of
+    /// the session would disable the factor with one of them.
     pub(super) async fn fresh_backup_codes(
         &self,
         session: &Session,
+        given: &Given,
         client: &Client,
     ) -> Result<Vec<Secret>, TwoFactorError> {
         step_up::require(&self.core, session).await?;
+        self.fresh.require_unless_young(session, given, client, "new backup codes").await?;
         let user = session.user();
         let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
-        if !self.store.replace_backup_codes(&user.id, &kept).await? {
+        if !self.parts.store.replace_backup_codes(&user.id, &kept).await? {
             return Err(TwoFactorError::NotEnabled);
         }
         self.audit(AuditKind::TwoFactorBackupCodesRegenerated, user, client, None).await;
+        self.notify(user, MailKind::BackupCodesReplaced);
         Ok(shown)
     }
 
     /// Whether this user has proven an authenticator app and not removed it.
     pub(crate) async fn is_enabled(&self, user: &User) -> Result<bool, TwoFactorError> {
-        Ok(self.store.find(&user.id).await?.is_some_and(|factor| factor.enabled))
+        Ok(self.parts.store.find(&user.id).await?.is_some_and(|factor| factor.enabled))
     }
 
     async fn enabled(&self, user: &User) -> Result<Factor, TwoFactorError> {
-        let factor = self.store.find(&user.id).await?.filter(|factor| factor.enabled);
+        let factor = self.parts.store.find(&user.id).await?.filter(|factor| factor.enabled);
         factor.ok_or(TwoFactorError::NotEnabled)
     }
 
     async fn spend(&self, user: &User, factor: &Factor, code: &Secret) -> Result<Option<&'static str>, TwoFactorError> {
-        spend(&*self.store, &self.core.ambient, &user.id, factor, code).await
+        spend(&*self.parts.store, &self.core.ambient, &user.id, factor, code).await
     }
 
     async fn refuse(&self, user: &User, client: &Client, during: &'static str) -> TwoFactorError {
         self.audit(AuditKind::TwoFactorChallengeFailed, user, client, Some(("during", during))).await;
         TwoFactorError::InvalidCode
+    }
+
+    /// Mails a notice to the account's owner, because another person may have done it.
+    fn notify(&self, user: &User, kind: MailKind) {
+        let Some(link) = &self.parts.account else { return };
+        if self.core.mailer.is_some() && user.email_verified {
+            self.core.mail(Mail::new(kind, user.email.clone(), link.clone(), NOTICE_LIFETIME));
+        }
     }
 
     async fn audit(&self, kind: AuditKind, user: &User, client: &Client, detail: Option<(&str, &'static str)>) {

@@ -4,18 +4,19 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use gatewright_base::Secret;
-use gatewright_http::{Problem, Submission};
+use gatewright_base::{JsonCase, Secret};
+use gatewright_http::{Kind, Problem, ProblemLink, Submission};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
 use super::screen;
 use crate::devices::Browser;
+use crate::fresh::{FreshError, Given, OnlyGiven};
 use crate::plugins::sign_in::with_device;
 use crate::problem;
 use crate::session::{PendingSession, Session};
-use crate::web::{By, Case, NoFields, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
+use crate::web::{By, Case, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
 
 /// The routes under `/2fa`. Guesses are counted by address and by account, wherever codes are taken.
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -49,17 +50,15 @@ async fn enroll(
     State(flow): State<Arc<Flow>>,
     visitor: Visitor,
     By(session): By<Session>,
-    submission: Submission<NoFields>,
+    Submission { kind, value, next }: Submission<OnlyGiven>,
 ) -> Response {
-    match flow.enroll(&session).await {
-        Ok(begun) if submission.kind.is_form() => {
-            screen::enrollment(&flow.core, &visitor, &begun, submission.next.as_ref(), None)
-        }
+    match flow.enroll(&session, &value.into(), &visitor.client).await {
+        Ok(begun) if kind.is_form() => screen::enrollment(&flow.core, &visitor, Some(&begun), next.as_ref(), None),
         Ok(begun) => {
             let (secret, url, qr) = (begun.secret.expose(), begun.url.expose(), begun.qr.expose());
             Json(json!({ "secret": secret, "url": url, "qr": qr })).into_response()
         }
-        Err(error) => refuse(&submission, error),
+        Err(error) => refuse_form_of_account(&flow, kind, error),
     }
 }
 
@@ -75,7 +74,7 @@ async fn verify(
         Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => match flow.begun(&session).await {
             Ok(begun) => {
                 let next = submission.next.as_ref();
-                screen::enrollment(&flow.core, &visitor, &begun, next, Some(&invalid_code()))
+                screen::enrollment(&flow.core, &visitor, begun.as_ref(), next, Some(&invalid_code()))
             }
             Err(_) => submission.kind.refuse(invalid_code()),
         },
@@ -85,7 +84,7 @@ async fn verify(
             body.insert(case.spell("backup_codes"), exposed(&codes));
             Json(body).into_response()
         }
-        Err(error) => refuse(&submission, error),
+        Err(error) => refuse_form_of_account(&flow, submission.kind, error),
     }
 }
 
@@ -135,25 +134,28 @@ async fn backup_codes(
     visitor: Visitor,
     Case(case): Case,
     session: Session,
-) -> Result<Json<Map<String, Value>>, Problem> {
-    let codes = flow.fresh_backup_codes(&session, &visitor.client).await?;
-    Ok(Json([(case.spell("backup_codes"), exposed(&codes))].into_iter().collect()))
+) -> Result<Response, Problem> {
+    let codes = flow.fresh_backup_codes(&session, &Given::default(), &visitor.client).await?;
+    Ok(listed(&codes, case))
 }
 
 async fn backup_codes_by_post(
-    state: State<Arc<Flow>>,
+    State(flow): State<Arc<Flow>>,
     visitor: Visitor,
-    case: Case,
+    Case(case): Case,
     By(session): By<Session>,
-    submission: Submission<NoFields>,
+    Submission { kind, value, next }: Submission<OnlyGiven>,
 ) -> Response {
-    if !submission.kind.is_form() {
-        return backup_codes(state, visitor, case, session).await.into_response();
+    match flow.fresh_backup_codes(&session, &value.into(), &visitor.client).await {
+        Ok(codes) if kind.is_form() => screen::backup_codes(&codes, next.as_ref()),
+        Ok(codes) => listed(&codes, case),
+        Err(error) => refuse_form_of_account(&flow, kind, error),
     }
-    match state.fresh_backup_codes(&session, &visitor.client).await {
-        Ok(codes) => screen::backup_codes(&codes, submission.next.as_ref()),
-        Err(error) => refuse(&submission, error),
-    }
+}
+
+fn listed(codes: &[Secret], case: JsonCase) -> Response {
+    let body: Map<String, Value> = [(case.spell("backup_codes"), exposed(codes))].into_iter().collect();
+    Json(body).into_response()
 }
 
 fn exposed(codes: &[Secret]) -> Value {
@@ -171,6 +173,17 @@ fn refuse<T>(submission: &Submission<T>, error: TwoFactorError) -> Response {
     }
 }
 
+/// The same for the forms of the account page, with the way back to it.
+fn refuse_form_of_account(flow: &Flow, kind: Kind, error: TwoFactorError) -> Response {
+    match error {
+        TwoFactorError::Denied(denied) | TwoFactorError::Fresh(FreshError::Denied(denied)) => denied.into_response(),
+        error if flow.core.screens.get().is_some() => {
+            kind.refuse(Problem::from(error).with_link(ProblemLink::new("way_on.back_to_account", screen::ACCOUNT)))
+        }
+        error => kind.refuse(error.into()),
+    }
+}
+
 impl From<TwoFactorError> for Problem {
     fn from(error: TwoFactorError) -> Self {
         match error {
@@ -182,6 +195,7 @@ impl From<TwoFactorError> for Problem {
             TwoFactorError::AlreadyEnabled => Self::conflict(error.to_string()).with_code("two_factor_enabled"),
             TwoFactorError::NotEnabled => Self::conflict(error.to_string()).with_code("two_factor_not_enabled"),
             TwoFactorError::NotBegun => Self::conflict(error.to_string()).with_code("enrollment_not_begun"),
+            TwoFactorError::Fresh(error) => error.into(),
             TwoFactorError::StepUp(error) => error.into(),
             TwoFactorError::Store(error) => problem::store_failed(&error),
             TwoFactorError::Corrupt(_) | TwoFactorError::Picture(_) => Self::internal(&error),

@@ -2,10 +2,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
+use super::{Begun, CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
 
 /// Second factors in this process's memory, lost when it ends.
 #[derive(Debug, Default)]
@@ -36,12 +35,12 @@ impl TwoFactorStore for MemoryTwoFactorStore {
         Ok(self.0.lock().get(user).map(|entry| entry.factor.clone()))
     }
 
-    async fn begin(&self, user: &UserId, secret: &TotpSecret, _: Timestamp) -> Result<bool, TwoFactorStoreError> {
+    async fn begin(&self, user: &UserId, secret: &TotpSecret, begun: &Begun) -> Result<bool, TwoFactorStoreError> {
         let mut entries = self.0.lock();
         if entries.get(user).is_some_and(|entry| entry.factor.enabled) {
             return Ok(false);
         }
-        let factor = Factor { secret: secret.clone(), enabled: false };
+        let factor = Factor { secret: secret.clone(), enabled: false, begun: Some(begun.clone()) };
         entries.insert(user.clone(), Entry { factor, last_step: 0, codes: Vec::new() });
         Ok(true)
     }

@@ -1,9 +1,10 @@
 //! Two-factor authentication: a code from an authenticator app (TOTP, RFC 6238), or a backup code, in addition to the
 //! first factor.
 //!
-//! Enrollment: `http.rs` accepts `enroll` from a session, `flow.rs` draws a secret (`totp.rs`) and stores it as not yet
-//! enabled, and `qr.rs` draws the picture for the app. `verify` with a first code enables the factor together with ten
-//! backup codes (`codes.rs`), refuses earlier JWTs, and marks the session as verified.
+//! Enrollment: `http.rs` accepts `enroll` from a young session or with a fresh proof (`fresh.rs` of this crate),
+//! `flow.rs` draws a secret (`totp.rs`) and stores it as not yet enabled, and `qr.rs` draws the picture for the app.
+//! `verify` in the same session with a first code enables the factor together with ten backup codes (`codes.rs`),
+//! refuses earlier JWTs, and marks the session as verified.
 //!
 //! Sign-in: the mint calls this plugin ([`SecondFactor`]) and creates a pending session. `challenge` counts the
 //! attempt, spends the code in the store, and only then calls the mint again, which replaces the pending session by a
@@ -14,6 +15,8 @@
 //! A code works once. For concurrent callers on any number of replicas, the store decides with one conditional write
 //! which one succeeds ([`TwoFactorStore::spend_step`], [`TwoFactorStore::spend_backup_code`]): a time step is spent
 //! together with all earlier ones, and a backup code is deleted. A read followed by a write would be a race.
+//!
+//! A stolen session that is not young enrolls no factor, sees no secret, draws no backup codes and disables nothing.
 //!
 //! The secret is stored as base32 text, because the service must compute codes with it. Encryption at rest is up to the
 //! operator. Backup codes are stored as hashes.
@@ -42,11 +45,12 @@ use crate::session::SecondFactor;
 use crate::users::BoxError;
 
 pub use codes::CodeHash;
+use flow::Parts;
 pub(crate) use flow::{Flow, TwoFactorError};
 pub use memory::MemoryTwoFactorStore;
 pub use rows::SqlTwoFactorStore;
 use section::SecondFactorSection;
-pub use store::{Factor, TwoFactorStore, TwoFactorStoreError};
+pub use store::{Begun, Factor, TwoFactorStore, TwoFactorStoreError};
 pub use totp::TotpSecret;
 
 /// The two-factor plugin.
@@ -101,15 +105,18 @@ impl Plugin for TwoFactorPlugin {
             .map_err(|problem| AuthInitError::Setting { setting: "two_factor.issuer", problem })?;
         let store = self.settle_store(foundation)?;
         let factor = Arc::new(StoredFactor { store: store.clone(), ambient: foundation.ambient.clone() });
-        let (store_of_section, issuer_of_section) = (store.clone(), issuer.clone());
+        let public_url = foundation.config.public_url.as_ref();
+        let account =
+            public_url.map(|url| Secret::new(format!("{}/account#two-factor", url.as_str().trim_end_matches('/'))));
+        let parts = Parts { store, issuer, account };
+        let of_section = parts.clone();
         Ok(Prepared::new()
             .account_section(move |core| {
-                let flow = Flow::new(core.clone(), store_of_section, issuer_of_section);
-                Arc::new(SecondFactorSection::new(Arc::new(flow)))
+                Arc::new(SecondFactorSection::new(Arc::new(Flow::new(core.clone(), of_section))))
             })
             .second_factor(factor)
             .second_factor_screen(screen::PATH)
-            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), store, issuer))))
+            .routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), parts))))
             .screens(|core| screen::routes(core.clone())))
     }
 }

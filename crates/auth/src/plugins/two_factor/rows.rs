@@ -1,9 +1,8 @@
 use async_trait::async_trait;
-use gatewright_base::UserId;
+use gatewright_base::{SessionId, UserId};
 use gatewright_db::{Db, Error, Lane, Step, Tx, params};
-use jiff::Timestamp;
 
-use super::{CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
+use super::{Begun, CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
 
 /// Second factors in the tables `two_factor` and `two_factor_backup_codes` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]
@@ -12,22 +11,25 @@ pub struct SqlTwoFactorStore {
 }
 
 /// The steps that create the tables. There is no foreign key: users may be in a program's own store.
-pub(super) const MIGRATIONS: &[Step] = &[Step {
-    version: 1,
-    name: "two factor",
-    sql: "CREATE TABLE two_factor (
-            user_id {text} PRIMARY KEY,
-            secret {text} NOT NULL,
-            enabled {bool} NOT NULL,
-            last_step {int} NOT NULL,
-            begun_at {time} NOT NULL
-          );
-          CREATE TABLE two_factor_backup_codes (
-            user_id {text} NOT NULL,
-            code_hash {bytes} NOT NULL,
-            PRIMARY KEY (user_id, code_hash)
-          )",
-}];
+pub(super) const MIGRATIONS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "two factor",
+        sql: "CREATE TABLE two_factor (
+                user_id {text} PRIMARY KEY,
+                secret {text} NOT NULL,
+                enabled {bool} NOT NULL,
+                last_step {int} NOT NULL,
+                begun_at {time} NOT NULL
+              );
+              CREATE TABLE two_factor_backup_codes (
+                user_id {text} NOT NULL,
+                code_hash {bytes} NOT NULL,
+                PRIMARY KEY (user_id, code_hash)
+              )",
+    },
+    Step { version: 2, name: "two factor sessions", sql: "ALTER TABLE two_factor ADD COLUMN begun_by {text}" },
+];
 
 impl SqlTwoFactorStore {
     /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
@@ -39,17 +41,22 @@ impl SqlTwoFactorStore {
 #[async_trait]
 impl TwoFactorStore for SqlTwoFactorStore {
     async fn find(&self, user: &UserId) -> Result<Option<Factor>, TwoFactorStoreError> {
-        let sql = "SELECT secret, enabled FROM two_factor WHERE user_id = ?1";
+        let sql = "SELECT secret, enabled, begun_by, begun_at FROM two_factor WHERE user_id = ?1";
         let Some(row) = self.db.query_opt(sql, params![user]).await? else { return Ok(None) };
         let secret = TotpSecret::from_base32(row.get::<String>("secret")?);
-        Ok(Some(Factor { secret, enabled: row.get("enabled")? }))
+        let begun = match row.get::<Option<SessionId>>("begun_by")? {
+            Some(session) => Some(Begun { session, at: row.get("begun_at")? }),
+            None => None,
+        };
+        Ok(Some(Factor { secret, enabled: row.get("enabled")?, begun }))
     }
 
-    async fn begin(&self, user: &UserId, secret: &TotpSecret, at: Timestamp) -> Result<bool, TwoFactorStoreError> {
-        let sql = "INSERT INTO two_factor (user_id, secret, enabled, last_step, begun_at) VALUES (?1, ?2, ?3, 0, ?4) \
-                   ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, begun_at = excluded.begun_at \
-                   WHERE two_factor.enabled = ?3";
-        Ok(self.db.execute(sql, params![user, secret.expose(), false, at]).await? > 0)
+    async fn begin(&self, user: &UserId, secret: &TotpSecret, begun: &Begun) -> Result<bool, TwoFactorStoreError> {
+        let sql = "INSERT INTO two_factor (user_id, secret, enabled, last_step, begun_at, begun_by) \
+                   VALUES (?1, ?2, ?3, 0, ?4, ?5) \
+                   ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, begun_at = excluded.begun_at, \
+                   begun_by = excluded.begun_by WHERE two_factor.enabled = ?3";
+        Ok(self.db.execute(sql, params![user, secret.expose(), false, begun.at, &begun.session]).await? > 0)
     }
 
     async fn enable(

@@ -20,6 +20,8 @@ use crate::web::{Visitor, redirect_next, see_other};
 
 /// The screen's path.
 pub(crate) const PATH: &str = "/two-factor";
+/// The part of the account page with the forms.
+pub(crate) const ACCOUNT: &str = "/account#two-factor";
 
 pub(crate) fn routes(core: Arc<Core>) -> Router {
     Router::new().route(PATH, get(show)).with_state(core).layer(layers::NoStoreLayer)
@@ -44,11 +46,18 @@ struct Context<'a> {
 #[derive(Serialize)]
 struct Begun<'a> {
     action: String,
-    secret: String,
-    qr: &'a str,
+    shown: Option<Shown<'a>>,
+    account: Option<&'a str>,
     next: Option<&'a str>,
     problem: Option<&'a str>,
     csrf: Option<&'a str>,
+}
+
+/// The secret as text and as a picture.
+#[derive(Serialize)]
+struct Shown<'a> {
+    secret: String,
+    qr: &'a str,
 }
 
 #[derive(Serialize)]
@@ -81,19 +90,19 @@ pub(crate) fn failed(core: &Core, problem: Problem, visitor: &Visitor, next: Opt
     with_problem(&problem, render(core, visitor, next, Some(&problem)))
 }
 
-/// The picture for the app, the secret as text, and the form for the first code.
+/// The picture for the app and the secret as text, where they may be shown, and the form for the first code.
 pub(crate) fn enrollment(
     core: &Core,
     visitor: &Visitor,
-    begun: &Enrollment,
+    begun: Option<&Enrollment>,
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
     let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let context = Begun {
         action: format!("{}/2fa/verify", core.config.base_path),
-        secret: in_groups(begun.secret.expose()),
-        qr: begun.qr.expose(),
+        shown: begun.map(|begun| Shown { secret: in_groups(begun.secret.expose()), qr: begun.qr.expose() }),
+        account: core.screens.get().map(|_| ACCOUNT),
         next: next.map(Next::as_str),
         problem: message.as_deref(),
         csrf: csrf.as_deref(),

@@ -10,6 +10,7 @@ use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
 use super::{Flow, TwoFactorError};
+use crate::fresh::{Asked, asked_unless_young};
 use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::web::{Visitor, guarded};
@@ -23,6 +24,7 @@ pub(crate) struct SecondFactorSection {
 struct Context<'a> {
     enabled: bool,
     stepped_up: bool,
+    fresh: Asked,
     enroll: String,
     backup_codes: String,
     disable: String,
@@ -64,6 +66,7 @@ impl Section for SecondFactorSection {
         let context = Context {
             enabled: self.flow.is_enabled(visit.session.user()).await?,
             stepped_up: visit.stepped_up,
+            fresh: asked_unless_young(&self.flow.core, visit.session).await?,
             enroll: format!("{base}/2fa/enroll"),
             backup_codes: format!("{base}/2fa/backup-codes"),
             disable: format!("{PATH}/two-factor/disable#{}", self.anchor()),

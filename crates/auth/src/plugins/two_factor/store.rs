@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use gatewright_base::UserId;
+use gatewright_base::{SessionId, UserId};
 use jiff::Timestamp;
 
 use super::{CodeHash, TotpSecret};
@@ -14,9 +14,9 @@ pub trait TwoFactorStore: Send + Sync + 'static {
     /// The user's factor, enabled or not yet enabled.
     async fn find(&self, user: &UserId) -> Result<Option<Factor>, TwoFactorStoreError>;
 
-    /// Stores the secret of an enrollment that begins at `at`, and replaces one that was begun before. Returns `false`
-    /// and changes nothing if a factor is enabled.
-    async fn begin(&self, user: &UserId, secret: &TotpSecret, at: Timestamp) -> Result<bool, TwoFactorStoreError>;
+    /// Stores the secret of an enrollment, and replaces one that was begun before. Returns `false` and changes nothing
+    /// if a factor is enabled.
+    async fn begin(&self, user: &UserId, secret: &TotpSecret, begun: &Begun) -> Result<bool, TwoFactorStoreError>;
 
     /// Enables the factor that was begun with `secret`, marks `step` as used, and replaces all backup codes by `codes`.
     /// Returns `false` and changes nothing if there is no such factor.
@@ -55,6 +55,18 @@ pub struct Factor {
     pub secret: TotpSecret,
     /// Whether it was confirmed with a first code. If not, sign-ins do not require it yet.
     pub enabled: bool,
+    /// Where and when its enrollment began, as given to [`begin`](TwoFactorStore::begin). Without it, an enrollment that
+    /// is not confirmed must be begun again.
+    pub begun: Option<Begun>,
+}
+
+/// Where and when an enrollment began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// The session. Only it can confirm the enrollment.
+    pub session: SessionId,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The store of second factors failed, so the result is unknown.

@@ -6,10 +6,12 @@ mod challenge;
 mod disable;
 mod enroll;
 mod limits;
+mod notices;
 mod races;
 mod screens;
 mod step_up;
 mod stores;
+mod theft;
 
 use gatewright_auth::AuthConfig;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;

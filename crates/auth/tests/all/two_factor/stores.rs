@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use gatewright_auth::plugins::two_factor::{
-    CodeHash, MemoryTwoFactorStore, SqlTwoFactorStore, TotpSecret, TwoFactorPlugin, TwoFactorStore,
+    Begun, CodeHash, MemoryTwoFactorStore, SqlTwoFactorStore, TotpSecret, TwoFactorPlugin, TwoFactorStore,
 };
 use gatewright_auth::users::MemoryUserStore;
 use gatewright_auth::{Auth, AuthConfig};
-use gatewright_base::UserId;
+use gatewright_base::{SessionId, UserId};
 use gatewright_db::testing::TestDb;
 use jiff::Timestamp;
 
@@ -30,6 +30,10 @@ fn user(name: &str) -> UserId {
     UserId::parse(name).unwrap()
 }
 
+fn begun(session: &str) -> Begun {
+    Begun { session: SessionId::parse(session).unwrap(), at: Timestamp::UNIX_EPOCH }
+}
+
 fn secret(letter: &str) -> TotpSecret {
     TotpSecret::from_base32(letter.repeat(32))
 }
@@ -42,19 +46,20 @@ fn hashes(from: u8) -> Vec<CodeHash> {
 async fn a_factor_is_begun_enabled_and_removed() {
     let (_databases, stores) = stores().await;
     for (name, store) in stores {
-        let (ann, at) = (user("ann"), Timestamp::UNIX_EPOCH);
+        let (ann, first, second) = (user("ann"), begun("one"), begun("two"));
         assert!(store.find(&ann).await.unwrap().is_none(), "{name}");
         assert!(!store.enable(&ann, &secret("A"), 7, &hashes(0)).await.unwrap());
-        assert!(store.begin(&ann, &secret("A"), at).await.unwrap());
-        assert!(store.begin(&ann, &secret("B"), at).await.unwrap());
+        assert!(store.begin(&ann, &secret("A"), &first).await.unwrap());
+        assert_eq!(store.find(&ann).await.unwrap().unwrap().begun.as_ref(), Some(&first), "{name}");
+        assert!(store.begin(&ann, &secret("B"), &second).await.unwrap());
         let found = store.find(&ann).await.unwrap().unwrap();
-        assert!(found.secret == secret("B") && !found.enabled);
+        assert!(found.secret == secret("B") && !found.enabled && found.begun.as_ref() == Some(&second), "{name}");
         assert!(!store.enable(&ann, &secret("A"), 7, &hashes(0)).await.unwrap(), "{name}: a replaced secret");
         assert!(!store.spend_step(&ann, &secret("B"), 8).await.unwrap(), "{name}: not enabled");
         assert!(!store.replace_backup_codes(&ann, &hashes(0)).await.unwrap());
         assert!(store.enable(&ann, &secret("B"), 7, &hashes(0)).await.unwrap());
         assert!(!store.enable(&ann, &secret("B"), 7, &hashes(0)).await.unwrap(), "{name}: once");
-        assert!(!store.begin(&ann, &secret("C"), at).await.unwrap(), "{name}: enabled");
+        assert!(!store.begin(&ann, &secret("C"), &first).await.unwrap(), "{name}: enabled");
         assert!(store.find(&ann).await.unwrap().unwrap().enabled);
         assert!(store.find(&user("bob")).await.unwrap().is_none());
         assert!(store.remove(&ann).await.unwrap());
@@ -68,7 +73,7 @@ async fn steps_are_spent_forwards_only_and_codes_once() {
     let (_databases, stores) = stores().await;
     for (name, store) in stores {
         let ann = user("ann");
-        store.begin(&ann, &secret("A"), Timestamp::UNIX_EPOCH).await.unwrap();
+        store.begin(&ann, &secret("A"), &begun("one")).await.unwrap();
         store.enable(&ann, &secret("A"), 7, &hashes(0)).await.unwrap();
         for (step, expected) in [(7, false), (6, false), (8, true), (8, false), (10, true), (9, false), (11, true)] {
             assert_eq!(store.spend_step(&ann, &secret("A"), step).await.unwrap(), expected, "{name} {step}");
@@ -91,7 +96,7 @@ async fn one_of_twenty_parallel_spends_succeeds() {
     let (_databases, stores) = stores().await;
     for (name, store) in stores {
         let ann = user("ann");
-        store.begin(&ann, &secret("A"), Timestamp::UNIX_EPOCH).await.unwrap();
+        store.begin(&ann, &secret("A"), &begun("one")).await.unwrap();
         store.enable(&ann, &secret("A"), 7, &hashes(0)).await.unwrap();
         let (secret, codes) = (secret("A"), hashes(0));
         let steps = join_all((0..20).map(|_| store.spend_step(&ann, &secret, 8))).await;

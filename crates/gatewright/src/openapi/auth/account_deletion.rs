@@ -29,7 +29,16 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
 
 /// The input of a fresh proof of identity.
 pub(super) fn proof() -> ObjectBuilder {
+    described("Required if the account has a password.")
+}
+
+/// The same where a young session needs no proof.
+pub(super) fn proof_unless_young() -> ObjectBuilder {
+    described("Required if the account has a password and the session is not younger than five minutes.")
+}
+
+fn described(password: &str) -> ObjectBuilder {
     ObjectBuilder::new()
-        .property("password", string().description(Some("Required if the account has a password.")))
+        .property("password", string().description(Some(password)))
         .property("code", string().description(Some("A code of the second factor, if the account has one.")))
 }

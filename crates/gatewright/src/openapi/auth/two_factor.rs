@@ -1,17 +1,18 @@
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::ObjectBuilder;
 
+use super::account_deletion::proof_unless_young;
 use super::{next, redirect};
 use crate::Config;
 use crate::openapi::Draft;
 use crate::openapi::names::{Page, SESSION};
-use crate::openapi::words::{Part, boolean, content, header, json, list_of, object, string, typed};
+use crate::openapi::words::{Part, boolean, content, header, json, list_of, object, string};
 
 /// The second factor.
 pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
-    let nothing = || typed(Type::Object).property("next", next());
+    let proof = || proof_unless_young().property("next", next());
     let code = || object([("code".to_owned(), string())]).property("next", next());
     let example = value!({ "code": "492039" });
     let html = |response: ResponseBuilder| response.content("text/html", content(string(), None));
@@ -23,15 +24,24 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     });
     let enroll = draft
         .auth(HttpMethod::Post, base, "/2fa/enroll", "enrollTwoFactor", "Start enrolling a second factor")
-        .submitted(nothing(), false, &value!({}))
+        .about(
+            "Needs a session younger than five minutes or, in the body, a fresh proof. Otherwise the answer is 403 \
+             `session_too_old`.",
+        )
+        .submitted(proof(), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, html(json("The secret for an authenticator app.", begun, Some(begun_example))))
-        .fails(&[409], Page::ForForms);
+        .fails(&[409], Page::ForForms)
+        .limited();
     let (shape, codes) = codes(draft);
     let mut enabled = codes.clone();
     enabled["enabled"] = true.into();
     let verify = draft
         .auth(HttpMethod::Post, base, "/2fa/verify", "verifyTwoFactor", "Confirm the second factor")
+        .about(
+            "Only in the session that began the enrollment, within 15 minutes. Otherwise the answer is 409 \
+             `enrollment_not_begun`.",
+        )
         .submitted(code(), true, &example)
         .for_sessions(Page::ForForms)
         .answers(
@@ -78,17 +88,25 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let (shape, codes) = self::codes(draft);
     let get = draft
         .auth(HttpMethod::Get, base, "/2fa/backup-codes", "backupCodes", "Create new backup codes")
-        .about("The old ones become invalid.")
+        .about(
+            "The old ones become invalid. Needs a session younger than five minutes, in which the second factor was \
+             proven. Otherwise the answer is 403 `session_too_old`: send the proof by POST, or sign in again.",
+        )
         .for_sessions(Page::ForForms)
         .answers(200, json("The new codes.", shape, Some(codes)))
         .fails(&[409], Page::Never);
     let (shape, codes) = self::codes(draft);
     let post = draft
         .auth(HttpMethod::Post, base, "/2fa/backup-codes", "backupCodesByPost", "Create new backup codes")
-        .submitted(nothing(), false, &value!({}))
+        .about(
+            "The old ones become invalid. Needs a session younger than five minutes or, in the body, a fresh proof. \
+             Otherwise the answer is 403 `session_too_old`.",
+        )
+        .submitted(proof(), false, &value!({}))
         .for_sessions(Page::ForForms)
         .answers(200, html(json("The new codes.", shape, Some(codes))))
-        .fails(&[409], Page::ForForms);
+        .fails(&[409], Page::ForForms)
+        .limited();
     for described in [enroll, verify, challenge, disable, get, post] {
         draft.add(described);
     }
