@@ -13,7 +13,7 @@ use gatewright_http::{
     ClientAddr, ContentType, CookieOnly, CsrfBinding, CsrfToken, Next, Problem, ProblemLink, RateLimited, cross_site,
 };
 use gatewright_limits::Limiter;
-use http::header::{ORIGIN, SET_COOKIE, USER_AGENT};
+use http::header::{SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -108,10 +108,7 @@ where
     route.layer(from_fn_with_state((core.clone(), limiter.cloned()), guard_and_count))
 }
 
-/// Passes only requests of this site's own pages. A sibling site is another one: browsers send no `Origin` with its
-/// links, only `Sec-Fetch-Site: same-site`.
-///
-/// The guard of a browser backend has checked a request that has an `Origin`: its allowed origins pass.
+/// Passes only requests of this site's own pages ([`cross_site::check_own_site`]).
 pub(crate) fn own_site_only<S>(core: &Arc<Core>, route: MethodRouter<S>) -> MethodRouter<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -121,12 +118,10 @@ where
 
 async fn check_own_site(State(core): State<Arc<Core>>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
-    let checked = parts.extensions.get::<CookieOnly>().is_some() && parts.headers.contains_key(ORIGIN);
-    let own = cross_site::own_origins(&parts, core.origin.as_ref());
-    if !checked && (cross_site::from_sibling(&parts.headers) || cross_site::from_another_site(&parts.headers, &own)) {
-        return cross_site::refusal().answer_link(&parts.headers);
+    match cross_site::check_own_site(&parts, core.origin.as_ref()) {
+        Ok(()) => onward.run(Request::from_parts(parts, body)).await,
+        Err(problem) => problem.answer_link(&parts.headers),
     }
-    onward.run(Request::from_parts(parts, body)).await
 }
 
 async fn guard_and_count(

@@ -7,6 +7,7 @@ use gatewright_base::{Ambient, JsonCase, RolePermissions, Secret};
 use gatewright_db::Db;
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, EventLog, Streams};
+use gatewright_http::Origin;
 use http::HeaderName;
 
 use crate::access::Policy;
@@ -63,6 +64,7 @@ pub struct Builder {
     outbox: Option<Outbox>,
     policy: Policy,
     json_case: JsonCase,
+    public_origin: Option<Origin>,
     users: Users,
     profiles: Option<(Arc<Profile>, String)>,
     tables: Tables,
@@ -113,6 +115,12 @@ impl Builder {
     /// The case of JSON keys. Default: camel case.
     pub fn json_case(self, json_case: JsonCase) -> Self {
         Self { json_case, ..self }
+    }
+
+    /// The origin of the service's own pages, which may restore records by session. Default: only the origin of each
+    /// request's own host.
+    pub fn public_origin(self, origin: Origin) -> Self {
+        Self { public_origin: Some(origin), ..self }
     }
 
     /// Where users are stored. Default: the table `users`.
@@ -221,6 +229,7 @@ impl Builder {
             outbox: self.outbox,
             policy: self.policy,
             json_case: self.json_case,
+            public_origin: self.public_origin,
             users_exist,
             public_users,
             cursors: self.cursors,
@@ -249,6 +258,7 @@ impl Entities {
             outbox: None,
             policy: Policy::default(),
             json_case: JsonCase::default(),
+            public_origin: None,
             users: Users::default(),
             profiles: None,
             tables: Tables::default(),

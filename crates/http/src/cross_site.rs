@@ -4,7 +4,8 @@
 //! if the browser reports that another site sent it. JSON needs a preflight, so it is exempt. Requests without `Origin`
 //! pass, because they come from programs and from old browsers.
 //!
-//! [`decide`] is the rule; [`guard`] mounts it on routes.
+//! [`decide`] is the rule; [`guard`] mounts it on routes. [`check_own_site`] is stricter: it is for requests that act
+//! without a body, which no type of a body protects.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -13,7 +14,7 @@ use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method};
 
-use crate::{ContentType, Origin, Problem, Scheme};
+use crate::{ContentType, CookieOnly, Origin, Problem, Scheme};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -76,6 +77,22 @@ pub fn check(parts: &Parts, public: Option<&Origin>) -> Result<(), Problem> {
         Decision::Pass => Ok(()),
         Decision::Refuse => Err(refusal()),
     }
+}
+
+/// Checks a request of any method and shape: it must be one of this site's own pages, or have none of a browser's
+/// headers. A sibling site is another one, also if the browser sends only `Sec-Fetch-Site: same-site` and no `Origin`.
+///
+/// The guard of a browser backend has checked a request that has an `Origin`: its allowed origins pass.
+pub fn check_own_site(parts: &Parts, public: Option<&Origin>) -> Result<(), Problem> {
+    let has_origin = parts.headers.contains_key(ORIGIN);
+    if has_origin && parts.extensions.get::<CookieOnly>().is_some() {
+        return Ok(());
+    }
+    let sent_by_sibling = !has_origin && from_sibling(&parts.headers);
+    if sent_by_sibling || from_another_site(&parts.headers, &own_origins(parts, public)) {
+        return Err(refusal());
+    }
+    Ok(())
 }
 
 /// The refusal: 403 `cross-site request refused`.

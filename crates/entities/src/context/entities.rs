@@ -6,6 +6,7 @@ use gatewright_base::{Ambient, Identity, JsonCase};
 use gatewright_db::{Db, Lane, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Cursor, EventLog, Streams};
+use gatewright_http::Origin;
 use http::HeaderMap;
 
 use super::body_turns::BodyTurns;
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) outbox: Option<Outbox>,
     pub(crate) policy: Policy,
     pub(crate) json_case: JsonCase,
+    pub(crate) public_origin: Option<Origin>,
     pub(crate) users_exist: Option<Sql>,
     pub(crate) public_users: Option<PublicUsers>,
     pub(crate) cursors: CursorKey,
@@ -86,6 +88,11 @@ impl Entities {
     /// How keys are spelled.
     pub fn json_case(&self) -> JsonCase {
         self.0.json_case
+    }
+
+    /// The origin of the service's own pages, if it is configured.
+    pub(crate) fn public_origin(&self) -> Option<&Origin> {
+        self.0.public_origin.as_ref()
     }
 
     /// The roles' permissions, and whether scopes of tokens are checked.

@@ -18,6 +18,7 @@ mod answer;
 mod batch;
 mod endpoint;
 mod event_cursor;
+mod own_page;
 mod record_id;
 mod records;
 mod stream;

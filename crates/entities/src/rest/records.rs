@@ -7,6 +7,7 @@ use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::endpoint::Endpoint;
+use super::own_page::OwnPage;
 use super::record_id::RecordId;
 use super::{answer, event_cursor};
 use crate::access::Action;
@@ -98,6 +99,7 @@ pub(super) async fn delete(
 
 pub(super) async fn restore(
     State(endpoint): State<Arc<Endpoint>>,
+    _: OwnPage,
     Caller(identity): Caller,
     client: ClientAddr,
     RecordId(id): RecordId,

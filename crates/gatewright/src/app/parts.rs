@@ -27,6 +27,7 @@ use gatewright_events::fanout::{ChannelError, Fanout as Backend, PostgresFanout}
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
+use gatewright_http::Origin;
 
 use super::{authorization_server, profiles};
 use crate::Config;
@@ -118,7 +119,10 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
     // Without a secret, as in dev mode or on a server without accounts, cursors are only valid until the process ends.
     let secret = &config.auth.jwt_secret;
     let builder = if secret.is_empty() { builder } else { builder.secret(secret) };
-    builder
+    let origin = Origin::of(&config.public_url());
+    origin
+        .into_iter()
+        .fold(builder, EntitiesBuilder::public_origin)
         .declare_all(config.entities.iter().cloned())
         .roles(RolePermissions::new(config.roles.clone()))
         .tenant_roles(RolePermissions::new(config.tenancy.roles.clone()))

@@ -1,5 +1,8 @@
 //! A thief with the cookie of a session that is not young, and without the password.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
@@ -8,8 +11,6 @@ use gatewright_db::testing::TestDb;
 use gatewright_limits::Policy;
 use http::Method;
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 use super::{Authenticator, begin, enroll_ann, send, site, text, with};
 use crate::mailed::Post;

@@ -180,6 +180,27 @@ async fn only_an_allowed_page_may_create_backup_codes() {
 }
 
 #[tokio::test]
+async fn an_allowed_page_restores_a_record_without_a_body() {
+    let config = CONFIG.replace("name = \"notes\"\n", "name = \"notes\"\nsoft_delete = true\n");
+    for app in TestApp::on_every_engine(&config).await {
+        let mut ada = signed_in(&app).await;
+        let made = script(&mut ada, Method::POST, "/api/notes", "{\"text\":\"x\"}").await.is(201);
+        let path = format!("/api/notes/{}", made.at("/data/id").as_str().unwrap());
+        script(&mut ada, Method::DELETE, &path, "").await.is(204);
+        let token = send(&mut ada, Method::GET, "/auth/csrf", &[("origin", APP)], "").await.at("/csrfToken");
+        let token = ("x-csrf-token", token.as_str().unwrap());
+        let restore = format!("{path}/_restore");
+        for (headers, status) in [
+            (&[token, ("origin", "https://evil.example")][..], 403),
+            (&[token, ("sec-fetch-site", "same-site")], 403),
+            (&[token, ("origin", APP), ("sec-fetch-site", "same-site")], 200),
+        ] {
+            send(&mut ada, Method::POST, &restore, headers, "").await.is(status);
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_prefix_is_api_unless_another_is_set() {
     for (prefix, path) in [("", "/api/notes"), ("api_prefix = \"/v1\"\n", "/v1/notes")] {
         let config = CONFIG.replacen("[server]\n", &format!("[server]\n{prefix}"), 1);

@@ -37,6 +37,7 @@ mod operations;
 mod profile;
 mod providers;
 mod shutdown;
+mod siblings;
 mod stream_tickets;
 mod surfaces;
 mod texts;
