@@ -97,6 +97,16 @@ pub(crate) fn is_young(core: &Core, session: &Session) -> bool {
     core.ambient.now().duration_since(session.started_at()) < YOUNG
 }
 
+/// Passes a session that began recently, with the second factor if the user has one. It is no attempt: it proves nothing that
+/// could be guessed.
+pub(crate) async fn check_young(core: &Core, session: &Session) -> Result<(), FreshError> {
+    if !is_young(core, session) {
+        return Err(FreshError::SessionTooOld);
+    }
+    let has_factor = core.mint.has_second_factor(&session.user().id).await.map_err(FreshError::Factor)?;
+    if has_factor && !session.two_factor_verified() { Err(FreshError::NoCode) } else { Ok(()) }
+}
+
 impl Fresh {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         // Separate from the limit of sign-ins: a person with an open browser must not lock its owner out elsewhere.
@@ -125,7 +135,7 @@ impl Fresh {
     /// a password.
     pub(crate) async fn require_young(&self, session: &Session) -> Result<(), FreshError> {
         self.by_account.attempt(session.user().id.as_str()).await?;
-        self.check_young(session).await
+        check_young(&self.core, session).await
     }
 
     /// Passes a session that began recently, as [`require_young`](Self::require_young), or a caller who gives a proof, as
@@ -137,21 +147,13 @@ impl Fresh {
         client: &Client,
         at: &'static str,
     ) -> Result<(), FreshError> {
-        match self.check_young(session).await {
+        match check_young(&self.core, session).await {
             Err(FreshError::SessionTooOld | FreshError::NoCode) if given.password.is_some() => {
                 self.require(session, given, client, at).await
             }
             Err(FreshError::SessionTooOld) if session.user().password_set => Err(FreshError::NoProof),
             checked => checked,
         }
-    }
-
-    async fn check_young(&self, session: &Session) -> Result<(), FreshError> {
-        if !is_young(&self.core, session) {
-            return Err(FreshError::SessionTooOld);
-        }
-        let has_factor = self.core.mint.has_second_factor(&session.user().id).await.map_err(FreshError::Factor)?;
-        if has_factor && !session.two_factor_verified() { Err(FreshError::NoCode) } else { Ok(()) }
     }
 
     async fn check(&self, session: &Session, given: &Given, client: &Client) -> Result<(), FreshError> {

@@ -17,6 +17,7 @@ use super::flow::{Begun, Finished, Flow, Visit};
 use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
 use crate::devices::Browser;
+use crate::fresh::check_young;
 use crate::plugins::sign_in;
 use crate::providers::ProviderError;
 use crate::session::{AnySession, Session};
@@ -64,8 +65,13 @@ async fn link(
     session: Result<Session, Problem>,
     Query(query): Query<PageQuery>,
 ) -> Response {
-    match session {
-        Ok(session) => begin(&flow, &provider, Some(session.user().id.clone()), &visitor, &query).await,
+    let young = async {
+        let session = session?;
+        check_young(&flow.core, &session).await?;
+        Ok(session.user().id.clone())
+    };
+    match young.await {
+        Ok(user) => begin(&flow, &provider, Some(user), &visitor, &query).await,
         Err(problem) => refuse(&flow, &visitor, problem),
     }
 }

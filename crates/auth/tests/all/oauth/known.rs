@@ -108,7 +108,7 @@ async fn provider_tokens_are_stored_refreshed_and_removed_with_the_link() {
         let world = World::on(&database.db).await;
         world.google_says(json!({ "sub": "110", "email": ANN, "email_verified": true }));
         let by_google = world.sign_in("google", "").await.expect(303);
-        let (ann, cookie) = (world.user(&by_google).await, session(&by_google).unwrap());
+        let ann = world.user(&by_google).await;
         let tokens = world.site.auth.oauth_tokens().unwrap();
         assert_eq!(tokens.valid_oauth_token(&ann, "google").await.unwrap().expose(), "ya29.first");
         world
@@ -128,6 +128,8 @@ async fn provider_tokens_are_stored_refreshed_and_removed_with_the_link() {
             rows.iter().flat_map(|row| [row.get("access_token").unwrap(), row.get("refresh_token").unwrap()]).collect();
         assert!(sealed.len() == 2 && sealed.iter().all(|bytes| !String::from_utf8_lossy(bytes).contains("//refresh")));
 
+        // A link needs a recent sign-in.
+        let cookie = session(&world.sign_in("google", "").await.expect(303)).unwrap();
         world.github_says(7, json!([]));
         world.walk("github", "/auth/oauth/github/link", &cookie).await.expect(303);
         assert_eq!(tokens.valid_oauth_token(&ann, "github").await.unwrap().expose(), "gho_x");

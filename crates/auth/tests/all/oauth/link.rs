@@ -57,6 +57,20 @@ async fn a_link_needs_a_session() {
 }
 
 #[tokio::test]
+async fn a_stolen_session_links_no_provider() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.ann().await;
+        place.begin("/auth/oauth/alpha/link", &ann).await;
+        place.site.advance(5 * 60);
+        let old = Call::get("/auth/oauth/alpha/link").cookie(&ann).send(&place.site).await.expect(403);
+        assert_eq!(old.json()["code"], "session_too_old");
+        let fresh = place.site.login(ANN, PASSWORD).await.cookie().unwrap();
+        place.link(&fresh, &identity("1", Some(ANN), true)).await.expect(303);
+    }
+}
+
+#[tokio::test]
 async fn only_the_requesting_session_gets_the_link() {
     for database in databases().await {
         let place = Place::on(&database.db).await;

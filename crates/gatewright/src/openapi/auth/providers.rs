@@ -23,6 +23,7 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .fails(&[400, 403, 404, 500, 502, 503], Page::ForForms);
     let link = draft
         .auth(HttpMethod::Get, base, "/oauth/{provider}/link", "linkOAuth", "Link a provider to the caller's account")
+        .about("Needs a session younger than five minutes, with the second factor if the account has one.")
         .parameter(provider())
         .parameter(query("next", "Where to redirect afterwards: a path on this origin.", string()))
         .for_sessions(Page::ForForms)
