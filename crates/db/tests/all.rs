@@ -25,6 +25,8 @@ mod promote;
 mod reads;
 #[path = "all/tls.rs"]
 mod tls;
+#[path = "all/together.rs"]
+mod together;
 #[path = "all/transactions.rs"]
 mod transactions;
 #[path = "all/undone.rs"]

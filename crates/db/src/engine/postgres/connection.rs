@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join_all, join3};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -198,9 +199,13 @@ impl Connection {
 
     pub(super) async fn query(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let ready = self.ready(sql, params).await?;
+        self.query_ready(&ready, sql, params).await
+    }
+
+    async fn query_ready(&self, ready: &Ready, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let params: Vec<Param<'_>> = params.iter().map(Param).collect();
         let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
-        let sent = match &ready {
+        let sent = match ready {
             Ready::Prepared(statement) => self.client.query(statement, &params.collect::<Vec<_>>()).await,
             Ready::Typed { text, types } => {
                 let params: Vec<_> = params.zip(types.iter().cloned()).collect();
@@ -208,6 +213,32 @@ impl Connection {
             }
         };
         sent.map_err(|error| self.failed(error, sql))
+    }
+
+    /// Runs statements in one transaction, in which each may take `limit`, and returns the rows of each. If one fails, none has changed
+    /// anything; if the connection is lost, this is unknown.
+    ///
+    /// Everything is sent at once. The caller has the connection alone: another statement would become a part of the transaction.
+    pub(super) async fn together(
+        &self,
+        statements: &[(Sql, Vec<Value>)],
+        limit: Duration,
+    ) -> Result<Vec<Vec<tokio_postgres::Row>>, Error> {
+        if self.is_pooled() {
+            return Err(Error::other("BEGIN".to_owned(), "behind a pooler, each statement is sent alone"));
+        }
+        let mut ready = Vec::with_capacity(statements.len());
+        for (sql, params) in statements {
+            ready.push(self.ready(sql, params).await?);
+        }
+        let opening = format!("BEGIN READ WRITE; SET LOCAL statement_timeout = {}", limit.as_millis());
+        let run = ready.iter().zip(statements).map(|(ready, (sql, params))| self.query_ready(ready, sql, params));
+        // Each is sent when it is polled first, in this order. After a failed statement, COMMIT rolls back.
+        let (begun, rows, committed) = join3(self.batch(&opening), join_all(run), self.batch("COMMIT")).await;
+        begun?;
+        let rows = rows.into_iter().collect::<Result<_, _>>()?;
+        committed?;
+        Ok(rows)
     }
 
     /// Sends a query whose rows are read one by one, so that an answer of any size is never in memory as a whole.

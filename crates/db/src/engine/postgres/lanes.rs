@@ -35,7 +35,12 @@ impl Lanes {
     }
 
     pub(super) fn pick(&self) -> Arc<Lane> {
-        self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()].clone()
+        self.lanes[self.next_place()].clone()
+    }
+
+    /// The place of the connection whose turn it is.
+    pub(super) fn next_place(&self) -> usize {
+        self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
     }
 
     pub(super) fn at(&self, place: usize) -> &Lane {

@@ -18,6 +18,7 @@ mod lists;
 mod numeric;
 mod reads;
 mod threads;
+mod together;
 mod totals;
 mod transaction;
 mod types;

@@ -1,24 +1,28 @@
 //! Writes: transactions on separate connections, and single statements on a few shared ones.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Object, Pool};
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, stream};
 use gatewright_base::{Shares, Turn};
-use tracing::Instrument;
+use tokio::sync::{RwLock, RwLockReadGuard, oneshot};
 
 use super::connect::Connector;
-use super::lanes::Lanes;
-use super::threads::{Threads, ended};
+use super::lanes::{Lane, Lanes};
+use super::threads::Threads;
+use super::together::{Done, Waiters, Waiting};
 use super::transaction::{self, Phase};
 use super::{DriverRow, connection_of, decode, pool};
 use crate::row::RowRef;
-use crate::tx::{Inner, run_action};
+use crate::tx::{Inner, panic_message, run_action};
 use crate::{Error, OpenError, Options, Share, Sql, Tx, Value};
 
-/// Statements of one share that are in progress on each connection for them. More would not make it faster.
+/// Statements, or transactions of several, of one share that are in progress on each connection for them. More would not make it
+/// faster.
 const IN_FLIGHT: usize = 2;
 /// How long a single statement waits for a lock while others wait behind it. Without contention, locks are held for the time of a
 /// commit.
@@ -110,8 +114,14 @@ impl Transactions {
 /// They are pipelined over a few connections, separate from reads: statements that are sent after a statement wait for its commit.
 /// A statement waits for a lock at most [`LOCK_TIMEOUT`]. If it does not get the lock in that time, it has changed nothing, and
 /// runs again on a connection for transactions, where no other statement waits for it.
+///
+/// A share that has more to write than its turns runs the waiting statements in transactions of several: see [`together`](super::together).
+/// If one of these fails, they run again one by one, so that a caller does not notice the others.
 pub(super) struct Statements {
     lanes: Lanes,
+    /// One for each connection. Single statements share it; a transaction has it alone.
+    gates: Vec<RwLock<()>>,
+    waiters: Waiters,
     /// A share has only a limited number of them in progress, so that few are ahead of another share's.
     shares: Shares<Share>,
     transactions: Arc<Transactions>,
@@ -120,7 +130,8 @@ pub(super) struct Statements {
 impl Statements {
     pub(super) fn new(connector: &Connector, connections: usize, transactions: Arc<Transactions>) -> Self {
         let lanes = Lanes::new(&connector.clone().for_single_statements(LOCK_TIMEOUT), connections);
-        Self { lanes, shares: Shares::new(IN_FLIGHT * connections), transactions }
+        let gates = (0..connections).map(|_| RwLock::default()).collect();
+        Self { lanes, gates, waiters: Waiters::default(), shares: Shares::new(IN_FLIGHT * connections), transactions }
     }
 
     pub(super) fn lanes(&self) -> &Lanes {
@@ -140,7 +151,10 @@ impl Statements {
     ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let _turn = self.turn(share).await?;
-            match self.lanes.pick().execute(sql, params).await {
+            let (lane, gate) = self.lane().await;
+            let executed = lane.execute(sql, params).await;
+            drop(gate);
+            match executed {
                 Err(Error::Locked) => {
                     let (sql, params) = (sql.clone(), params.to_vec());
                     let again = async move |tx: &Tx| tx.execute(sql.clone(), params.clone()).await;
@@ -171,7 +185,10 @@ impl Statements {
         params: &'a [Value],
     ) -> BoxFuture<'a, Result<Vec<DriverRow>, Error>> {
         Box::pin(async move {
-            match self.lanes.pick().query(sql, params).await {
+            let (lane, gate) = self.lane().await;
+            let rows = lane.query(sql, params).await;
+            drop(gate);
+            match rows {
                 Err(Error::Locked) => {
                     let (sql, params) = (sql.clone(), params.to_vec());
                     let again = async move |tx: &Tx| match &tx.inner {
@@ -183,6 +200,13 @@ impl Statements {
                 result => result,
             }
         })
+    }
+
+    /// A connection, for one statement.
+    async fn lane(&self) -> (&Lane, RwLockReadGuard<'_, ()>) {
+        let place = self.lanes.next_place();
+        let gate = self.gates[place].read().await;
+        (self.lanes.at(place), gate)
     }
 
     /// Once it has its turn, it runs to its end even if the caller is dropped, so that a committed write never misses
@@ -200,16 +224,69 @@ impl Statements {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        let turn = self.turn(share).await?;
-        let this = self.clone();
-        let write = async move {
-            let _turn = turn;
-            let result = decode::fold(&this.rows(share, &sql, &params).await?, start, each)?;
-            run_action(|| after_commit(&result));
-            Ok(result)
+        let (sender, answer) = oneshot::channel();
+        let span = tracing::Span::current();
+        let done = move |rows: Result<Vec<DriverRow>, Error>| {
+            let fold = || {
+                let result = decode::fold(&rows?, start, each)?;
+                run_action(|| after_commit(&result));
+                Ok(result)
+            };
+            let folded = catch_unwind(AssertUnwindSafe(|| span.in_scope(fold)));
+            let folded = folded.unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())));
+            let _gone = sender.send(folded);
         };
-        let task = tokio::spawn(write.instrument(tracing::Span::current()));
-        task.await.unwrap_or_else(|failed| Err(ended(failed)))
+        self.run(share, Waiting { sql, params, done: Box::new(done) }).await?;
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Waits until a statement has begun, in a turn of its own or of another one of its share.
+    fn run(self: &Arc<Self>, share: Share, waiting: Waiting) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            if share == Share::default() {
+                tokio::spawn(self.clone().run_all(share, vec![waiting], None));
+                return Ok(());
+            }
+            let place = self.waiters.line_up(share, waiting);
+            let turns = async {
+                while place.is_waiting() {
+                    let turn = self.shares.take(share).await;
+                    let next = self.waiters.next(share);
+                    if !next.is_empty() {
+                        tokio::spawn(self.clone().run_all(share, next, Some(turn)));
+                    }
+                }
+            };
+            let waited = tokio::time::timeout(self.transactions.busy_timeout, turns).await;
+            if waited.is_err() && place.leave() { Err(Error::Busy) } else { Ok(()) }
+        })
+    }
+
+    /// Runs statements of a share: together, or one by one if one of them fails.
+    async fn run_all(self: Arc<Self>, share: Share, waiting: Vec<Waiting>, _turn: Option<Turn>) {
+        let (statements, done): (Vec<_>, Vec<_>) =
+            waiting.into_iter().map(|waiting| ((waiting.sql, waiting.params), waiting.done)).unzip();
+        if statements.len() > 1 {
+            match self.together(&statements).await {
+                Ok(rows) => return done.into_iter().zip(rows).for_each(|(done, rows)| done(Ok(rows))),
+                // Whether they were committed is unknown.
+                Err(Error::ConnectionLost(reason)) => {
+                    return done.into_iter().for_each(|done| done(Err(Error::ConnectionLost(reason.clone()))));
+                }
+                Err(error) => tracing::debug!(%error, "statements are repeated one by one"),
+            }
+        }
+        let one = async |((sql, params), done): ((Sql, Vec<Value>), Done)| {
+            let rows = self.rows(share, &sql, &params).await;
+            done(rows);
+        };
+        stream::iter(statements.into_iter().zip(done)).for_each_concurrent(IN_FLIGHT, one).await;
+    }
+
+    async fn together(&self, statements: &[(Sql, Vec<Value>)]) -> Result<Vec<Vec<DriverRow>>, Error> {
+        let place = self.lanes.next_place();
+        let _alone = self.gates[place].write().await;
+        self.lanes.at(place).connection().await?.together(statements, LOCK_TIMEOUT).await
     }
 }
 
