@@ -224,7 +224,7 @@ impl Statements {
         F: FnMut(&mut A, &RowRef<'_>) -> Result<(), Error> + Send + 'static,
         C: FnOnce(&A) + Send + 'static,
     {
-        let (sender, answer) = oneshot::channel();
+        let (sender, mut answer) = oneshot::channel();
         let span = tracing::Span::current();
         let done = move |rows: Result<Vec<DriverRow>, Error>| {
             let fold = || {
@@ -236,11 +236,17 @@ impl Statements {
             let folded = folded.unwrap_or_else(|panic| Err(Error::Panicked(panic_message(&*panic).to_owned())));
             let _gone = sender.send(folded);
         };
-        self.run(share, Waiting { sql, params, done: Box::new(done) }).await?;
+        let begun = self.run(share, Waiting { sql, params, done: Box::new(done) });
+        tokio::select! {
+            biased;
+            // In another one's turn.
+            answer = &mut answer => return answer.unwrap_or(Err(Error::Closed)),
+            begun = begun => begun?,
+        }
         answer.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Waits until a statement has begun, in a turn of its own or of another one of its share.
+    /// Waits for turns of the share until a statement has begun. The statement may begin, and end, in another one's turn before.
     fn run(self: &Arc<Self>, share: Share, waiting: Waiting) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             if share == Share::default() {
