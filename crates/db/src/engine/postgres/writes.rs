@@ -9,7 +9,7 @@ use deadpool::managed::{Object, Pool};
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use gatewright_base::{Shares, Turn};
-use tokio::sync::{RwLock, RwLockReadGuard, oneshot};
+use tokio::sync::{RwLock, RwLockReadGuard, Semaphore, oneshot};
 
 use super::connect::Connector;
 use super::lanes::{Lane, Lanes};
@@ -27,6 +27,9 @@ const IN_FLIGHT: usize = 2;
 /// How long a single statement waits for a lock while others wait behind it. Without contention, locks are held for the time of a
 /// commit.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
+/// How long a statement may take in a transaction of several. A caller whose statements take longer does not get a connection alone for
+/// several of them.
+const TOGETHER_LIMIT: Duration = Duration::from_millis(10);
 /// How often a transaction is run after a serialization failure or a deadlock.
 const ATTEMPTS: u32 = 6;
 /// The longest pause before the second attempt. It doubles with each further one.
@@ -121,6 +124,8 @@ pub(super) struct Statements {
     lanes: Lanes,
     /// One for each connection. Single statements share it; a transaction has it alone.
     gates: Vec<RwLock<()>>,
+    /// One for each connection that a transaction may have alone. The last one stays for single statements.
+    alone: Semaphore,
     waiters: Waiters,
     /// A share has only a limited number of them in progress, so that few are ahead of another share's.
     shares: Shares<Share>,
@@ -131,7 +136,9 @@ impl Statements {
     pub(super) fn new(connector: &Connector, connections: usize, transactions: Arc<Transactions>) -> Self {
         let lanes = Lanes::new(&connector.clone().for_single_statements(LOCK_TIMEOUT), connections);
         let gates = (0..connections).map(|_| RwLock::default()).collect();
-        Self { lanes, gates, waiters: Waiters::default(), shares: Shares::new(IN_FLIGHT * connections), transactions }
+        let alone = Semaphore::new(connections.saturating_sub(1).max(1));
+        let (waiters, shares) = (Waiters::default(), Shares::new(IN_FLIGHT * connections));
+        Self { lanes, gates, alone, waiters, shares, transactions }
     }
 
     pub(super) fn lanes(&self) -> &Lanes {
@@ -202,11 +209,21 @@ impl Statements {
         })
     }
 
-    /// A connection, for one statement.
+    /// A connection for one statement: the next one that no transaction has or wants.
     async fn lane(&self) -> (&Lane, RwLockReadGuard<'_, ()>) {
-        let place = self.lanes.next_place();
-        let gate = self.gates[place].read().await;
+        let next = self.lanes.next_place();
+        let free = self.places(next).find_map(|place| Some((place, self.gates[place].try_read().ok()?)));
+        let (place, gate) = match free {
+            Some(free) => free,
+            None => (next, self.gates[next].read().await),
+        };
         (self.lanes.at(place), gate)
+    }
+
+    /// All places, `first` first.
+    fn places(&self, first: usize) -> impl Iterator<Item = usize> {
+        let count = self.gates.len();
+        (first..first + count).map(move |place| place % count)
     }
 
     /// Once it has its turn, it runs to its end even if the caller is dropped, so that a committed write never misses
@@ -290,9 +307,14 @@ impl Statements {
     }
 
     async fn together(&self, statements: &[(Sql, Vec<Value>)]) -> Result<Vec<Vec<DriverRow>>, Error> {
-        let place = self.lanes.next_place();
-        let _alone = self.gates[place].write().await;
-        self.lanes.at(place).connection().await?.together(statements, LOCK_TIMEOUT).await
+        let _allowed = self.alone.acquire().await.map_err(|_| Error::Closed)?;
+        let next = self.lanes.next_place();
+        let idle = self.places(next).find_map(|place| Some((place, self.gates[place].try_write().ok()?)));
+        let (place, _gate) = match idle {
+            Some(idle) => idle,
+            None => (next, self.gates[next].write().await),
+        };
+        self.lanes.at(place).connection().await?.together(statements, TOGETHER_LIMIT).await
     }
 }
 
