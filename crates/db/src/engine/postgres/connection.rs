@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, join3};
+use futures_util::future::{join, join_all};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -218,7 +218,8 @@ impl Connection {
     /// Runs statements in one transaction, in which each may take `limit`, and returns the rows of each. If one fails, none has changed
     /// anything; if the connection is lost, this is unknown.
     ///
-    /// Everything is sent at once. The caller has the connection alone: another statement would become a part of the transaction.
+    /// Once the transaction has begun, everything is sent at once. Sent before that, each statement would commit alone if BEGIN failed. The
+    /// caller has the connection alone: another statement would become a part of the transaction.
     pub(super) async fn together(
         &self,
         statements: &[(Sql, Vec<Value>)],
@@ -231,11 +232,15 @@ impl Connection {
         for (sql, params) in statements {
             ready.push(self.ready(sql, params).await?);
         }
-        let opening = format!("BEGIN READ WRITE; SET LOCAL statement_timeout = {}", limit.as_millis());
+        let begin = format!("BEGIN READ WRITE; SET LOCAL statement_timeout = {}", limit.as_millis());
+        if let Err(error) = self.batch(&begin).await {
+            // Others use the connection next.
+            self.batch("ROLLBACK").await?;
+            return Err(error);
+        }
         let run = ready.iter().zip(statements).map(|(ready, (sql, params))| self.query_ready(ready, sql, params));
         // Each is sent when it is polled first, in this order. After a failed statement, COMMIT rolls back.
-        let (begun, rows, committed) = join3(self.batch(&opening), join_all(run), self.batch("COMMIT")).await;
-        begun?;
+        let (rows, committed) = join(join_all(run), self.batch("COMMIT")).await;
         let rows = rows.into_iter().collect::<Result<_, _>>()?;
         committed?;
         Ok(rows)

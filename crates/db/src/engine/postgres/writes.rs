@@ -21,8 +21,8 @@ use crate::row::RowRef;
 use crate::tx::{Inner, panic_message, run_action};
 use crate::{Error, OpenError, Options, Share, Sql, Tx, Value};
 
-/// Statements, or transactions of several, of one share that are in progress on each connection for them. More would not make it
-/// faster.
+/// Statements, or transactions of several, of one share that are in progress on each connection for them, or twice as many while
+/// statements run again one by one. More would not make it faster.
 const IN_FLIGHT: usize = 2;
 /// How long a single statement waits for a lock while others wait behind it. Without contention, locks are held for the time of a
 /// commit.
