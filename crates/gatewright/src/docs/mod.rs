@@ -1,19 +1,20 @@
 //! `GET /api/docs`: the document as a page, which can send requests.
 //!
-//! Everything it loads is compiled in: Swagger UI, from the crate that contains its files, and our own stylesheet and
-//! script. It has the same strict content security policy as all pages: nothing inline, nothing from another host.
+//! Everything it loads is compiled in: Swagger UI, compressed by the build script, and our own stylesheet and script. It has the same strict content security policy as all pages: nothing inline, nothing from another host.
 
-use std::sync::Arc;
+use std::io::Read;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use flate2::read::GzDecoder;
 use gatewright_http::{html, layers};
 use http::HeaderMap;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use utoipa_swagger_ui::Config as SwaggerConfig;
+use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 
 use crate::Config;
 
@@ -36,7 +37,7 @@ async fn show(State(page): State<Arc<str>>) -> Html<String> {
     Html(page.to_string())
 }
 
-async fn file(name: Result<Path<String>, PathRejection>) -> Response {
+async fn file(headers: HeaderMap, name: Result<Path<String>, PathRejection>) -> Response {
     // A name that is not UTF-8 is not that of a file.
     let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
     let own = match &*name {
@@ -47,17 +48,62 @@ async fn file(name: Result<Path<String>, PathRejection>) -> Response {
     if let Some((kind, text)) = own {
         return ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], text).into_response();
     }
-    let kind = match &*name {
-        "swagger-ui-bundle.js" => "text/javascript; charset=utf-8",
-        "swagger-ui.css" => "text/css; charset=utf-8",
-        "favicon-32x32.png" => "image/png",
-        _ => return layers::not_found(HeaderMap::new()).await,
+    let Some(file) = SWAGGER_UI.iter().find(|file| file.name == name) else {
+        return layers::not_found(HeaderMap::new()).await;
     };
-    let file = utoipa_swagger_ui::serve(&name, Arc::new(SwaggerConfig::from("/openapi.json"))).ok().flatten();
-    match file {
-        Some(file) => ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], file.bytes.into_owned()).into_response(),
-        None => layers::not_found(HeaderMap::new()).await,
+    let head = [(CONTENT_TYPE, file.kind), (CACHE_CONTROL, KEPT), (VARY, "accept-encoding")];
+    if takes_gzip(&headers) {
+        return (head, [(CONTENT_ENCODING, "gzip")], file.compressed).into_response();
     }
+    (head, file.plain.clone()).into_response()
+}
+
+/// A file of Swagger UI.
+struct SwaggerUi {
+    name: &'static str,
+    kind: &'static str,
+    /// With gzip, by the build script.
+    compressed: &'static [u8],
+    /// Decompressed when a client first needs it.
+    plain: LazyLock<Bytes>,
+}
+
+macro_rules! swagger_ui {
+    ($name:literal, $kind:literal) => {{
+        const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz"));
+        SwaggerUi {
+            name: $name,
+            kind: $kind,
+            compressed: COMPRESSED,
+            plain: LazyLock::new(|| decompressed(COMPRESSED)),
+        }
+    }};
+}
+
+static SWAGGER_UI: [SwaggerUi; 3] = [
+    swagger_ui!("swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
+    swagger_ui!("swagger-ui.css", "text/css; charset=utf-8"),
+    swagger_ui!("favicon-32x32.png", "image/png"),
+];
+
+fn decompressed(compressed: &[u8]) -> Bytes {
+    let mut plain = Vec::new();
+    GzDecoder::new(compressed).read_to_end(&mut plain).expect("the build script compressed it");
+    plain.into()
+}
+
+/// Whether a client takes answers compressed with gzip: all browsers do.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let codings = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    codings.map(|coding| coding.split(';').map(str::trim)).any(|mut parts| {
+        let named = parts.next().is_some_and(|coding| coding.eq_ignore_ascii_case("gzip"));
+        // A weight of zero means "not this one".
+        named && !parts.any(|part| part.strip_prefix("q=").is_some_and(|weight| weight.parse::<f32>() == Ok(0.0)))
+    })
 }
 
 /// The page, with the paths for signing in and for CSRF tokens.
