@@ -13,11 +13,11 @@ use super::turns::{Admission, Capacity, Turns};
 /// Runs hashing on threads of its own, at most one for each core, with a limited queue per requester.
 ///
 /// A password hash is a quarter second of computation by design. Without limits, a burst of sign-ins would use every
-/// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others. The threads have
-/// the priority of all others: with a lower one, two busy cores would stop sign-ins. Requesters take turns, so that one
-/// with a full queue does not delay another by its whole queue. Known devices have places and turns of their own, so
-/// that a flood from many addresses does not keep users out. A caller that is dropped leaves the queue. A hash that has begun keeps its core
-/// until it is done.
+/// core, and no answer would be in time. Therefore the hashes of one requester leave one core to others, and the hashes
+/// of strangers have a lower priority than answers. Requesters take turns, so that one with a full queue does not delay
+/// another by its whole queue. Known devices have places and turns of their own, and the priority of answers, so that
+/// neither a flood from many addresses nor busy cores keep users out. A caller that is dropped leaves the queue. A hash
+/// that has begun keeps its core until it is done.
 #[derive(Debug, Clone)]
 pub(super) struct Pool(Arc<Shared>);
 
@@ -70,6 +70,9 @@ impl Pool {
         let (sender, receiver) = oneshot::channel();
         let hash = move || {
             let _worker = worker;
+            if !requester.is_known() {
+                lower_priority();
+            }
             let _gone = sender.send(catch_unwind(AssertUnwindSafe(|| span.in_scope(work))));
         };
         // Starting a thread takes a thousandth of a hash.
@@ -104,6 +107,17 @@ impl Pool {
         let _place = Place { shared: self.0.clone(), requester, ticket };
         receiver.await.map_err(|_| Overloaded)
     }
+}
+
+/// The nice value of threads that hash for strangers, above the one of the process. Of a core that another thread would
+/// use completely, a hash gets a quarter. With 10 it was a tenth, and a few slow lists delayed sign-ins by 20 seconds.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+
+/// Lowers the priority of the calling thread. On other systems than Linux, a nice value is of the whole process.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    let _refused = rustix::process::nice(NICE);
 }
 
 /// The right to compute one hash. Dropping it passes the right to the next caller.
@@ -250,6 +264,18 @@ mod tests {
         );
         release.send(()).unwrap();
         assert_eq!((busy.await.unwrap(), second.await.unwrap()), (Ok(true), Ok(2)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn hashes_for_strangers_have_a_lower_priority_than_answers() {
+        let own = rustix::process::nice(0).unwrap();
+        let pool = pool(1, 1);
+        let known = Requester::known_device(&gatewright_base::UserId::parse("u1").unwrap());
+        for (requester, priority) in [(requester(1), (own + NICE).min(19)), (known, own), (Requester::SERVER, own)] {
+            assert_eq!(pool.run(requester, || rustix::process::nice(0).unwrap()).await, Ok(priority));
+        }
+        assert_eq!(rustix::process::nice(0), Ok(own), "other threads keep theirs");
     }
 
     #[tokio::test]

@@ -99,11 +99,27 @@ fn json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("numbers and text are written to memory");
 }
 
-/// Whether a text is ASCII and no byte needs an escape. Reads every byte without a branch for each, so that many bytes are
-/// compared at once.
+/// Whether a text is ASCII and no byte needs an escape.
 fn is_printable_ascii(text: &[u8]) -> bool {
-    let fits = |byte: u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
-    text.iter().fold(true, |all, byte| all & fits(*byte))
+    let fits = |byte: &u8| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
+    let (words, rest) = text.as_chunks::<8>();
+    let unfit = words.iter().fold(0, |found, word| found | unfit_bytes(u64::from_le_bytes(*word)));
+    unfit == 0 && rest.iter().all(fits)
+}
+
+/// Zero if each of the eight bytes is printable ASCII that needs no escape. The bytes are compared at once by arithmetic whose
+/// carries and borrows cross into another byte only from a byte that does not fit itself.
+const fn unfit_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    const fn zero_bytes(word: u64) -> u64 {
+        word.wrapping_sub(ONES) & !word
+    }
+    let control = word.wrapping_sub(0x20 * ONES);
+    let delete = word.wrapping_add(ONES);
+    let quote = zero_bytes(word ^ (0x22 * ONES));
+    let backslash = zero_bytes(word ^ (0x5c * ONES));
+    (word | control | delete | quote | backslash) & HIGH
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
@@ -205,6 +221,20 @@ mod tests {
             assert_eq!(is_printable_ascii(text.as_bytes()), is_plain, "{text:?}");
         }
         assert!(!is_printable_ascii(b"no UTF-8: \xff"));
+    }
+
+    #[test]
+    fn each_byte_at_each_place_beside_each_other_one_is_checked() {
+        let fits = |byte: u8| (0x20..0x7f).contains(&byte) && !matches!(byte, b'"' | b'\\');
+        for byte in 0..=u8::MAX {
+            for beside in 0..=u8::MAX {
+                for place in 0..17 {
+                    let mut text = [b'a'; 18];
+                    (text[place], text[place + 1]) = (byte, beside);
+                    assert_eq!(is_printable_ascii(&text), fits(byte) && fits(beside), "{byte} {beside} {place}");
+                }
+            }
+        }
     }
 
     #[test]
