@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use flate2::read::GzDecoder;
-use gatewright_http::{html, layers};
+use gatewright_http::{html, layers, preferences};
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 
@@ -94,16 +94,9 @@ fn decompressed(compressed: &[u8]) -> Bytes {
 
 /// Whether a client takes answers compressed with gzip: all browsers do.
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    codings.map(|coding| coding.split(';').map(str::trim)).any(|mut parts| {
-        let named = parts.next().is_some_and(|coding| coding.eq_ignore_ascii_case("gzip"));
-        // A weight of zero means "not this one".
-        named && !parts.any(|part| part.strip_prefix("q=").is_some_and(|weight| weight.parse::<f32>() == Ok(0.0)))
-    })
+    let mut codings =
+        headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).flat_map(preferences);
+    codings.any(|(coding, quality)| coding.eq_ignore_ascii_case("gzip") && quality > 0)
 }
 
 /// The page, with the paths for signing in and for CSRF tokens.

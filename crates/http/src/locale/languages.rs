@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use super::catalogue::{Catalogue, Differences};
+use crate::preferences;
 
 /// The languages of pages and mails. The first is the default.
 #[derive(Debug, Clone)]
@@ -44,9 +45,6 @@ static ENGLISH: &LazyLock<Catalogue> = &SHIPPED[0].1;
 fn parsed(text: &str) -> Catalogue {
     Catalogue::parse(text).expect("the shipped catalogues can be read: a test reads them")
 }
-
-/// Limit of languages that are read from an `Accept-Language`.
-const MAX_RANGES: usize = 32;
 
 impl Languages {
     /// English and German.
@@ -101,7 +99,8 @@ impl Languages {
     /// The index of the language that an `Accept-Language` (RFC 9110, section 12.5.4) requests: the first available one by
     /// q-value (RFC 4647, section 3.4), or the first of all.
     pub fn negotiate(&self, accept: &str) -> usize {
-        let mut ranges: Vec<(&str, u16)> = accept.split(',').take(MAX_RANGES).filter_map(range).collect();
+        let is_range = |(range, _): &(&str, u16)| *range == "*" || is_tag(range);
+        let mut ranges: Vec<_> = preferences(accept).filter(is_range).collect();
         // Stable: among equal values, the first one wins.
         ranges.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let refused = |index: usize| {
@@ -191,22 +190,6 @@ fn warn(tag: &str, differences: &Differences) {
 fn is_tag(tag: &str) -> bool {
     let part = |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     tag.len() <= 35 && tag.split('-').all(part) && tag.starts_with(|c: char| c.is_ascii_alphabetic())
-}
-
-/// A range and its q-value in thousandths.
-fn range(text: &str) -> Option<(&str, u16)> {
-    let mut parts = text.split(';').map(str::trim);
-    let range = parts.next().filter(|range| *range == "*" || is_tag(range))?;
-    let quality = match parts.next() {
-        None => 1.0,
-        Some(parameter) => parameter.strip_prefix(['q', 'Q'])?.trim_start().strip_prefix('=')?.trim().parse().ok()?,
-    };
-    let quality: f32 = quality;
-    (0.0..=1.0).contains(&quality).then(|| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
-        let thousandths = (quality * 1000.0).round() as u16;
-        (range, thousandths)
-    })
 }
 
 #[cfg(test)]

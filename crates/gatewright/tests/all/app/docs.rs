@@ -37,6 +37,7 @@ async fn the_files_of_the_page_are_compressed_for_clients_that_take_it() {
         ("identity", false),
         ("gzip;q=0, identity", false),
         ("gzip;q=0.000", false),
+        ("gzip;Q=0", false),
         ("xgzip", false),
     ] {
         let answer = app.anonymous().sending("accept-encoding", accepted).get(path).await.is(200);
