@@ -55,6 +55,7 @@
 
 #[cfg(feature = "sqlite")]
 mod backup;
+mod changes;
 mod db;
 mod ddl;
 mod decimal;
@@ -76,6 +77,7 @@ mod value;
 
 #[cfg(feature = "sqlite")]
 pub use backup::{Restore, backup, backup_unnamed};
+pub use changes::Changes;
 pub use db::{Db, Options};
 pub use ddl::column_types;
 pub use engine::Engine;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::engine::{Engine, postgres, sqlite};
 use crate::row::RowRef;
-use crate::{Error, Row, Sql, Value};
+use crate::{Changes, Error, Row, Sql, Value};
 
 /// A transaction, or a read-only snapshot, that a closure given to [`Db::write`](crate::Db::write) or
 /// [`Db::read`](crate::Db::read) works on.
@@ -125,7 +125,18 @@ impl Tx {
     pub async fn count(&self, sql: impl Into<Sql>, params: Vec<Value>) -> Result<i64, Error> {
         let sql = checked(sql)?;
         match &self.inner {
-            Inner::Sqlite(on_thread) => on_thread.count(&sql, &params),
+            Inner::Sqlite(on_thread) => on_thread.count(&sql, &params, None),
+            Inner::Postgres(open) => open.count(&sql, &params).await,
+        }
+    }
+
+    /// A [`count`](Self::count) that follows from `changes`. On SQLite, a count of 10,000 rows or more is not made again after each
+    /// write, but once a second at most: between, it is the last one with the changes since. So what is written without a row in
+    /// their log is counted up to a second later. On Postgres it is a [`count`](Self::count).
+    pub async fn count_by(&self, sql: impl Into<Sql>, params: Vec<Value>, changes: &Changes) -> Result<i64, Error> {
+        let sql = checked(sql)?;
+        match &self.inner {
+            Inner::Sqlite(on_thread) => on_thread.count(&sql, &params, Some(changes)),
             Inner::Postgres(open) => open.count(&sql, &params).await,
         }
     }

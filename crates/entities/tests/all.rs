@@ -45,6 +45,7 @@ mod all {
     mod tags;
     mod tenant_roles;
     mod tenants;
+    mod totals;
     mod transaction;
     mod trash;
     mod turns;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::row::{RowRef, ValueRef};
-use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
+use crate::{Changes, Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 
 pub(crate) enum Sqlite {}
 #[derive(Clone, Copy)]
@@ -112,7 +112,7 @@ impl OnThread {
         match self {}
     }
 
-    pub(crate) fn count(self, _: &Sql, _: &[Value]) -> Result<i64, Error> {
+    pub(crate) fn count(self, _: &Sql, _: &[Value], _: Option<&Changes>) -> Result<i64, Error> {
         match self {}
     }
 

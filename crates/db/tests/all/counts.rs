@@ -1,7 +1,9 @@
 //! Cached counts are equal to those of the database.
 
+use std::time::Duration;
+
 use gatewright_db::testing::engines;
-use gatewright_db::{Db, Error, Lane, Options, RowRef, Share, Tx, Value, params};
+use gatewright_db::{Changes, Db, Error, Lane, Options, RowRef, Share, Tx, Value, params};
 
 const COUNT: &str = "SELECT COUNT(*) FROM t WHERE n >= ?1";
 
@@ -143,6 +145,53 @@ async fn a_count_beside_rows_follows_every_write() {
             let (seen, count) = read.await.unwrap();
             assert_eq!(seen, (1..=n).collect::<Vec<_>>(), "{}", engine.name);
             assert!(count.is_none_or(|count| count == n), "{}: {count:?} of {n}", engine.name);
+        }
+    }
+}
+
+/// A table of `rows` rows, and one for writes that do not change their number.
+async fn filled(db: &Db, rows: i64) {
+    db.execute("CREATE TABLE t (n BIGINT)", vec![]).await.unwrap();
+    db.execute("CREATE TABLE other (n BIGINT)", vec![]).await.unwrap();
+    let fill = "INSERT INTO t WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1) \
+                SELECT n FROM numbers";
+    db.execute(fill, params![rows]).await.unwrap();
+}
+
+/// Counts after a write, with a log that tells of this change since any position.
+async fn count_after_a_write(db: &Db, change: &str) -> i64 {
+    db.execute("INSERT INTO other VALUES (1)", vec![]).await.unwrap();
+    let since = format!("SELECT {change}, ?1 + ?2 * 0").into();
+    let changes = Changes { newest: "SELECT 5".into(), since, params: vec![] };
+    db.read(async move |tx: &Tx| tx.count_by(COUNT, params![1], &changes).await).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_large_count_follows_a_log_for_a_second() {
+    for engine in engines().await.into_iter().filter(|engine| engine.name == "sqlite") {
+        let db = &engine.db;
+        filled(db, 10_000).await;
+        // A reader that has counted reads the log. The test may be slower than a second, so it tries again.
+        let mut is_followed = false;
+        for _ in 0..200 {
+            let count = count_after_a_write(db, "7").await;
+            assert_eq!(count % 7, 10_000 % 7, "the change since, once for each write");
+            is_followed |= count > 10_000;
+        }
+        assert!(is_followed, "each write made all rows be counted again");
+        assert_eq!(count_after_a_write(db, "NULL").await, 10_000, "the log does not tell");
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let counts = [count_after_a_write(db, "7").await, count_after_a_write(db, "NULL").await];
+        assert_eq!(counts, [10_000; 2], "the rows are counted again");
+    }
+}
+
+#[tokio::test]
+async fn a_small_count_never_follows_a_log() {
+    for engine in engines().await {
+        filled(&engine.db, 9_999).await;
+        for _ in 0..50 {
+            assert_eq!(count_after_a_write(&engine.db, "7").await, 9_999, "{}", engine.name);
         }
     }
 }

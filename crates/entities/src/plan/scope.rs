@@ -24,6 +24,11 @@ impl Scope {
         self.params.iter().chain(self.beside.iter().flat_map(|(_, params)| params)).cloned().collect()
     }
 
+    /// Whether the condition has the same text.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.condition == other.condition
+    }
+
     /// The same without the rows for which a condition is false. Its parameters follow the existing ones.
     pub(crate) fn and(&mut self, condition: &str, params: Vec<Value>) {
         self.condition.push_str(if self.condition.is_empty() { " WHERE " } else { " AND " });

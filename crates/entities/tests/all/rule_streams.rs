@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use gatewright_base::{Ambient, ManualClock};
-use gatewright_db::Db;
+use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_entities::{Action, Entities, Entity, Field, OnDelete};
 use gatewright_events::log::Following;
-use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::support::{Stream, World, event_receiver, make_users, user};
+use super::support::{Stream, World, logged, open_log, user};
 
 fn memos() -> Entity {
     Entity::new("memos")
@@ -31,26 +30,11 @@ fn notes() -> Entity {
         .rule(Action::Read, "state = 'open' && (author = @me || reader = @me)")
 }
 
-async fn open_log(db: &Db) -> EventLog {
-    let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
-    EventLog::open(db.clone(), Ambient::system(), options).await.unwrap()
-}
-
 /// A world on every engine whose events are logged.
 async fn logged_worlds() -> Vec<(World, Following)> {
     let mut worlds = Vec::new();
     for test_db in engines().await {
-        make_users(&test_db.db).await;
-        let (ambient, clock): (Ambient, std::sync::Arc<ManualClock>) =
-            Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
-        let bus = Bus::new(&ambient);
-        let events = event_receiver(&bus);
-        let log = open_log(&test_db.db).await;
-        let following = log.follow(&bus);
-        let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
-        let builder = Entities::builder(test_db.db.clone(), ambient).bus(bus.clone()).streams(streams).log(log);
-        let entities = builder.declare(memos()).declare(notes()).build().await.unwrap();
-        worlds.push((World { router: entities.router(), entities, bus, events, clock, test_db }, following));
+        worlds.push(logged(test_db, [memos(), notes()]).await);
     }
     worlds
 }

@@ -6,16 +6,14 @@ use std::time::{Duration, Instant};
 
 use axum::extract::ConnectInfo;
 use gatewright_base::{Ambient, Identity};
-use gatewright_db::testing::{TestDb, engines};
-use gatewright_entities::{Action, Builder, Entities, Entity, Field};
-use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams};
+use gatewright_db::testing::engines;
+use gatewright_entities::{Action, Builder, Entity, Field};
+use gatewright_events::{Bus, StreamOptions, Streams};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::include::statements;
-use super::support::{
-    Answer, Stream, World, anonymous, encoded, event_receiver, make_users, user, user_with, worlds_with,
-};
+use super::support::{Answer, Stream, World, anonymous, encoded, logged, user, user_with, worlds_with};
 
 fn entities(prefix: &str) -> Vec<Entity> {
     let (projects, tasks) = (format!("{prefix}projects"), format!("{prefix}tasks"));
@@ -264,21 +262,6 @@ async fn all_filters_of_an_entity_are_evaluated_in_one_statement() {
         world.post(&user("ann"), "/w1_tasks", json!({"title": "two", "project": project})).await.id();
         assert_eq!(about() - before, 0, "{}", world.name());
     }
-}
-
-/// A world with an event log, which is followed until the second value is dropped.
-async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> (World, impl Sized) {
-    make_users(&test_db.db).await;
-    let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
-    let bus = Bus::new(&ambient);
-    let events = event_receiver(&bus);
-    let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
-    let log = EventLog::open(test_db.db.clone(), Ambient::system(), options).await.unwrap();
-    let following = log.follow(&bus);
-    let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
-    let builder = Entities::builder(test_db.db.clone(), ambient).bus(bus.clone()).streams(streams).log(log);
-    let entities = builder.declare_all(entities).build().await.unwrap();
-    (World { router: entities.router(), entities, bus, events, clock, test_db }, following)
 }
 
 /// Tasks for which a filter takes long: it searches every byte of their comments.

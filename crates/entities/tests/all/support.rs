@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -15,7 +16,8 @@ use gatewright_db::{Db, column_types, params};
 use gatewright_entities::tenancy::{self, SqlMemberships};
 use gatewright_entities::{Builder, Entities, Entity};
 use gatewright_events::bus::Interest;
-use gatewright_events::{Bus, EntityEvent, StreamOptions, Streams};
+use gatewright_events::log::Following;
+use gatewright_events::{Bus, EntityEvent, EventLog, LogOptions, StreamOptions, Streams};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -63,6 +65,28 @@ pub(crate) async fn worlds_with(
     worlds
 }
 
+/// An event log that looks for other servers' rows often.
+pub(crate) async fn open_log(db: &Db) -> EventLog {
+    let options = LogOptions { poll_interval: Duration::from_millis(20), ..LogOptions::default() };
+    EventLog::open(db.clone(), Ambient::system(), options).await.unwrap()
+}
+
+/// A world with an event log, which is followed until the second value is dropped.
+pub(crate) async fn logged(test_db: TestDb, entities: impl IntoIterator<Item = Entity>) -> (World, Following) {
+    make_users(&test_db.db).await;
+    let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.000006Z".parse().unwrap(), 7);
+    let bus = Bus::new(&ambient);
+    let events = event_receiver(&bus);
+    let log = open_log(&test_db.db).await;
+    let following = log.follow(&bus);
+    let streams = Streams::start(&bus, StreamOptions { log: Some(log.clone()), ..StreamOptions::default() });
+    gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
+    let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
+    let builder = Entities::builder(test_db.db.clone(), ambient).memberships(memberships).bus(bus.clone());
+    let entities = builder.streams(streams).log(log).declare_all(entities).build().await.unwrap();
+    (World { router: entities.router(), entities, bus, events, clock, test_db }, following)
+}
+
 /// Receives every event of a bus.
 pub(crate) fn event_receiver(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEvent>> {
     let (sender, events) = mpsc::unbounded_channel();
@@ -75,7 +99,7 @@ pub(crate) fn event_receiver(bus: &Bus) -> mpsc::UnboundedReceiver<Arc<EntityEve
 
 /// Heartbeats are as short as they may be, so that tests see re-checks soon.
 fn streams() -> StreamOptions {
-    StreamOptions { heartbeat: std::time::Duration::from_millis(100), ..StreamOptions::default() }
+    StreamOptions { heartbeat: Duration::from_millis(100), ..StreamOptions::default() }
 }
 
 pub(crate) async fn make_users(db: &Db) {

@@ -11,6 +11,7 @@
 //!
 //! On SQLite the only writer determines the order, and there are no open positions.
 
+mod counting;
 mod cursor;
 mod follow;
 mod forget;
@@ -33,6 +34,7 @@ pub use cursor::Cursor;
 
 pub use schema::{COMPONENT, STEPS, forget_positions};
 
+use self::counting::Counting;
 use self::ledger::Ledger;
 use self::sequence::Sequence;
 use crate::{Bus, EntityEvent};
@@ -92,6 +94,7 @@ pub(crate) struct Inner {
     /// This process's name on the rows that it writes.
     origin: String,
     insert: Sql,
+    counting: Counting,
     pub(crate) sequence: Mutex<Sequence>,
     pub(crate) wake: Notify,
 }
@@ -133,6 +136,7 @@ impl EventLog {
             origin: ambient.uuid().to_string(),
             name: name.into(),
             insert: insert.into(),
+            counting: Counting::new(),
             sequence: Mutex::new(Sequence::new(ledger)),
             wake: Notify::new(),
             db,

@@ -14,7 +14,8 @@
 
 use std::borrow::Cow;
 
-use gatewright_db::{Engine, Error as DatabaseError, Sql, Tx, Value, ValueRef};
+use gatewright_base::TenantId;
+use gatewright_db::{Changes, Engine, Error as DatabaseError, Sql, Tx, Value, ValueRef};
 
 use super::rows::Rows;
 use super::{Reading, Total};
@@ -23,7 +24,7 @@ use crate::condition::bound::Form;
 use crate::condition::leads::Lead;
 use crate::encode::Projection;
 use crate::fragment::quoted;
-use crate::plan::{Branch, Keyset, Part, Scope};
+use crate::plan::{Branch, Keyset, Part, Scope, Trashed};
 
 /// The most values of a column that are merged before a window is tried.
 const FEW: usize = 40;
@@ -200,7 +201,24 @@ impl Reading {
     /// The total.
     pub(super) async fn count(&self, tx: &Tx, found: &RecordLocation<'_>) -> Result<i64, DatabaseError> {
         let Some(scope) = self.counted(found) else { return Ok(0) };
-        tx.count(self.plan.sql.count(&scope), scope.params.clone()).await
+        let (sql, params) = (self.plan.sql.count(&scope), scope.params.clone());
+        match self.changes(&scope) {
+            Some(changes) => tx.count_by(sql, params, &changes).await,
+            None => tx.count(sql, params).await,
+        }
+    }
+
+    /// How the number of rows in `scope` follows from the log, if it depends on this table alone.
+    fn changes(&self, scope: &Scope) -> Option<Changes> {
+        let (plan, reach, log) = (&self.plan, &self.reach, self.log.as_ref()?);
+        // An account's records lose their owner without an event of that name, and the trash has events of its own.
+        let is_owned = plan.owner.is_some() && reach.owner().is_some();
+        if !is_owned && !plan.soft_delete && scope.is_like(&plan.sql.bounded(reach, self.trashed)) {
+            let tenant = reach.tenant().filter(|_| plan.tenant.is_some());
+            return log.changes_of(&plan.table, tenant.map(TenantId::as_str));
+        }
+        let is_alone = reach.conditions().is_empty() && self.trashed == Trashed::Without;
+        is_alone.then(|| log.changes_within(&plan.table)).flatten()
     }
 
     /// Counts to [`ESTIMATED_TO`] at most. `least` records are known to be there.

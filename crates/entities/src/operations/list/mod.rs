@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use gatewright_base::JsonCase;
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
+use gatewright_events::EventLog;
 use serde::de::DeserializeOwned;
 
 use crate::access::Action;
@@ -140,6 +141,7 @@ struct Reading {
     /// The most records that are read, if each has to be tested.
     looks_at: Option<u32>,
     share: Share,
+    log: Option<EventLog>,
 }
 
 async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
@@ -188,6 +190,7 @@ async fn ready(
         most: call.surface.most_bytes(),
         looks_at: None,
         share: gate::share(call),
+        log: table.entities.log().cloned(),
         plan,
     });
     // Conditions over relations are read differently.
