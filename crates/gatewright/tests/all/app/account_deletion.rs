@@ -20,6 +20,8 @@ const PASSWORD: &str = "correct horse battery";
 const ENTITIES: &str = r#"
 [outbox]
 enabled = true
+poll_interval_ms = 20
+handler_grace_seconds = 1
 [audit]
 entities = true
 [[entity]]
