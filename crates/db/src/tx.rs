@@ -131,9 +131,9 @@ impl Tx {
     }
 
     /// A [`count`](Self::count) that follows from `changes`. On SQLite, a count of 10,000 rows or more is not made again after each
-    /// write, but once a second at most, and rarer if it takes long: between, it is the last one with the changes since. So what is
-    /// written without a row in their log is counted a second later, or 20 times as late as counting takes. On Postgres it is a
-    /// [`count`](Self::count).
+    /// write, but once a second at most, and more rarely if it takes long: between, it is the last one with the changes since. What is
+    /// written without a row in their log is counted after a second, or after 20 times as long as counting takes. On Postgres this is
+    /// a [`count`](Self::count).
     pub async fn count_by(&self, sql: impl Into<Sql>, params: Vec<Value>, changes: &Changes) -> Result<i64, Error> {
         let sql = checked(sql)?;
         match &self.inner {
