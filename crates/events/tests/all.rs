@@ -11,6 +11,8 @@ mod fan_out;
 mod http;
 #[path = "all/log.rs"]
 mod log;
+#[path = "all/log_changes.rs"]
+mod log_changes;
 #[path = "all/outbox.rs"]
 mod outbox;
 #[path = "all/pulls.rs"]

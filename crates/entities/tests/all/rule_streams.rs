@@ -6,7 +6,6 @@ use gatewright_base::Ambient;
 use gatewright_db::testing::engines;
 use gatewright_entities::{Action, Entities, Entity, Field, OnDelete};
 use gatewright_events::log::Following;
-
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
