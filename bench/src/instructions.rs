@@ -1,4 +1,4 @@
-//! Counts the instructions of a request with valgrind. The number does not depend on the machine's load, so a pull
+//! Counts the instructions of a request with valgrind, here and in the program written by hand. The number does not depend on the machine's load, so a pull
 //! request can be checked against it. The accepted counts are in `instructions.json`.
 
 use std::collections::BTreeMap;
@@ -86,8 +86,8 @@ fn compare(counts: &Counts, held: &Counts) -> anyhow::Result<()> {
 /// Instructions for one request of each kind.
 async fn count(folder: &Path) -> anyhow::Result<Counts> {
     let mut counts = Counts::new();
-    let plain = Counted::start(folder, "plain", "").await?;
-    let (address, Credentials { jwt, session }) = (plain.server.address, &plain.me);
+    let (plain, Credentials { jwt, session }) = &Counted::start(folder, "plain", "").await?;
+    let address = plain.server.address;
     let post_id = fill(address, &post("/posts", RECORD), RECORDS).await?;
     let note_id = fill(address, &with(&post("/notes", RECORD), session), RECORDS).await?;
     let (one_post, one_note) = (format!("/posts/{post_id}"), format!("/notes/{note_id}"));
@@ -104,37 +104,51 @@ async fn count(folder: &Path) -> anyhow::Result<Counts> {
     ] {
         plain.count(&mut counts, name, &request).await?;
     }
-    drop(plain);
-    let whole = Counted::start(folder, "whole", "[outbox]\nenabled = true\n[audit]\nentities = true\n").await?;
-    let request = with(&post("/notes", RECORD), &whole.me.session);
+    let (whole, me) = Counted::start(folder, "whole", "[outbox]\nenabled = true\n[audit]\nentities = true\n").await?;
+    let request = with(&post("/notes", RECORD), &me.session);
     fill(whole.server.address, &request, RECORDS).await?;
     whole.count(&mut counts, "create, by session, outbox and audit", &request).await?;
+    let by_hand = Counted::by_hand(folder)?;
+    let id = fill(by_hand.server.address, &post("/posts", RECORD), RECORDS).await?;
+    for (name, request) in [
+        ("get, by hand", get(&format!("/posts/{id}"))),
+        ("list of 25, by hand", get("/posts?limit=25")),
+        ("create, by hand", post("/posts", RECORD)),
+    ] {
+        by_hand.count(&mut counts, name, &request).await?;
+    }
     Ok(counts)
 }
 
-/// A server whose instructions are counted, and a user's credentials there.
+/// A server whose instructions are counted.
 struct Counted {
     server: Server,
     files: PathBuf,
     _data: tempfile::TempDir,
-    me: Credentials,
 }
 
 impl Counted {
-    async fn start(folder: &Path, name: &str, more: &str) -> anyhow::Result<Self> {
-        let files = folder.join(name);
-        std::fs::create_dir_all(&files)?;
+    /// The server of this project, with `more` configuration, and a user's credentials there.
+    async fn start(folder: &Path, name: &str, more: &str) -> anyhow::Result<(Self, Credentials)> {
+        let (files, data) = (files(folder, name)?, tempfile::tempdir()?);
         let config = files.join("gatewright.toml");
         std::fs::write(&config, format!("{more}{CONFIGURATION}"))?;
-        let data = tempfile::tempdir()?;
         let database = format!("sqlite://{}", data.path().join("counted.db").display());
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--instr-atstart=no", "-q"]);
-        command.arg(format!("--callgrind-out-file={}", files.join("count").display())).arg(binary()?);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--database", &database, "--config"]).arg(config);
-        let server = Server::start(command.env("RUST_LOG", "warn"))?;
+        let mut program = callgrind(&files);
+        program.arg(binary()?).args(["serve", "--listen", "127.0.0.1:0", "--database", &database, "--config"]);
+        let server = Server::start(program.arg(config).env("RUST_LOG", "warn"))?;
         let me = Credentials::of_new_account(server.address).await?;
-        let counted = Self { server, files, _data: data, me };
+        let counted = Self { server, files, _data: data };
+        counted.control(&["instrumentation", "on"])?;
+        Ok((counted, me))
+    }
+
+    /// The program written by hand.
+    fn by_hand(folder: &Path) -> anyhow::Result<Self> {
+        let (files, data) = (files(folder, "by-hand")?, tempfile::tempdir()?);
+        let mut program = callgrind(&files);
+        program.arg(std::env::current_exe()?).args(["floor", "sqlite"]).arg(data.path().join("counted.db"));
+        let counted = Self { server: Server::start(program.arg("group"))?, files, _data: data };
         counted.control(&["instrumentation", "on"])?;
         Ok(counted)
     }
@@ -180,6 +194,21 @@ impl Counted {
         ensure!(output.status.success(), "valgrind does not listen to vgdb: {told}");
         Ok(())
     }
+}
+
+/// The folder of one program's files.
+fn files(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let files = folder.join(name);
+    std::fs::create_dir_all(&files)?;
+    Ok(files)
+}
+
+/// Valgrind, to which the program is added.
+fn callgrind(files: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--instr-atstart=no", "-q"]);
+    command.arg(format!("--callgrind-out-file={}", files.join("count").display()));
+    command
 }
 
 const RECORD: &str = r#"{"title":"A post","body":"A text of a hundred and some characters, as a short note or comment would have it, neither long nor empty.","status":"draft","views":17}"#;

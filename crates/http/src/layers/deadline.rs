@@ -1,9 +1,14 @@
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, Uri};
+use tokio::task::unconstrained;
+use tokio::time::sleep;
 
 use super::RETRY_SOON;
 use crate::Problem;
@@ -45,7 +50,18 @@ impl Deadline {
 
     /// The result of `answer`, if it is ready in time.
     pub(super) async fn wait_for<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
-        tokio::time::timeout(self.after, answer).await.ok()
+        let (mut answer, mut timer) = (pin!(answer), None);
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+                return Poll::Ready(Some(answer));
+            }
+            // Many answers are ready at once and need no timer. It is on the heap because it is large and aligned to
+            // 128 bytes, and so would be the future of each request. Unconstrained: it fires for a handler too that
+            // always uses its whole share of the runtime's time.
+            let timer = timer.get_or_insert_with(|| Box::pin(unconstrained(sleep(self.after))));
+            timer.as_mut().poll(context).map(|()| None)
+        })
+        .await
     }
 
     /// The 503 for a request that took too long, or the 408 for a client that did (`awaits_client`).

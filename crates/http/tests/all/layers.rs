@@ -99,6 +99,20 @@ async fn html_gets_a_strict_policy_unless_it_brings_one() {
 
 /// Including refusals of the layers around the routes.
 #[tokio::test]
+async fn a_handler_that_never_rests_has_a_deadline_too() {
+    let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+    let busy = async || -> StatusCode {
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    };
+    let deadline = Deadline::new(Duration::from_millis(10));
+    let envelope = EnvelopeLayer::new(ambient, BodyLimit::new(10), deadline);
+    let app = layers::standard(Router::new().route("/busy", get(busy)), envelope);
+    assert_eq!(send(&app, at("/busy")).await.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn every_answer_below_a_no_store_path_is_no_store() {
     let (ambient, _) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
     let deadline = Deadline::new(Duration::from_secs(30));
