@@ -4,6 +4,7 @@ use super::issuing::{self, Issued, TokenError};
 use super::{StoredToken, TokenDraft, Tokens};
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::fresh::{self, FreshError};
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
 use crate::users::UserStoreError;
@@ -13,6 +14,9 @@ use crate::users::UserStoreError;
 pub(crate) enum IssueError {
     #[error(transparent)]
     StepUp(#[from] StepUpError),
+    /// A token that may administer needs a young session.
+    #[error(transparent)]
+    Fresh(#[from] FreshError),
     /// The requesting session has ended in between.
     #[error("the session has ended")]
     SessionEnded,
@@ -29,7 +33,8 @@ impl Tokens {
     }
 
     /// Issues a token of the session's user. It outlives the session, so a user with a second factor must have proven
-    /// it there. A token that may administer requires a session in which one was proven, for every user.
+    /// it there. A token that may administer requires a young session in which one was proven, for every user: acts
+    /// that need a recent sign-in pass with the token at any time.
     pub(crate) async fn issue(
         &self,
         core: &Core,
@@ -38,8 +43,13 @@ impl Tokens {
         client: &Client,
     ) -> Result<Issued, IssueError> {
         step_up::require(core, session).await?;
-        if draft.administers() && !session.two_factor_verified() {
-            return Err(StepUpError::Required.into());
+        if draft.administers() {
+            if !session.two_factor_verified() {
+                return Err(StepUpError::Required.into());
+            }
+            if !fresh::is_young(core, session) {
+                return Err(FreshError::SessionTooOld.into());
+            }
         }
         let issued = issuing::issue(core, self, owner(session), draft).await?;
         // A concurrent proof of the mailbox ends the sessions first and revokes the tokens last. So a token of an earlier

@@ -1,4 +1,5 @@
 use base64::Engine as _;
+use gatewright_auth::audit::AuditKind;
 use gatewright_db::params;
 use serde_json::json;
 
@@ -256,6 +257,20 @@ async fn a_user_ends_one_session_or_all_others() {
         let own = end(&id_of(&two).await).cookie_of(&two).send(&site).await.expect(204);
         assert!(own.set_cookie().unwrap().contains("Max-Age=0"));
         site.me(&two).await.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn ending_no_session_is_not_recorded() {
+    for db in databases().await {
+        let site = Site::on(&db).await;
+        site.register_ann().await;
+        let (_other, session) = (site.login(ANN, PASSWORD).await, site.login(ANN, PASSWORD).await);
+        for _ in 0..5 {
+            Call::new(http::Method::DELETE, "/auth/sessions").cookie_of(&session).send(&site).await.expect(204);
+        }
+        let ended = site.audited().into_iter().filter(|kind| *kind == AuditKind::SessionRevoked).count();
+        assert_eq!(ended, 1, "{}", db.name);
     }
 }
 

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
 use gatewright_base::UserId;
+use gatewright_http::Problem;
 
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::fresh::{FreshError, check_young};
 use crate::session::{Client, Session};
 use crate::users::{AccountLister, AccountUnlinker, LastLink, LinkedAccount, Unlinked, UserStoreError};
 
@@ -12,6 +14,15 @@ pub(crate) struct Flow {
     core: Arc<Core>,
     lister: Arc<dyn AccountLister>,
     unlinker: Arc<dyn AccountUnlinker>,
+}
+
+/// Why a link was not removed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnlinkError {
+    #[error(transparent)]
+    Fresh(#[from] FreshError),
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
 }
 
 impl Flow {
@@ -24,13 +35,15 @@ impl Flow {
         self.lister.linked_accounts(&caller.user().id).await
     }
 
-    /// Removes the caller's links to one provider, unless nothing to sign in with would remain.
+    /// Removes the caller's links to one provider, unless nothing to sign in with would remain. In an open browser,
+    /// another person could otherwise leave the owner with fewer ways to sign in.
     pub(crate) async fn unlink(
         &self,
         caller: &Session,
         provider: &str,
         client: &Client,
-    ) -> Result<Unlinked, UserStoreError> {
+    ) -> Result<Unlinked, UnlinkError> {
+        check_young(&self.core, caller).await?;
         let user = &caller.user().id;
         let usable: Vec<_> = self.core.oauth_providers.iter().map(|known| known.name.clone()).collect();
         let has_password = match &self.core.users.password_checker {
@@ -80,5 +93,14 @@ impl Flow {
             links.link(caller.user(), &linked.link).await?;
         }
         Ok(())
+    }
+}
+
+impl From<UnlinkError> for Problem {
+    fn from(error: UnlinkError) -> Self {
+        match error {
+            UnlinkError::Fresh(error) => error.into(),
+            UnlinkError::Users(error) => error.into(),
+        }
     }
 }

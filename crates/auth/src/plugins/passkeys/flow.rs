@@ -14,7 +14,7 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::credentials::Credentials;
 use crate::devices::Browser;
-use crate::fresh::{Fresh, FreshError, Given};
+use crate::fresh::{Fresh, FreshError, Given, check_young};
 use crate::label::Label;
 use crate::mail::{Mail, MailKind};
 use crate::plugins::account_export::moment;
@@ -275,9 +275,10 @@ impl Flow {
         if self.store.rename(&session.user().id, id, name).await? { Ok(()) } else { Err(PasskeyError::Missing) }
     }
 
-    /// Removes a passkey, unless nothing to sign in with would remain.
+    /// Removes a passkey, unless nothing to sign in with would remain. In an open browser, another person could
+    /// otherwise leave the owner with fewer ways to sign in.
     pub(crate) async fn remove(&self, session: &Session, id: &str, client: &Client) -> Result<(), PasskeyError> {
-        step_up::require(&self.core, session).await?;
+        check_young(&self.core, session).await?;
         let user = &session.user().id;
         let removed = self.store.remove(user, id).await?.ok_or(PasskeyError::Missing)?;
         // Looked at afterwards: of two requests that each remove one of two ways in, at least one finds no other and puts

@@ -45,6 +45,10 @@ impl Flow {
     /// Ends every session of the caller except this one.
     pub(crate) async fn end_others(&self, caller: &Session, client: &Client) -> Result<(), SessionStoreError> {
         let ended = self.core.sessions.remove_all(&caller.user().id, Some(caller.id())).await?;
+        // Repeated requests must not fill the audit log.
+        if ended == 0 {
+            return Ok(());
+        }
         let event = self.core.audit.event(AuditKind::SessionRevoked).user(&caller.user().id);
         let event =
             event.remote(client.address()).with("sessions", ended).with("reason", "others ended by their owner");

@@ -115,6 +115,7 @@ impl From<IssueError> for Problem {
     fn from(error: IssueError) -> Self {
         match error {
             IssueError::StepUp(error) => error.into(),
+            IssueError::Fresh(error) => error.into(),
             IssueError::SessionEnded => problem::no_session(),
             IssueError::Token(error) => error.into(),
         }

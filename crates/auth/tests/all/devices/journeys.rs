@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use gatewright_auth::MailKind;
+use gatewright_auth::audit::AuditKind;
 use gatewright_http::locale::{Branding, Languages, Presentation};
 use serde_json::json;
 
@@ -140,6 +141,14 @@ async fn devices_are_listed_and_forgotten_only_by_their_owner() {
         others.send(site).await.expect(204);
         let left = place.devices(&session, &phone).await;
         assert_eq!((left.len(), left[0]["id"].as_str().unwrap()), (1, of_phone));
+        // Repeated requests do not fill the audit log.
+        let recorded = || site.audited().into_iter().filter(|kind| *kind == AuditKind::DeviceForgotten).count();
+        let before = recorded();
+        for _ in 0..5 {
+            let again = phone.on(Call::new(http::Method::DELETE, "/auth/devices"), Some(&session));
+            again.send(site).await.expect(204);
+        }
+        assert_eq!(recorded(), before);
 
         home.login(site).await;
         let form = phone.on(Call::post("/account/devices/forget-others").form(&[]), Some(&session));

@@ -4,7 +4,7 @@ use gatewright_auth::audit::AuditKind;
 use serde_json::json;
 
 use super::{Place, identity, session, with_public_url};
-use crate::support::{ANN, Answer, Call, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, databases};
 
 async fn unlink(place: &Place, cookie: &str, provider: &str) -> Answer {
     let path = format!("/auth/unlink/{provider}");
@@ -29,6 +29,20 @@ async fn a_password_account_may_lose_its_last_link() {
         unlink(&place, &ann, "alpha").await.expect(404);
         // It no longer signs in.
         place.sign_in(&identity("1", Some(ANN), true)).await.expect(409);
+    }
+}
+
+#[tokio::test]
+async fn a_stolen_session_unlinks_no_provider() {
+    for database in databases().await {
+        let place = Place::on(&database.db).await;
+        let ann = place.ann().await;
+        place.link(&ann, &identity("1", Some(ANN), true)).await.expect(303);
+        place.site.advance(5 * 60);
+        assert_eq!(unlink(&place, &ann, "alpha").await.expect(403).json()["code"], "session_too_old");
+        assert_eq!(place.accounts(&ann).await.len(), 1);
+        let fresh = place.site.login(ANN, PASSWORD).await.cookie().unwrap();
+        unlink(&place, &fresh, "alpha").await.expect(200);
     }
 }
 

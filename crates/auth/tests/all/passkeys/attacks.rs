@@ -128,6 +128,26 @@ async fn a_stolen_session_adds_no_passkey() {
     }
 }
 
+#[tokio::test]
+async fn a_stolen_session_removes_no_passkey() {
+    for db in databases().await {
+        let place = Place::on(&db).await;
+        let ann = place.site.signed_in(ANN).await;
+        place.added(&ann, &password(), "key").await;
+        let path = format!("/auth/passkeys/{}", place.passkeys(&ann).await[0]["id"].as_str().unwrap());
+        place.site.advance(300);
+        let old = place.call(&ann, Method::DELETE, &path).await.expect(403);
+        assert_eq!(old.json()["code"], "session_too_old");
+        assert_eq!(place.passkeys(&ann).await.len(), 1);
+        let fresh = place.site.login(ANN, PASSWORD).await;
+        // With a second factor, the session must have proven it.
+        place.factor.set(Factor::Enrolled);
+        place.call(&fresh, Method::DELETE, &path).await.expect(403);
+        place.factor.set(Factor::Absent);
+        place.call(&fresh, Method::DELETE, &path).await.expect(204);
+    }
+}
+
 /// A registration that one session begins cannot be finished by another, even of the same account.
 #[tokio::test]
 async fn a_registration_belongs_to_its_session() {

@@ -108,7 +108,7 @@ fn managing(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Delete, base, "/passkeys/{id}", "removePasskey", "Remove a passkey")
         .about(
             "The last way to sign in cannot be removed: 409 `last_credential`. A magic link does not count as a way \
-             to sign in.",
+             to sign in. Needs a session younger than five minutes: otherwise 403 `session_too_old`.",
         )
         .parameter(id())
         .for_sessions(Page::Never)

@@ -67,6 +67,7 @@ pub(super) fn accounts(draft: &mut Draft, base: &str) {
     let unlinked = object([("unlinked".to_owned(), string())]);
     let unlink = draft
         .auth(HttpMethod::Delete, base, "/unlink/{provider}", "unlinkAccount", "Unlink a provider")
+        .about("Needs a session younger than five minutes: otherwise 403 `session_too_old`.")
         .parameter(provider())
         .for_sessions(Page::Never)
         .answers(200, json("The link is removed.", unlinked, Some(value!({ "unlinked": "google" }))))

@@ -39,7 +39,10 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     });
     let create = draft
         .auth(HttpMethod::Post, base, "/tokens", "createToken", "Issue an API token")
-        .about("A session that began before the user enabled a second factor must sign in again first: 403.")
+        .about(
+            "A session that began before the user enabled a second factor must sign in again first: 403. A token with \
+             a scope of `admin` needs a session younger than five minutes: otherwise 403 `session_too_old`.",
+        )
         .body(json_body(body, Some(example)))
         .for_sessions(Page::Never)
         .answers(200, json("The token. It is shown only once.", named("IssuedApiToken"), Some(answer)))
