@@ -19,16 +19,26 @@ use crate::{Cursor, EventLog};
 
 /// The position from which a stream of a log starts.
 struct Start {
+    /// What the client is told.
     ready: Cursor,
+    /// The position that it has passed.
+    passed: i64,
     from: Resume,
 }
 
 impl Start {
     fn new(log: &EventLog, since: Option<Cursor>) -> Self {
+        let now = log.cursor();
         match since {
-            None => Self { ready: log.cursor(), from: Resume::Now },
-            Some(since) if log.is_ours(&since) => Self { ready: since, from: Resume::Progress },
-            Some(_) => Self { ready: log.cursor(), from: Resume::Unknown },
+            // Ahead of this process, the client may have the position from another server, or the database was
+            // restored: only the log shows it. The client is not told that it has events that may be still owed.
+            Some(since) if log.is_ours(&since) => {
+                let passed = since.position;
+                let ready = if passed > now.position { now } else { since };
+                Self { ready, passed, from: Resume::Progress }
+            }
+            Some(_) => Self { passed: now.position, ready: now, from: Resume::Unknown },
+            None => Self { passed: now.position, ready: now, from: Resume::Now },
         }
     }
 
@@ -50,9 +60,9 @@ impl Broker {
             None => None,
         };
         let opening = start.as_ref().map_or(Bytes::from_static(OPENING), |start| frame::ready(&start.ready));
-        let progress = start.as_ref().map(|start| {
-            Mutex::new(Progress { passed: start.ready.position, behind: start.resumes(), ..Progress::default() })
-        });
+        let progress = start
+            .as_ref()
+            .map(|start| Mutex::new(Progress { passed: start.passed, behind: start.resumes(), ..Progress::default() }));
         let blocks = request.params.block && self.options.allow_client_slow_mode;
         let now = self.now();
         let (table, seat) = (request.table.clone(), Seat::of(&request));

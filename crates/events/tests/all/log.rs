@@ -370,7 +370,14 @@ async fn an_old_or_unknown_position_is_a_gap_and_a_bad_one_is_refused() {
         }
         for since in [old.as_str(), "0123456789abcdef-1", &first.replace('-', "-7fffff")] {
             let mut listener = server.open(Some(since));
-            assert_eq!(listener.next().await.unwrap().kind, "ready");
+            let ready = listener.next().await.unwrap();
+            let position = |id: &str| i64::from_str_radix(id.rsplit_once('-').unwrap().1, 16).unwrap();
+            assert_eq!(ready.kind, "ready");
+            assert!(
+                position(&ready.id) <= position(&server.log.cursor().to_string()),
+                "{since}: {} is ahead",
+                ready.id
+            );
             let gap = listener.next().await.unwrap();
             assert_eq!((gap.kind.as_str(), gap.data["reason"].as_str()), ("gap", Some("expired")), "{since}");
             server.write("r1", 2, true).await.unwrap();
