@@ -296,11 +296,11 @@ fn users(draft: &Draft) -> Vec<Described> {
 
 fn invitations(draft: &Draft) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
+    let case = draft.case;
     let new = object([("email".to_owned(), string())])
         .property("roles", list_of(string()).max_items(Some(32)))
         .property("tenant", string())
-        .property("tenantRoles", list_of(string()));
-    let case = draft.case;
+        .property(case.spell("tenant_roles"), list_of(string()));
     let sent: [(&str, Part); 4] = [
         ("id", string().into()),
         ("email", string().into()),

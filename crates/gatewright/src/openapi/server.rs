@@ -42,14 +42,15 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         draft.add(logo.answers(200, textual("The image.", "image/*")));
     }
     if config.mcp.enabled {
-        let mcp = mcp(draft);
+        let mcp = mcp(draft, !config.authorization_server.enabled || config.mcp.anonymous);
         let mcp = if config.rate_limit.api.is_some() { mcp.fails(&[429], Page::Never) } else { mcp };
         draft.add(mcp);
     }
 }
 
-/// The tool interface uses JSON-RPC. The protocol describes its messages, this document does not.
-fn mcp(draft: &Draft) -> Described {
+/// The tool interface uses JSON-RPC. The protocol describes its messages, this document does not. `anonymous`: callers
+/// without credentials may use it.
+fn mcp(draft: &Draft, anonymous: bool) -> Described {
     let example = value!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let message = || typed(Type::Object).property("jsonrpc", string()).required("jsonrpc");
     let described = draft
@@ -62,7 +63,11 @@ fn mcp(draft: &Draft) -> Described {
         .answers(400, refusal())
         .answers(404, json("The method does not exist.", message(), None))
         .fails(&[403, 406, 413, 415], Page::Never);
-    if draft.signs_in { described.open_to(&[SESSION, JWT, API_TOKEN], true) } else { described }
+    if draft.signs_in {
+        described.open_to(&[SESSION, JWT, API_TOKEN], anonymous).fails(&[401], Page::Never)
+    } else {
+        described
+    }
 }
 
 /// A body that is not a message is answered with a problem; an incorrect message is answered by the protocol.

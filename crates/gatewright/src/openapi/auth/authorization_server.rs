@@ -31,7 +31,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .open_to(&[SESSION], true)
         .answers(200, page("The consent page."))
         .answers(303, to_client())
-        .fails(&[401, 403], Page::ForForms);
+        .fails(&[400, 401, 403], Page::ForForms);
     let consent = object([("decision".to_owned(), string())])
         .property("request", string().description(Some("From the page.")))
         .property("seal", string().description(Some("From the page.")))
@@ -41,7 +41,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .body(form(consent))
         .open_to(&[SESSION], false)
         .answers(303, to_client())
-        .fails(&[401, 403, 409, 413], Page::ForForms);
+        .fails(&[400, 401, 403, 409, 413], Page::ForForms);
     let tokens = object([("access_token".to_owned(), string())])
         .property("token_type", string())
         .property("expires_in", integer())

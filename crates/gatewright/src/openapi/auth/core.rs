@@ -22,7 +22,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         )
         .answers(200, registered(config))
         .answers(303, redirect())
-        .fails(&[409], Page::ForForms)
+        .fails(&[401, 409], Page::ForForms)
         .limited();
     let login = draft
         .auth(HttpMethod::Post, base, "/login", "login", "Sign in with a password")

@@ -177,7 +177,38 @@ fn keys_are_spelled_as_on_the_wire() {
     let told = told(EVERYTHING, true);
     let record = &told["components"]["schemas"]["Posts"]["properties"];
     assert!(record.get("net_price").is_some() && record.get("created_at").is_some(), "{record}");
-    assert!(!told.to_string().contains("createdAt") && !told.to_string().contains("hasMore"));
+    let mut names = Vec::new();
+    properties(&told, &mut names);
+    let camel: Vec<&String> = names.iter().filter(|name| name.contains(|c: char| c.is_ascii_uppercase())).collect();
+    assert!(names.len() > 300 && camel.is_empty(), "{} names, and of them {camel:?}", names.len());
+}
+
+/// The names of all properties of all schemas.
+fn properties(document: &Value, names: &mut Vec<String>) {
+    match document {
+        Value::Object(members) => {
+            if let Some(Value::Object(properties)) = members.get("properties") {
+                names.extend(properties.keys().cloned());
+            }
+            members.values().for_each(|member| properties(member, names));
+        }
+        Value::Array(items) => items.iter().for_each(|item| properties(item, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_tools_are_open_to_anonymous_callers_only_where_they_are() {
+    for (configuration, is_open) in [
+        ("", true),
+        ("[authorization_server]\nenabled = true\n", false),
+        ("[authorization_server]\nenabled = true\n[mcp]\nanonymous = true\n", true),
+    ] {
+        let told = told(&format!("[server]\npublic_url = \"http://localhost:8080\"\n{configuration}"), false);
+        let post = &told["paths"]["/mcp"]["post"];
+        let optional = post["security"].as_array().unwrap().contains(&serde_json::json!({}));
+        assert_eq!((optional, post["responses"].get("401").is_some()), (is_open, true), "{configuration}");
+    }
 }
 
 #[test]
