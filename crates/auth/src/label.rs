@@ -4,7 +4,7 @@ pub struct Label(String);
 
 /// The text is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("has 1 to {} characters and no control characters", Label::MAX_CHARS)]
+#[error("must have 1 to {} characters and no control characters", Label::MAX_CHARS)]
 pub struct InvalidLabel;
 
 impl Label {

@@ -42,7 +42,7 @@ pub(crate) fn email_unverified() -> Problem {
 
 /// 403: registration is closed, or the address was not invited.
 pub(crate) fn registration_closed() -> Problem {
-    Problem::forbidden("registration is closed: an account needs an invitation").with_code("registration_closed")
+    Problem::forbidden("registration is closed").with_code("registration_closed")
 }
 
 /// 503: no mailer is configured. `detail` says what is not available.

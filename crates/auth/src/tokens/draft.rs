@@ -26,7 +26,7 @@ pub enum InvalidTokenDraft {
     #[error("a token has at most {} scopes", TokenDraft::MAX_SCOPES)]
     TooManyScopes,
     /// A lifetime below zero, or of more than a thousand years.
-    #[error("the lifetime is 0 (no end) or a number of seconds")]
+    #[error("the lifetime must be 0 (no end), or 1 second to 1,000 years in seconds")]
     Ttl,
 }
 

@@ -65,7 +65,7 @@ fn with_hint(error: ExplainError) -> anyhow::Error {
 fn ask_for_tenant(explanation: &mut Explanation, header: &str) {
     let details = explanation.checks.iter_mut().filter_map(|check| check.detail.as_mut());
     for text in explanation.reason.iter_mut().chain(details) {
-        *text = text.replace(header, "name it by --tenant");
+        *text = text.replace(header, "pass it with --tenant");
     }
 }
 

@@ -213,6 +213,7 @@ pub(super) async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<Use
 
 /// Adds to an error which account it is about, and what to do.
 pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
+    let email = email.trim();
     match error {
         AccountError::Users(UserStoreError::NotFound) => {
             anyhow!("there is no account {email}; `gatewright user list` shows the accounts")

@@ -80,7 +80,7 @@ fn failed_member_commands_name_the_next_step() {
     let explain = |who: &str| run(folder.path(), &["explain", "--as", who, "read", "notes"], "");
     let ended = explain("ada@example.com");
     assert_eq!(ended.status, 1, "{ended:?}");
-    assert!(ended.out.contains("a tenant is required; name it by --tenant") && !ended.out.contains("x-tenant-id"));
+    assert!(ended.out.contains("a tenant is required; pass it with --tenant") && !ended.out.contains("x-tenant-id"));
     let ended = explain("nobody@example.com");
     assert!(ended.status == 2 && ended.err.contains("`gatewright user list`"), "{ended:?}");
     let help = tenant(&["add-member", "--help"]).out;

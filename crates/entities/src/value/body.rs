@@ -115,7 +115,8 @@ fn unknown(fields: &Fields, key: &str) -> FieldError {
 }
 
 pub(crate) fn malformed(error: &serde_json::Error) -> BodyError {
-    let place = format!("line {} column {}", error.line(), error.column());
+    // For a value of another type at the start, serde_json has column 0.
+    let place = format!("line {} column {}", error.line(), error.column().max(1));
     BodyError::Malformed(match error.classify() {
         serde_json::error::Category::Eof => format!("it ends too early, at {place}"),
         serde_json::error::Category::Data => format!("an unexpected value at {place}"),

@@ -145,7 +145,13 @@ fn at(member: &Subject) -> String {
 
 /// The account with an address, or the service account with a name.
 async fn called(state: &AdminState, name: &str) -> Result<Subject, Problem> {
-    let unknown = || Problem::invalid_field("member", "unknown", "is the address of no account, and no `service:NAME`");
+    let unknown = || {
+        Problem::invalid_field(
+            "member",
+            "unknown",
+            "must be the address of an account, or `service:NAME` of a service account",
+        )
+    };
     if let Some(name) = name.strip_prefix("service:") {
         let services = state.auth.service_accounts().ok_or_else(unknown)?;
         return match services.find(name).await {

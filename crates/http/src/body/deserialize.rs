@@ -179,7 +179,7 @@ impl<'de> Deserializer<'de> for FieldValue {
             Self::Text(texts) => visitor.visit_string(text(Self::single(texts)?)?),
             Self::Json(Value::Null) => visitor.visit_unit(),
             Self::Json(Value::Bool(value)) => visitor.visit_bool(value),
-            Self::Json(Value::Number(number)) => number.deserialize_any(visitor).map_err(json_error),
+            Self::Json(Value::Number(number)) => number.deserialize_any(visitor).map_err(|error| json_error(&error)),
             Self::Json(Value::String(value)) => visitor.visit_string(text(value)?),
             Self::Json(Value::Array(values)) => {
                 visitor.visit_seq(SeqDeserializer::new(values.into_iter().map(Self::Json)))
@@ -235,7 +235,7 @@ impl<'de> Deserializer<'de> for FieldValue {
         match self {
             Self::Text(texts) => visitor.visit_enum(Self::single(texts)?.into_deserializer()),
             Self::Json(Value::String(value)) => visitor.visit_enum(value.into_deserializer()),
-            Self::Json(value) => value.deserialize_enum(name, variants, visitor).map_err(json_error),
+            Self::Json(value) => value.deserialize_enum(name, variants, visitor).map_err(|error| json_error(&error)),
         }
     }
 
@@ -261,7 +261,21 @@ fn text(text: String) -> Result<String, FieldsError> {
     Ok(text)
 }
 
-/// `serde_json` repeats values in its messages, so that only the kind of failure is kept.
-fn json_error(_: serde_json::Error) -> FieldsError {
-    FieldsError::new("invalid", "is not of the expected kind")
+/// `serde_json` repeats values in its messages, so that only what it expected is kept.
+fn json_error(error: &serde_json::Error) -> FieldsError {
+    let text = error.to_string();
+    let expected = text.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
+    FieldsError::new(
+        "invalid",
+        match expected {
+            "a string" => "must be text",
+            "a boolean" => "must be true or false",
+            "a sequence" => "must be a list",
+            "i8" | "i16" | "i32" | "i64" | "i128" | "u8" | "u16" | "u32" | "u64" | "u128" => {
+                "must be a whole number in its range"
+            }
+            "f32" | "f64" => "must be a number",
+            _ => "is not of the expected kind",
+        },
+    )
 }

@@ -69,8 +69,16 @@ pub(super) fn parse_object(bytes: &[u8]) -> Result<Fields, Problem> {
 fn malformed(error: &serde_json::Error) -> Problem {
     let (line, column) = (error.line(), error.column());
     let what = match error.classify() {
-        // Our own sentences, from `Object` below; serde_json appends the position itself.
-        serde_json::error::Category::Data => return Problem::bad_request(error.to_string()),
+        serde_json::error::Category::Data => {
+            let text = error.to_string();
+            let is_other_value = text.contains(", expected a JSON object");
+            // Our own sentences, from `Object` below; serde_json appends the position itself.
+            return Problem::bad_request(if is_other_value {
+                "the request body is not a JSON object".to_owned()
+            } else {
+                text
+            });
+        }
         serde_json::error::Category::Eof => "ends too early",
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => "is not valid JSON",
     };
