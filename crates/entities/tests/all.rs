@@ -49,6 +49,7 @@ mod all {
     mod transaction;
     mod trash;
     mod turns;
+    mod unreadable_tags;
     mod validation;
     mod view;
 }

@@ -15,7 +15,7 @@ use gatewright_events::EventKind;
 
 use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
 use super::get;
-use super::precondition::IfMatch;
+use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
@@ -135,7 +135,7 @@ pub(super) struct Delete {
     rule: Option<Bound>,
     /// The parameters that name the record within the reach.
     key: Vec<Value>,
-    if_match: Option<IfMatch>,
+    condition: Option<Condition>,
 }
 
 impl Delete {
@@ -146,13 +146,14 @@ impl Delete {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Delete).await?;
-        Ok(Self { if_match, ..Self::read(table, call, &admission, id)? })
+        let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
+        Ok(Self { condition, ..Self::read(table, call, &admission, id)? })
     }
 
     /// Any record.
     fn unbounded(plan: &Arc<Plan>, call: &Call, id: &str) -> Self {
         let (plan, call) = (plan.clone(), call.clone());
-        Self { plan, call, reach: Reach::ALL, rule: None, key: vec![Value::from(id)], if_match: None }
+        Self { plan, call, reach: Reach::ALL, rule: None, key: vec![Value::from(id)], condition: None }
     }
 
     /// The same, without a condition, for a caller who was already admitted.
@@ -160,7 +161,7 @@ impl Delete {
         let key = get::key(id, &admission.reach)?;
         let (plan, call) = (table.plan.clone(), call.clone());
         let Admission { reach, rule, .. } = admission.clone();
-        Ok(Self { plan, call, reach, rule, key, if_match: None })
+        Ok(Self { plan, call, reach, rule, key, condition: None })
     }
 
     /// The id of the record.
@@ -245,8 +246,8 @@ impl Delete {
         let root = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
         let (rule, identity) = (self.rule.as_ref(), &self.call.identity);
         rules::check(tx, &self.plan, identity, Action::Delete, rule, Subject::Stored(root.id())).await?;
-        if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&root.etag())) {
-            return Err(Error::Precondition);
+        if let Some(condition) = &self.condition {
+            condition.check(&root)?;
         }
         Ok(root)
     }
@@ -288,7 +289,7 @@ impl Delete {
     fn write(&self, entities: &Entities) -> Write {
         let plan = &self.plan;
         let precondition =
-            |if_match| Precondition { if_match, sql: plan.sql.lock.within(&self.reach), params: self.key.clone() };
+            |condition| Precondition { condition, sql: plan.sql.lock.within(&self.reach), params: self.key.clone() };
         let (sql, mut params) = if plan.soft_delete {
             (plan.sql.trash(&self.reach), vec![Value::Time(entities.ambient().now())])
         } else {
@@ -304,7 +305,7 @@ impl Delete {
             sql,
             params,
             links: Vec::new(),
-            precondition: self.if_match.clone().map(precondition),
+            precondition: self.condition.clone().map(precondition),
         }
     }
 

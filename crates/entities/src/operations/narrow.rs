@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::rules;
 use super::transaction::Transaction;
-use crate::access::{Action, Standing, decide};
+use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
 use crate::condition::Viewer;
 use crate::context::admission::{bound, standing};
@@ -68,10 +68,19 @@ async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, re
 }
 
 fn may_read(table: Table<'_>, call: &Call, standing: &Standing, record: &Record) -> bool {
+    readable(table, call, standing).is_some_and(|reach| is_within(&reach, record))
+}
+
+/// How far the caller may read, without the read rule. `None`: no record.
+pub(super) fn readable(table: Table<'_>, call: &Call, standing: &Standing) -> Option<Reach> {
     if call.is_operators() {
-        return true;
+        return Some(Reach::ALL);
     }
-    let reach = decide(table.entities.policy(), &table.plan.rules, &call.identity, standing, Action::Read);
+    decide(table.entities.policy(), &table.plan.rules, &call.identity, standing, Action::Read).ok()
+}
+
+/// Whether the reach, without its rules, includes the record.
+pub(super) fn is_within(reach: &Reach, record: &Record) -> bool {
     let (owner, tenant) = (record.owner().map(|owner| &**owner), record.tenant().map(|tenant| &**tenant));
-    reach.is_ok_and(|reach| reach.covers(owner, tenant))
+    reach.covers(owner, tenant)
 }

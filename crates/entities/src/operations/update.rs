@@ -5,7 +5,7 @@ use gatewright_events::EventKind;
 
 use super::body::Body;
 use super::links::{self, Relations};
-use super::precondition::IfMatch;
+use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
@@ -78,7 +78,7 @@ pub(super) struct Update {
     values: Vec<Option<Value>>,
     /// The errors of the body. They are returned only if the record exists and may be changed.
     invalid: Option<BodyError>,
-    if_match: Option<IfMatch>,
+    condition: Option<Condition>,
 }
 
 impl Update {
@@ -93,7 +93,8 @@ impl Update {
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Update).await?;
         let relations = Relations { table, tx, call, standing: &admission.standing };
-        Ok(Self { if_match, ..Self::read(relations, &admission, id, body).await? })
+        let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
+        Ok(Self { condition, ..Self::read(relations, &admission, id, body).await? })
     }
 
     /// The same, without a condition, for a caller who was already admitted.
@@ -116,7 +117,7 @@ impl Update {
             },
         };
         let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
-        Ok(Self { plan, call, admission, key, values, invalid, if_match: None })
+        Ok(Self { plan, call, admission, key, values, invalid, condition: None })
     }
 
     /// The id of the record.
@@ -139,8 +140,8 @@ impl Update {
             let held = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
             let before = Subject::Stored(held.id());
             rules::check(tx, &self.plan, identity, Action::Update, rule, before).await?;
-            if self.if_match.as_ref().is_some_and(|if_match| !if_match.matches(&held.etag())) {
-                return Err(Error::Precondition);
+            if let Some(condition) = &self.condition {
+                condition.check(&held)?;
             }
             if let Some(invalid) = &self.invalid {
                 return Err(invalid.clone().into());
@@ -208,8 +209,8 @@ impl Update {
             sql,
             params,
             links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
-            precondition: self.if_match.clone().map(|if_match| Precondition {
-                if_match,
+            precondition: self.condition.clone().map(|condition| Precondition {
+                condition,
                 sql: plan.sql.lock.within(&self.admission.reach),
                 params: self.key.clone(),
             }),
@@ -228,6 +229,8 @@ impl Update {
 /// A body without fields: returns the record unchanged.
 async fn unchanged(update: &Update, entities: &Entities, id: &str) -> Result<Record, Error> {
     let record = get::fetch(update.table(entities), &update.call, &update.admission.reach, id).await?;
-    let matches = update.if_match.as_ref().is_none_or(|if_match| if_match.matches(&record.etag()));
-    if matches { Ok(record) } else { Err(Error::Precondition) }
+    if let Some(condition) = &update.condition {
+        condition.check(&record)?;
+    }
+    Ok(record)
 }

@@ -7,7 +7,7 @@ use gatewright_events::{EventKind, LoggedInsert};
 
 use super::commit::Commit;
 use super::links::{self, Link};
-use super::precondition::IfMatch;
+use super::precondition::Condition;
 use super::staging;
 use super::transaction::{Transaction, within};
 use crate::access::Action;
@@ -55,7 +55,7 @@ impl Write {
 /// The record must be as the caller knows it.
 #[derive(Debug)]
 pub(super) struct Precondition {
-    pub(super) if_match: IfMatch,
+    pub(super) condition: Condition,
     /// Selects the record, and holds it for the transaction.
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
@@ -219,6 +219,6 @@ async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<O
 impl Precondition {
     pub(super) async fn check(&self, tx: &Tx, plan: &Plan) -> Result<(), Error> {
         let record = one(tx, plan, &self.sql, self.params.clone()).await?.ok_or(Error::NotFound)?;
-        if self.if_match.matches(&record.etag()) { Ok(()) } else { Err(Error::Precondition) }
+        self.condition.check(&record)
     }
 }

@@ -222,14 +222,6 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
         ENTITIES.replace("articles:write", "public").replace("editor = [\"public\"]", "")
     );
     for app in TestApp::on_every_engine(&open).await {
-        let scoped = |scopes: &[&str]| {
-            bearing(Credential::ApiToken {
-                id: TokenId::parse("t1").unwrap(),
-                scopes: scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>(),
-                expires_at: None,
-                tenants: TenantLimit::default(),
-            })
-        };
         let listed = |identity: Identity| {
             let anonymous = app.anonymous();
             async move {
@@ -352,6 +344,16 @@ async fn initialize_returns_the_server_info_and_no_session() {
         assert_eq!(answer.json()["result"]["serverInfo"]["name"], "gatewright");
         assert!(answer.json()["result"]["capabilities"].get("tools").is_some());
     }
+}
+
+/// The bearer of a token with these scopes.
+pub(super) fn scoped(scopes: &[&str]) -> Identity {
+    bearing(Credential::ApiToken {
+        id: TokenId::parse("t1").unwrap(),
+        scopes: scopes.iter().map(|scope| scope.parse::<Scope>().unwrap()).collect::<Scopes>(),
+        expires_at: None,
+        tenants: TenantLimit::default(),
+    })
 }
 
 fn bearing(credential: Credential) -> Identity {

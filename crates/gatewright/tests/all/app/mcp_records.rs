@@ -5,7 +5,7 @@ use gatewright_testing::{Actor, TestApp};
 use http::header;
 use serde_json::{Value, json};
 
-use super::mcp::{ENTITIES, body, failed, message, names, rpc, worked};
+use super::mcp::{ENTITIES, body, failed, message, names, rpc, scoped, worked};
 
 #[tokio::test]
 async fn a_change_and_a_deletion_can_be_made_conditional() {
@@ -35,6 +35,34 @@ async fn a_change_and_a_deletion_can_be_made_conditional() {
         assert_eq!(failed(&ada, "notes_create", json!({ "title": "x", "_etag": tag })).await["status"], 400);
         worked(&ada, "notes_delete", json!({ "id": id, "_etag": fresh })).await;
         ada.get(&path).await.is(404);
+    }
+}
+
+#[tokio::test]
+async fn a_true_tag_of_an_unreadable_record_is_answered_like_a_wrong_one_by_tools() {
+    let open = format!("[auth]\nenabled = false\n{}", entity!(public "posts" "title"));
+    for app in TestApp::on_every_engine(&open).await {
+        let made = worked(&app.anonymous(), "posts_create", json!({ "title": "PIN 4711" })).await;
+        let (id, tag) = (made["data"]["id"].clone(), made["_etag"].as_str().unwrap());
+        let wrong = "0".repeat(tag.len());
+        let writer = app.anonymous().with_identity(scoped(&["posts:write"]));
+        let reader = app.anonymous().with_identity(scoped(&["posts:write", "posts:read"]));
+        assert_eq!(failed(&writer, "posts_get", json!({ "id": id })).await["status"], 403);
+        for (tool, title) in [("posts_update", None), ("posts_update", Some("PIN 4711")), ("posts_delete", None)] {
+            let arguments = |tag: &str| {
+                let mut arguments = json!({ "id": id, "_etag": tag });
+                if let Some(title) = title {
+                    arguments["title"] = title.into();
+                }
+                arguments
+            };
+            let expected = failed(&writer, tool, arguments(&wrong)).await;
+            assert_eq!(expected["status"], 412, "{expected}");
+            assert_eq!(failed(&writer, tool, arguments(tag)).await, expected, "{}", app.engine());
+            assert_eq!(failed(&reader, tool, arguments(&wrong)).await["status"], 412);
+        }
+        worked(&reader, "posts_update", json!({ "id": id, "_etag": tag })).await;
+        worked(&reader, "posts_delete", json!({ "id": id, "_etag": tag })).await;
     }
 }
 
