@@ -11,6 +11,7 @@
 //! little [time](time), and the stream evaluates what is slower after the commit.
 
 mod overruns;
+mod share;
 mod time;
 mod wanted;
 
@@ -23,6 +24,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use self::overruns::Overruns;
+pub(crate) use self::share::Holder;
+use self::share::has_room;
 pub(crate) use self::time::ListenerTime;
 use self::wanted::Case;
 pub(crate) use self::wanted::{TooManyFilters, Wanted};
@@ -73,8 +76,7 @@ pub(crate) struct Followers(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By entity.
-    open: Mutex<HashMap<usize, BTreeMap<Follower, Streams>>>,
+    open: Mutex<Open>,
     /// Of filters.
     overruns: Overruns,
     /// Of the read rule, for a caller.
@@ -82,9 +84,11 @@ struct Inner {
     latest: Mutex<Latest>,
 }
 
-/// How many streams each caller has with one follower. The key identifies the caller whose share the streams count against:
-/// anonymous callers at different addresses are one follower.
-type Streams = HashMap<Arc<str>, usize>;
+/// By entity.
+type Open = HashMap<usize, BTreeMap<Follower, Streams>>;
+
+/// How many streams each holder has with one follower: anonymous callers at different addresses are one follower.
+type Streams = HashMap<Holder, usize>;
 
 /// The audiences of the latest events by event id, for events that are read from the log.
 #[derive(Debug, Default)]
@@ -97,10 +101,6 @@ struct Latest {
 const MAX_AUDIENCES: usize = 1_024;
 /// Callers in all of them together.
 const MAX_CALLERS: usize = 65_536;
-/// Different filters of one caller, or one anonymous caller's address, on one entity.
-const MAX_PER_CALLER: usize = 8;
-/// Different filters on one entity.
-const MAX_FILTERS: usize = 64;
 
 /// A stream's place among the followers. Dropping it removes the stream.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub(crate) struct Place {
     followers: Followers,
     entity: usize,
     follower: Follower,
-    caller: Arc<str>,
+    holder: Holder,
 }
 
 /// A follower, and whether a write evaluates its filter.
@@ -122,27 +122,31 @@ struct Asked {
 pub(crate) struct Audience(Arc<HashMap<Follower, Answer>>);
 
 impl Followers {
-    /// Registers a stream with its filter. The filter counts against the share of `caller`. Fails if this would be one
+    /// Registers a new stream with its filter, which counts against the share of `holder`. Fails if this would be one
     /// filter too many.
     pub(crate) fn join(
         &self,
         entity: usize,
         viewer: &Viewer,
-        caller: &Arc<str>,
+        holder: &Holder,
         wanted: Option<Wanted>,
     ) -> Result<Place, TooManyFilters> {
-        let Viewer { me, roles, tenant, now: _ } = viewer.clone();
-        let (follower, caller) = (Follower { me, roles, tenant, wanted }, caller.clone());
+        let follower = Follower::new(viewer, wanted);
         let mut all = self.0.open.lock();
-        let open = all.entry(entity).or_default();
-        let has_room = follower.has_room(&caller, open);
-        if has_room {
-            *open.entry(follower.clone()).or_default().entry(caller.clone()).or_default() += 1;
-        } else if open.is_empty() {
-            all.remove(&entity);
-        }
-        drop(all);
-        if has_room { Ok(Place { followers: self.clone(), entity, follower, caller }) } else { Err(TooManyFilters) }
+        let is_refused = all.get(&entity).is_some_and(|open| !follower.has_room(holder, open));
+        if is_refused { Err(TooManyFilters) } else { Ok(self.enter(&mut all, entity, follower, holder)) }
+    }
+
+    /// Registers a stream that was admitted before, whose caller's rights may have changed, and with them its filter. It keeps
+    /// its place, no matter how many filters others have.
+    pub(crate) fn rejoin(&self, entity: usize, viewer: &Viewer, holder: &Holder, wanted: Option<Wanted>) -> Place {
+        self.enter(&mut self.0.open.lock(), entity, Follower::new(viewer, wanted), holder)
+    }
+
+    fn enter(&self, all: &mut Open, entity: usize, follower: Follower, holder: &Holder) -> Place {
+        let streams = all.entry(entity).or_default().entry(follower.clone()).or_default();
+        *streams.entry(holder.clone()).or_default() += 1;
+        Place { followers: self.clone(), entity, follower, holder: holder.clone() }
     }
 
     /// Whether a write to the entity has filters to evaluate.
@@ -293,18 +297,16 @@ impl Followers {
 }
 
 impl Follower {
-    /// Whether there is room for the filter of `caller` in addition to those in `open`.
-    fn has_room(&self, caller: &str, open: &BTreeMap<Self, Streams>) -> bool {
+    fn new(viewer: &Viewer, wanted: Option<Wanted>) -> Self {
+        let Viewer { me, roles, tenant, now: _ } = viewer.clone();
+        Self { me, roles, tenant, wanted }
+    }
+
+    /// Whether there is room for the filter of `holder` in addition to those in `open`.
+    fn has_room(&self, holder: &Holder, open: &BTreeMap<Self, Streams>) -> bool {
         let Some(wanted) = &self.wanted else { return true };
-        let (mut all, mut own) = (BTreeSet::from([wanted]), BTreeSet::from([wanted]));
-        for (other, streams) in open {
-            let Some(others) = &other.wanted else { continue };
-            all.insert(others);
-            if streams.contains_key(caller) {
-                own.insert(others);
-            }
-        }
-        own.len() <= MAX_PER_CALLER && all.len() <= MAX_FILTERS
+        let filters = open.iter().filter_map(|(other, streams)| Some((other.wanted.as_ref()?, streams.keys())));
+        has_room(wanted, holder, filters)
     }
 }
 
@@ -422,10 +424,10 @@ impl Drop for Place {
         let mut all = self.followers.0.open.lock();
         let Some(followers) = all.get_mut(&self.entity) else { return };
         if let Some(streams) = followers.get_mut(&self.follower) {
-            if let Some(count) = streams.get_mut(&self.caller) {
+            if let Some(count) = streams.get_mut(&self.holder) {
                 *count -= 1;
                 if *count == 0 {
-                    streams.remove(&self.caller);
+                    streams.remove(&self.holder);
                 }
             }
             if streams.is_empty() {

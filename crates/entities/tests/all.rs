@@ -40,6 +40,7 @@ mod all {
     mod slices;
     mod soft_delete_later;
     mod sort_paths;
+    mod stream_filter_shares;
     mod stream_filters;
     mod support;
     mod tags;

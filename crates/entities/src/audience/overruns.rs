@@ -1,8 +1,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+
+use super::share::Holder;
 
 /// How long writes do not ask the filters of a caller, one of which took too long.
 const ASIDE: SignedDuration = SignedDuration::from_secs(60);
@@ -17,12 +18,12 @@ pub(super) struct Overruns(Mutex<HashMap<usize, VecDeque<Overrun>>>);
 #[derive(Debug)]
 struct Overrun {
     at: Timestamp,
-    callers: HashSet<Arc<str>>,
+    callers: HashSet<Holder>,
 }
 
 impl Overruns {
     /// Notes that a filter of these callers took too long.
-    pub(super) fn note<'a>(&self, entity: usize, callers: impl Iterator<Item = &'a Arc<str>>, now: Timestamp) {
+    pub(super) fn note<'a>(&self, entity: usize, callers: impl Iterator<Item = &'a Holder>, now: Timestamp) {
         let mut all = self.0.lock();
         let overruns = all.entry(entity).or_default();
         overruns.push_back(Overrun { at: now, callers: callers.cloned().collect() });
@@ -35,7 +36,7 @@ impl Overruns {
     pub(super) fn include<'a>(
         &self,
         entity: usize,
-        mut callers: impl Iterator<Item = &'a Arc<str>>,
+        mut callers: impl Iterator<Item = &'a Holder>,
         now: Timestamp,
     ) -> bool {
         let mut all = self.0.lock();
@@ -57,7 +58,8 @@ mod tests {
     fn a_slow_caller_is_skipped_for_a_while_and_all_are_after_many_overruns() {
         let (overruns, start) = (Overruns::default(), Timestamp::UNIX_EPOCH);
         let at = |seconds| start + SignedDuration::from_secs(seconds);
-        let names: Vec<Arc<str>> = (0..20).map(|number| format!("user {number}").into()).collect();
+        let names: Vec<Holder> =
+            (0..20).map(|number| Holder::Network(Some(format!("192.0.2.{number}").into()))).collect();
         let (ann, ben) = (&names[0], &names[1]);
         overruns.note(7, [ann].into_iter(), start);
         assert!(overruns.include(7, [ann].into_iter(), at(59)));

@@ -16,9 +16,10 @@ use http::{Extensions, HeaderMap};
 
 use super::endpoint::Endpoint;
 use crate::access::{Action, Reach};
-use crate::audience::{Audience, Followers, Place, TooManyFilters, Wanted};
+use crate::audience::{Audience, Followers, Holder, Place, TooManyFilters, Wanted};
 use crate::before;
 use crate::call::Call;
+use crate::condition::Viewer;
 use crate::context::entities::Entities;
 use crate::context::table::Table;
 use crate::error::Error;
@@ -46,8 +47,8 @@ pub(super) async fn events(
         Some(address) if address.is_loopback() => Client::Local,
         Some(_) => Client::Address(client.limit_key().into()),
     };
-    let caller = from.share_of(&call.identity).unwrap_or_default();
-    let source = Source { entities: endpoint.entities.clone(), index: endpoint.index, caller };
+    let holder = Holder::of(&call.identity, client);
+    let source = Source { entities: endpoint.entities.clone(), index: endpoint.index, holder };
     let wanted = source.wanted(&call, related.as_deref()).await?;
     let seat = source.seat(reach, wanted)?;
     let request = Subscribe::new(endpoint.table().plan.table.clone(), call.identity.clone(), params, move |event| {
@@ -75,8 +76,8 @@ pub(super) async fn events(
 struct Source {
     entities: Entities,
     index: usize,
-    /// The caller whose share its filters count against.
-    caller: Arc<str>,
+    /// Whose share its filters count against.
+    holder: Holder,
 }
 
 /// How far a stream's caller reaches, and their place among the followers.
@@ -120,13 +121,21 @@ impl Source {
         Wanted::new(expression, bound).map(Some).map_err(Error::Query)
     }
 
+    /// The seat of a new stream.
     fn seat(&self, reach: Reach, wanted: Option<Wanted>) -> Result<Seat, TooManyFilters> {
         let followers = self.entities.followers().clone();
-        let viewers = reach.conditions().iter().chain(wanted.as_ref().map(Wanted::bound)).map(|bound| &bound.viewer);
-        // A viewer that does not need the tenant has not looked it up.
-        let viewer = viewers.reduce(|one, other| if one.tenant.is_some() { one } else { other }).cloned();
-        let place = viewer.map(|viewer| followers.join(self.index, &viewer, &self.caller, wanted)).transpose()?;
+        let place = viewer(&reach, wanted.as_ref())
+            .map(|viewer| followers.join(self.index, &viewer, &self.holder, wanted))
+            .transpose()?;
         Ok(Seat { followers, reach, place })
+    }
+
+    /// The seat of a stream that has one already.
+    fn seat_again(&self, reach: Reach, wanted: Option<Wanted>) -> Seat {
+        let followers = self.entities.followers().clone();
+        let place =
+            viewer(&reach, wanted.as_ref()).map(|viewer| followers.rejoin(self.index, &viewer, &self.holder, wanted));
+        Seat { followers, reach, place }
     }
 
     /// The condition that a record passes the filter. Equal filters produce equal conditions.
@@ -138,6 +147,13 @@ impl Source {
             filter::matches::matches(&filter, columns, &record)
         })
     }
+}
+
+/// The caller whose properties a rule or a filter reads, if there is one.
+fn viewer(reach: &Reach, wanted: Option<&Wanted>) -> Option<Arc<Viewer>> {
+    let viewers = reach.conditions().iter().chain(wanted.map(Wanted::bound)).map(|bound| &bound.viewer);
+    // A viewer that does not need the tenant has not looked it up.
+    viewers.reduce(|one, other| if one.tenant.is_some() { one } else { other }).cloned()
 }
 
 /// A stream's caller, kept to check their access again.
@@ -176,11 +192,9 @@ impl StreamCaller {
     }
 
     async fn recheck(self) -> Result<Verdict, Unavailable> {
-        let seat = self.again().await?.map(|(reach, wanted)| self.source.seat(reach, wanted));
-        Ok(match seat {
-            Some(Ok(seat)) => Verdict::Continue(Arc::new(move |event| seat.visibility(event))),
-            Some(Err(TooManyFilters)) | None => Verdict::End,
-        })
+        let Some((reach, wanted)) = self.again().await? else { return Ok(Verdict::End) };
+        let seat = self.source.seat_again(reach, wanted);
+        Ok(Verdict::Continue(Arc::new(move |event| seat.visibility(event))))
     }
 
     /// Which of some logged events the caller may see: by the record at that time and, if it still exists, by the
@@ -259,7 +273,7 @@ impl StreamCaller {
         let now = table.prints(&self.call, &reach, ids).await?;
         let is_logged = before::is_logged(table.plan);
         let mut changed: Vec<(usize, &str)> = Vec::new();
-        let seat = self.source.seat(reach.clone(), wanted).ok();
+        let seat = self.source.seat_again(reach.clone(), wanted);
         let mut visibilities = Vec::with_capacity(events.len());
         let mut doubtful: Vec<(usize, &str)> = Vec::new();
         for (at, (event, id)) in events.iter().zip(ids).enumerate() {
@@ -267,7 +281,7 @@ impl StreamCaller {
             let bounded = reach.bounds(event.owner(), event.tenant_id());
             let visibility = match (event.kind(), current) {
                 _ if !bounded => Visibility::Hidden,
-                (EventKind::Deleted, _) => Visibility::from(seat.as_ref().is_some_and(|seat| seat.may_see(event))),
+                (EventKind::Deleted, _) => Visibility::from(seat.may_see(event)),
                 (EventKind::Created | EventKind::Updated, Some(current)) => {
                     let is_same = *current == print(event.record());
                     if !is_same && is_logged {
