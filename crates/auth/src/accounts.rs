@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{Roles, Secret, SessionId, UserId};
+use gatewright_db::Share;
 use gatewright_tenancy::TenantStoreError;
 use jiff::Timestamp;
 
@@ -140,7 +141,7 @@ impl Accounts {
 
     /// The users with these ids that exist, in any order.
     pub async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, AccountError> {
-        Ok(self.foundation.users.store.find_among(ids).await?)
+        Ok(self.foundation.users.store.find_among(ids, Share::default()).await?)
     }
 
     /// One page of users, ordered by address, and the count of all.

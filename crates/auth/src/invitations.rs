@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{Ambient, InvitationId, Roles, Secret, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Sql, Tx, dialect, params};
+use gatewright_db::{Db, Error, Row, Share, Sql, Tx, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -245,14 +245,19 @@ impl Invitations {
         self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
     }
 
-    /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500.
-    pub(crate) async fn list(&self, tenant: Option<&TenantId>, now: Timestamp) -> Result<Vec<Invitation>, Error> {
+    /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500. `share` is that of the caller.
+    pub(crate) async fn list(
+        &self,
+        tenant: Option<&TenantId>,
+        now: Timestamp,
+        share: Share,
+    ) -> Result<Vec<Invitation>, Error> {
         let of_tenant = if tenant.is_some() { " AND tenant = ?2" } else { "" };
         let sql =
             const_format(&format!(" WHERE expires_at > ?1{of_tenant} ORDER BY created_at DESC, id DESC LIMIT 500"));
         let mut params = params![now];
         params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
-        self.db.query(sql, params).await?.iter().map(read).collect()
+        self.db.listing_for(share).query(sql, params).await?.iter().map(read).collect()
     }
 
     /// Those that an account has sent and, with an address, also those to it. At most 500.
@@ -265,7 +270,8 @@ impl Invitations {
         let sql = const_format(
             " WHERE (invited_by = ?1 OR email = ?2) AND expires_at > ?3 ORDER BY created_at DESC, id DESC LIMIT 500",
         );
-        let rows = self.db.query(sql, params![user, email.map(EmailAddress::as_str), now]).await?;
+        let values = params![user, email.map(EmailAddress::as_str), now];
+        let rows = self.db.listing_for(Share::of_user(user)).query(sql, values).await?;
         rows.iter().map(read).collect()
     }
 

@@ -81,6 +81,8 @@ mod sessions;
 mod tenants;
 #[path = "all/tenants_flood.rs"]
 mod tenants_flood;
+#[path = "all/tenants_members.rs"]
+mod tenants_members;
 #[path = "all/tokens/mod.rs"]
 mod tokens;
 #[path = "all/two_factor/mod.rs"]

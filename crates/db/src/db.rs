@@ -148,6 +148,12 @@ impl Db {
         Self(Arc::new(Handle { open: self.0.open.clone(), lane, share: self.0.share }))
     }
 
+    /// The same database, whose reads are lists of `share`.
+    #[must_use]
+    pub fn listing_for(&self, share: Share) -> Self {
+        self.clone().lane(Lane::Lists(share))
+    }
+
     /// The same database, whose writes belong to `share`: shares take turns, so that writes do not wait for all writes
     /// of another share. By default they belong to the program's own share, which other shares cannot block.
     #[must_use]

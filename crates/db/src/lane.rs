@@ -1,3 +1,7 @@
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use gatewright_base::{Subject, UserId};
+
 /// The group of readers that a read uses.
 ///
 /// The lanes have their own threads (SQLite) or connections (Postgres), so that a read waits only for others of its own
@@ -6,7 +10,8 @@
 pub enum Lane {
     /// Short reads: one record, or a few. One that is slow or large runs beside the others, in the turns of its share.
     Records(Share),
-    /// Lookups of a request's credentials. Every request waits for them.
+    /// Lookups of a request's credentials: one row by an index. Every request waits for them, in one queue for all callers, so
+    /// nothing else belongs here.
     Identity,
     /// Reads whose cost depends on the caller. [`Db::read`](crate::Db::read) ends them after
     /// [`Options::list_timeout`](crate::Options::list_timeout), waiting included, and stops the running statement when
@@ -18,6 +23,20 @@ pub enum Lane {
 /// records or all connections for transactions, and shares take turns. The default share is the program's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Share(pub u64);
+
+impl Share {
+    /// The share of an account, or of anything else that requests are counted by.
+    pub fn of(owner: &impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        owner.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+
+    /// The share of a user: [`of`](Self::of) their [`Subject`].
+    pub fn of_user(user: &UserId) -> Self {
+        Self::of(&Subject::User(user.clone()))
+    }
+}
 
 impl Lane {
     pub(crate) fn share(self) -> Share {

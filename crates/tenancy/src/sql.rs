@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
-use gatewright_db::{Db, Error, Lane, MigrateError, Row, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, MigrateError, Row, Share, Tx, dialect, params};
 
 use crate::{
     COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
@@ -73,17 +73,17 @@ impl SqlMemberships {
              ORDER BY tenant_id, member_kind, member_id"
         );
         let params = tenant.map_or_else(Vec::new, |tenant| params![tenant]);
-        self.db.query(sql, params).await?.iter().map(member).collect()
+        self.db.listing_for(Share::default()).query(sql, params).await?.iter().map(member).collect()
     }
 
     /// At most `limit` tenants that have members, by id, starting after `after` if it is given.
     pub async fn tenants(&self, after: Option<&str>, limit: u32) -> Result<Vec<TenantSummary>, Error> {
-        tenants::all(&self.db, after.unwrap_or_default(), limit).await
+        tenants::all(&self.db.listing_for(Share::default()), after.unwrap_or_default(), limit).await
     }
 
     /// One tenant, whether it has members or not.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantSummary, Error> {
-        tenants::one(&self.db, tenant).await
+        tenants::one(&self.db.listing_for(Share::default()), tenant).await
     }
 
     /// The roles of a member; `None` if the account is not a member.
@@ -119,7 +119,7 @@ fn member(row: &Row) -> Result<Member, Error> {
 #[async_trait]
 impl TenantStore for SqlMemberships {
     async fn tenants_of(&self, user: &UserId) -> Result<Vec<TenantOfUser>, TenantStoreError> {
-        Ok(tenants::of_user(&self.db, user).await?)
+        Ok(tenants::of_user(&self.db.listing_for(Share::of_user(user)), user).await?)
     }
 
     async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError> {
@@ -139,8 +139,9 @@ impl TenantStore for SqlMemberships {
         tenant: &TenantId,
         after: Option<&Subject>,
         limit: u32,
+        share: Share,
     ) -> Result<Vec<TenantMember>, TenantStoreError> {
-        Ok(tenants::members(&self.db, tenant, after, limit).await?)
+        Ok(tenants::members(&self.db.listing_for(share), tenant, after, limit).await?)
     }
 
     async fn set_roles(

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Roles, Subject, TenantId, UserId};
-use gatewright_db::{Db, Error, Tx};
+use gatewright_db::{Db, Error, Share, Tx};
 use jiff::Timestamp;
 
 /// The store of the tenants that accounts manage. [`SqlMemberships`](crate::SqlMemberships) is the built-in one.
@@ -27,12 +27,14 @@ pub trait TenantStore: Send + Sync + 'static {
     /// sending it.
     async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError>;
 
-    /// At most `limit` members in the order of their kind and id, starting after `after` if it is given.
+    /// At most `limit` members in the order of their kind and id, starting after `after` if it is given. `share` is that of the
+    /// caller: one who lists many must not delay the requests of others.
     async fn members(
         &self,
         tenant: &TenantId,
         after: Option<&Subject>,
         limit: u32,
+        share: Share,
     ) -> Result<Vec<TenantMember>, TenantStoreError>;
 
     /// Gives a member other roles.

@@ -1,5 +1,5 @@
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Row, Sql, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -97,7 +97,8 @@ impl Rows {
     /// The device of `user` whose token has this hash, if it was used since `oldest`.
     pub(super) async fn find(&self, user: &UserId, hash: &TokenHash, oldest: Timestamp) -> Result<Option<Uuid>, Error> {
         let sql = "SELECT id FROM known_devices WHERE user_id = ?1 AND token_hash = ?2 AND last_used_at > ?3";
-        let row = self.db.query_opt(sql, params![user, hash.0.to_vec(), oldest]).await?;
+        let records = self.db.clone().lane(Lane::Records(Share::of_user(user)));
+        let row = records.query_opt(sql, params![user, hash.0.to_vec(), oldest]).await?;
         row.map(|row| id(&row)).transpose()
     }
 
@@ -152,7 +153,8 @@ impl Rows {
     pub(super) async fn list(&self, user: &UserId, oldest: Timestamp) -> Result<Vec<StoredDevice>, Error> {
         let sql = "SELECT id, first_used_at, last_used_at, address, user_agent FROM known_devices \
                    WHERE user_id = ?1 AND last_used_at > ?2 ORDER BY last_used_at DESC, id DESC";
-        self.db.query(sql, params![user, oldest]).await?.iter().map(read).collect()
+        let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user, oldest]).await?;
+        rows.iter().map(read).collect()
     }
 
     pub(super) async fn remove(&self, user: &UserId, id: Uuid) -> Result<bool, Error> {

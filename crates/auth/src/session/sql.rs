@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, SessionId, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Sql, Step, Tx, Value, dialect, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Share, Sql, Step, Tx, Value, dialect, params};
 use jiff::Timestamp;
 
 use super::store::Standing;
@@ -151,7 +151,7 @@ impl SessionStore for SqlSessionStore {
             all.push(read(row)?);
             Ok(())
         };
-        Ok(self.db.fold(sql, params![user], Vec::new(), each).await?)
+        Ok(self.db.listing_for(Share::of_user(user)).fold(sql, params![user], Vec::new(), each).await?)
     }
 
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Id, Scopes, Subject, TokenId};
-use gatewright_db::{Db, Error, Lane, Row, Sql, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::{DelegatedTokens, Delegation, REMEMBERED, StoredToken, TokenError, TokenHash, TokenStore, TokenStoreError};
@@ -140,9 +140,9 @@ impl TokenStore for SqlTokenStore {
         let rows = match owner {
             Some(owner) => {
                 let sql = list!(" AND owner_kind = ?1 AND owner_id = ?2");
-                self.db.query(sql, params![kind(owner), owner.as_str()]).await?
+                self.db.listing_for(Share::of(owner)).query(sql, params![kind(owner), owner.as_str()]).await?
             }
-            None => self.db.query(list!(""), params![]).await?,
+            None => self.db.listing_for(Share::default()).query(list!(""), params![]).await?,
         };
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }

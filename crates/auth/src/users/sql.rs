@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Tx, Value, dialect, params, schema};
+use gatewright_db::{Db, Error, Lane, RowRef, Share, Tx, Value, dialect, params, schema};
 use jiff::Timestamp;
 
 use super::rows::{INSERT, USER_COLUMNS, insert_params, read_user, roles_text, user_columns};
@@ -72,7 +72,7 @@ impl UserStore for SqlUserStore {
         found.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
     }
 
-    async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, UserStoreError> {
+    async fn find_among(&self, ids: &[UserId], share: Share) -> Result<Vec<User>, UserStoreError> {
         let among = dialect::is_among(self.db.engine(), "users.id", "?1");
         let sql = format!(concat!("SELECT ", user_columns!(), " FROM users WHERE {}"), among);
         let ids: Vec<&str> = ids.iter().map(UserId::as_str).collect();
@@ -81,7 +81,8 @@ impl UserStore for SqlUserStore {
             Ok(())
         };
         let ids = serde_json::Value::from(ids).to_string();
-        self.db.fold(sql, params![ids], Vec::new(), each).await.map_err(UserStoreError::transport)
+        let found = self.db.listing_for(share).fold(sql, params![ids], Vec::new(), each).await;
+        found.map_err(UserStoreError::transport)
     }
 
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
@@ -160,11 +161,11 @@ impl UserLister for SqlUserStore {
             let total = count.map_or(Ok(0), |row| row.get::<i64>("total"))?;
             Ok(UserPage { items, total: u64::try_from(total).unwrap_or(0) })
         };
-        self.db.read(listed).await.map_err(UserStoreError::transport)
+        self.db.listing_for(Share::default()).read(listed).await.map_err(UserStoreError::transport)
     }
 
     async fn search(&self, query: &SearchUsers) -> Result<Vec<FoundUser>, UserStoreError> {
-        search::search(&self.db, query).await.map_err(UserStoreError::transport)
+        search::search(&self.db.listing_for(Share::default()), query).await.map_err(UserStoreError::transport)
     }
 
     async fn find(&self, id: &UserId) -> Result<FoundUser, UserStoreError> {
@@ -253,7 +254,8 @@ impl EmailChanger for SqlUserStore {
 impl UserProfiles for SqlUserStore {
     async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError> {
         let sql = "SELECT users.profile FROM users WHERE users.id = ?1";
-        let found = self.db.first(sql, params![id], |row| row.get::<Option<String>>(0)).await;
+        let records = self.db.clone().lane(Lane::Records(Share::of_user(id)));
+        let found = records.first(sql, params![id], |row| row.get::<Option<String>>(0)).await;
         found.map_err(UserStoreError::transport)?.ok_or(UserStoreError::NotFound)
     }
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Roles, UserId};
+use gatewright_db::Share;
 
 use super::capability::{
     EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere,
@@ -46,8 +47,10 @@ pub trait UserStore: Send + Sync + 'static {
     /// The user with this id. Called on every authenticated request, so the column needs an index.
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError>;
 
-    /// The users with these ids that exist, in any order.
-    async fn find_among(&self, ids: &[UserId]) -> Result<Vec<User>, UserStoreError> {
+    /// The users with these ids that exist, in any order. `share` is that of the caller who lists them: a caller who lists many
+    /// must not delay the requests of others.
+    async fn find_among(&self, ids: &[UserId], share: Share) -> Result<Vec<User>, UserStoreError> {
+        let _ = share;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
             match self.find_by_id(id).await {

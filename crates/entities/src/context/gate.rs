@@ -4,7 +4,6 @@
 //! ([`Lane::Lists`](gatewright_db::Lane)); the gate limits the queue of each caller.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -97,12 +96,10 @@ impl Drop for Entered {
 
 /// The share of the database's readers and writers that a call counts against: the caller's, or the address's of anonymous callers.
 pub(crate) fn share(call: &Call) -> Share {
-    let mut hasher = DefaultHasher::new();
     match subject(call) {
-        Some(subject) => subject.hash(&mut hasher),
-        None => call.address.map(|address| ClientAddr::new(Some(address)).limit_address()).hash(&mut hasher),
+        Some(subject) => Share::of(subject),
+        None => Share::of(&call.address.map(|address| ClientAddr::new(Some(address)).limit_address())),
     }
-    Share(hasher.finish())
 }
 
 fn subject(call: &Call) -> Option<&Subject> {

@@ -8,6 +8,7 @@ use gatewright_auth::service_accounts::ServiceAccountError;
 use gatewright_auth::users::UserStoreError;
 use gatewright_auth::{AccountError, EmailAddress};
 use gatewright_base::{ServiceId, Subject, TenantId, UserId, time};
+use gatewright_db::Share;
 use gatewright_entities::tenancy::SqlMemberships;
 use gatewright_http::{JsonBody, Problem, Query};
 use gatewright_tenancy::{TenantMember, TenantStore, TenantSummary};
@@ -70,7 +71,7 @@ async fn members(
             Some(after.ok_or_else(|| Problem::bad_request("invalid cursor for this list"))?)
         }
     };
-    let found = memberships(&state)?.members(&tenant, after.as_ref(), limit).await;
+    let found = memberships(&state)?.members(&tenant, after.as_ref(), limit, Share::default()).await;
     let found = found.map_err(|error| unavailable(&error))?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| at(&last.subject));

@@ -1,5 +1,5 @@
 use gatewright_base::{Ambient, Scopes, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Tx, params};
+use gatewright_db::{Db, Error, Row, Share, Tx, params};
 use jiff::Timestamp;
 
 use super::client::Client;
@@ -68,7 +68,7 @@ impl Consents {
 
     pub(super) async fn of_user(&self, user: &UserId) -> Result<Vec<Consent>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE user_id = ?1 ORDER BY created_at DESC, id DESC");
-        self.db.query(sql, params![user]).await?.iter().map(read).collect()
+        self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await?.iter().map(read).collect()
     }
 
     /// Stores that a user allows `scopes` to a client, in addition to earlier ones. `false`: the user has [`MOST`]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gatewright_base::{InvitationId, Roles, Secret, TenantId, UserId};
+use gatewright_db::Share;
 use jiff::Timestamp;
 
 use crate::audit::{AuditEvent, AuditKind};
@@ -145,7 +146,10 @@ impl Accounts {
     pub async fn invitations(&self, tenant: Option<&TenantId>) -> Result<Vec<Invitation>, AccountError> {
         let core = self.core();
         let invitations = core.invitations.as_ref().ok_or(AccountError::Unsupported("invitations"))?;
-        invitations.list(tenant, core.ambient.now()).await.map_err(|error| KeepError::Store(error).into())
+        invitations
+            .list(tenant, core.ambient.now(), Share::default())
+            .await
+            .map_err(|error| KeepError::Store(error).into())
     }
 
     /// Withdraws an open invitation; `false` if there is none or, with a tenant, it is not to that tenant. Fails with

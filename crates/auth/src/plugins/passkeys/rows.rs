@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Lane, Row, Step, Tx, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Step, Tx, params};
 use jiff::Timestamp;
 
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
@@ -62,7 +62,8 @@ impl PasskeyStore for SqlPasskeyStore {
     }
 
     async fn list(&self, user: &UserId) -> Result<Vec<Passkey>, PasskeyStoreError> {
-        let rows = self.db.query(select!("WHERE user_id = ?1 ORDER BY created_at, id"), params![user]).await?;
+        let sql = select!("WHERE user_id = ?1 ORDER BY created_at, id");
+        let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await?;
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 

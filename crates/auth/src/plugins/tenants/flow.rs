@@ -1,8 +1,9 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{InvitationId, Roles, Subject, TenantId, UserId};
+use gatewright_db::Share;
 use gatewright_limits::{Denied, Limiter, Policy};
 use gatewright_tenancy::{
     Change, Changed, MEMBER, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError, permits,
@@ -156,20 +157,21 @@ impl Flow {
         limit: u32,
     ) -> Result<Page, TenantError> {
         self.require(caller, tenant, Change::List).await?;
-        let mut found = self.store.members(tenant, after, limit.saturating_add(1)).await?;
+        let share = Share::of_user(&caller.user().id);
+        let mut found = self.store.members(tenant, after, limit.saturating_add(1), share).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = found.len() > most;
         found.truncate(most);
-        let mut members = Vec::with_capacity(found.len());
-        for member in found {
-            let email = match &member.subject {
-                Subject::User(id) => self.email(id).await?,
-                Subject::Service(_) => None,
-            };
-            members.push(Listed { member, email });
-        }
+        let users: Vec<_> = found.iter().filter_map(|member| user(&member.subject)).cloned().collect();
+        let users = self.core.users.store.find_among(&users, share).await?;
+        let mut emails: HashMap<_, _> = users.into_iter().map(|user| (user.id, user.email)).collect();
+        let listed = |member: TenantMember| {
+            let email = user(&member.subject).and_then(|id| emails.remove(id));
+            Listed { member, email }
+        };
+        let members = found.into_iter().map(listed).collect();
         let mut invitations = match after {
-            None => self.invitations.list(Some(tenant), self.core.ambient.now()).await?,
+            None => self.invitations.list(Some(tenant), self.core.ambient.now(), share).await?,
             Some(_) => Vec::new(),
         };
         invitations.sort_by(|one, other| one.email.as_str().cmp(other.email.as_str()));
@@ -260,14 +262,6 @@ impl Flow {
         Ok(roles)
     }
 
-    async fn email(&self, id: &UserId) -> Result<Option<EmailAddress>, TenantError> {
-        match self.core.users.store.find_by_id(id).await {
-            Ok(user) => Ok(Some(user.email)),
-            Err(UserStoreError::NotFound) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     async fn audit(
         &self,
         kind: AuditKind,
@@ -290,6 +284,13 @@ impl From<KeepError> for TenantError {
             KeepError::Full => Self::TooManyInvitations,
             KeepError::Store(error) => Self::Invitations(error),
         }
+    }
+}
+
+fn user(subject: &Subject) -> Option<&UserId> {
+    match subject {
+        Subject::User(id) => Some(id),
+        Subject::Service(_) => None,
     }
 }
 

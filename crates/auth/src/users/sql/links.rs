@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Error, Row, Tx, dialect, params};
+use gatewright_db::{Error, Row, Share, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::SqlUserStore;
@@ -102,7 +102,8 @@ impl AccountLister for SqlUserStore {
     async fn linked_accounts(&self, user: &UserId) -> Result<Vec<LinkedAccount>, UserStoreError> {
         let sql = "SELECT provider, provider_id, email, name, avatar_url, linked_at FROM users_oauth_links \
                    WHERE user_id = ?1 ORDER BY linked_at, provider, provider_id";
-        let rows = self.db.query(sql, params![user]).await.map_err(UserStoreError::transport)?;
+        let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await;
+        let rows = rows.map_err(UserStoreError::transport)?;
         rows.iter().map(read).collect::<Result<_, _>>().map_err(UserStoreError::transport)
     }
 }

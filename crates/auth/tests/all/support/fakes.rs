@@ -14,6 +14,7 @@ use gatewright_auth::users::{
 };
 use gatewright_auth::{Accounts, EmailAddress};
 use gatewright_base::{Ambient, Roles, SessionId, Subject, TokenId, UserId};
+use gatewright_db::Share;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -103,6 +104,9 @@ impl UserStore for Users {
     }
     async fn find_by_id(&self, id: &UserId) -> Result<User, UserStoreError> {
         self.up()?.find_by_id(id).await
+    }
+    async fn find_among(&self, ids: &[UserId], share: Share) -> Result<Vec<User>, UserStoreError> {
+        self.up()?.find_among(ids, share).await
     }
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
         self.up()?.create(user).await

@@ -7,7 +7,7 @@ use gatewright_base::{Credential, Grant, Identity, JsonCase, Principal, Subject,
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{issue, list, revoke, site, token_of};
+use super::{fill, issue, list, revoke, site, token_of};
 use crate::support::{ANN, Call, PASSWORD, databases};
 
 /// A caller who writes `ttl` for `ttlSeconds` wants a token that expires.
@@ -272,12 +272,7 @@ async fn tokens_per_owner_are_limited() {
         let site = site(&db).await;
         let session = site.login_ann().await;
         let (_, id) = token_of(&site, &session).await;
-        let fill = "INSERT INTO api_tokens (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at) \
-                    SELECT ?1, ?2, prefix, name, owner_kind, owner_id, scopes, created_at FROM api_tokens WHERE id = ?3";
-        for n in 0..499_i64 {
-            let values = gatewright_db::params![format!("t{n}"), n.to_be_bytes().to_vec(), id.as_str()];
-            db.db.execute(fill, values).await.unwrap();
-        }
+        fill(&db, &id, 499).await;
         let refused = issue(&site, &session, &json!({ "name": "one too many" })).await.expect(409);
         assert!(refused.detail().contains("500"), "{refused:?}");
         revoke(&site, &session, &id).await.expect(204);

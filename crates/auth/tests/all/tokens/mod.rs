@@ -2,6 +2,7 @@
 
 mod claim;
 mod effects;
+mod fairness;
 mod guards;
 mod manage;
 mod races;
@@ -15,6 +16,7 @@ mod uses;
 use gatewright_auth::AuthConfig;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_db::testing::TestDb;
+use gatewright_db::{Error, Tx, params};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -40,6 +42,20 @@ async fn issue(site: &Site, session: &Answer, body: &Value) -> Answer {
 async fn token_of(site: &Site, session: &Answer) -> (String, String) {
     let issued = issue(site, session, &json!({ "name": "CI" })).await.expect(200);
     (issued.token(), issued.json()["id"].as_str().unwrap().to_owned())
+}
+
+/// Stores more tokens like the one with this id, directly.
+async fn fill(db: &TestDb, id: &str, count: i64) {
+    let id = id.to_owned();
+    let fill = async move |tx: &Tx| -> Result<(), Error> {
+        let sql = "INSERT INTO api_tokens (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at) \
+                   SELECT ?1, ?2, prefix, name, owner_kind, owner_id, scopes, created_at FROM api_tokens WHERE id = ?3";
+        for n in 0..count {
+            tx.execute(sql, params![format!("t{n}"), n.to_be_bytes().to_vec(), id.as_str()]).await?;
+        }
+        Ok(())
+    };
+    db.db.write(fill).await.unwrap();
 }
 
 async fn list(site: &Site, session: &Answer) -> Vec<Value> {
