@@ -39,21 +39,7 @@ pub enum TokenError {
 impl TokenError {
     /// The most tokens that an owner may have, because lists are not paged. When the limit is reached, expired tokens
     /// are revoked to make room.
-    pub const MOST: usize = 500;
-}
-
-/// Checks whether `owner` may have one more. Expired tokens do not count: a program that creates a short-lived one every
-/// hour never has to clean up.
-async fn make_room(tokens: &Tokens, owner: &Subject, now: Timestamp) -> Result<(), TokenError> {
-    let kept = tokens.store.list(Some(owner)).await?;
-    if kept.len() < TokenError::MOST {
-        return Ok(());
-    }
-    let ended: Vec<_> = kept.iter().filter(|token| token.is_expired(now)).collect();
-    for token in &ended {
-        tokens.store.revoke(Some(owner), &token.id, now).await?;
-    }
-    if ended.is_empty() { Err(TokenError::TooMany) } else { Ok(()) }
+    pub const MOST: u32 = 500;
 }
 
 /// Draws a token for `owner` and stores it.
@@ -64,7 +50,6 @@ pub(super) async fn issue(
     draft: TokenDraft,
 ) -> Result<Issued, TokenError> {
     let now = tools.ambient.now();
-    make_room(tokens, &owner, now).await?;
     let plaintext = Plaintext::generate(&tools.ambient);
     let token = StoredToken {
         id: TokenId::generate(&tools.ambient),
@@ -78,6 +63,6 @@ pub(super) async fn issue(
         revoked_at: None,
         delegation: None,
     };
-    tokens.store.create(&token, &plaintext.hash()).await?;
-    Ok(Issued { token, plaintext })
+    let is_stored = tokens.store.create(&token, &plaintext.hash(), Some(TokenError::MOST)).await?;
+    if is_stored { Ok(Issued { token, plaintext }) } else { Err(TokenError::TooMany) }
 }

@@ -29,14 +29,19 @@ impl MemoryTokenStore {
 
 #[async_trait]
 impl TokenStore for MemoryTokenStore {
-    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, TokenStoreError> {
         let mut tokens = self.0.lock();
+        if let Some(most) = most
+            && !has_room(&mut tokens, &token.owner, most, token.created_at)
+        {
+            return Ok(false);
+        }
         // The map doubles when it is full; removing expired entries just before keeps it small, at constant cost.
         if tokens.len() == tokens.capacity() {
             tokens.retain(|_, kept| kept.revoked_at.is_none());
         }
         tokens.insert(*hash, token.clone());
-        Ok(())
+        Ok(true)
     }
 
     async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
@@ -82,6 +87,20 @@ impl TokenStore for MemoryTokenStore {
     fn in_memory(&self) -> bool {
         true
     }
+}
+
+fn has_room(tokens: &mut HashMap<TokenHash, StoredToken>, owner: &Subject, most: u32, now: Timestamp) -> bool {
+    let counts =
+        |token: &StoredToken| token.owner == *owner && token.revoked_at.is_none() && token.delegation.is_none();
+    let is_below = |count: usize| u32::try_from(count).is_ok_and(|count| count < most);
+    let mut count = tokens.values().filter(|token| counts(token)).count();
+    if !is_below(count) {
+        for token in tokens.values_mut().filter(|token| counts(token) && token.is_expired(now)) {
+            token.revoked_at = Some(now);
+            count -= 1;
+        }
+    }
+    is_below(count)
 }
 
 #[async_trait]

@@ -83,7 +83,7 @@ impl SqlTokenStore {
 
 #[async_trait]
 impl TokenStore for SqlTokenStore {
-    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, TokenStoreError> {
         let scopes = serde_json::to_string(&token.scopes).map_err(TokenStoreError::new)?;
         let values = params![
             &token.id,
@@ -101,18 +101,25 @@ impl TokenStore for SqlTokenStore {
             token.delegation.as_ref().and_then(|delegation| delegation.tenant.as_ref())
         ];
         let forgotten = token.created_at.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
-        let (sweep, owner) = (self.sweep.clone(), token.owner.clone());
-        let create = async move |tx: &Tx| -> Result<(), Error> {
+        let (sweep, owner, now) = (self.sweep.clone(), token.owner.clone(), token.created_at);
+        let share = Share::of(&owner);
+        let create = async move |tx: &Tx| -> Result<bool, Error> {
+            if let Some(most) = most
+                && !has_room(tx, &owner, most, now).await?
+            {
+                return Ok(false);
+            }
             tx.execute(&sweep, params![forgotten, RECLAIMED_AT_ONCE]).await?;
-            let most = i64::try_from(TokenError::MOST).unwrap_or(i64::MAX);
-            tx.execute(BEYOND_THE_MOST, params![kind(&owner), owner.as_str(), most]).await?;
+            let kept = i64::from(TokenError::MOST);
+            tx.execute(BEYOND_THE_MOST, params![kind(&owner), owner.as_str(), kept]).await?;
             let sql = "INSERT INTO api_tokens \
                        (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, \
                        client_id, grant_id, audience, tenant_id) \
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-            tx.execute(sql, values.clone()).await.map(|_| ())
+            tx.execute(sql, values.clone()).await?;
+            Ok(true)
         };
-        Ok(self.db.write(create).await?)
+        Ok(self.db.writing_for(share).write(create).await?)
     }
 
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64, TokenStoreError> {
@@ -152,7 +159,8 @@ impl TokenStore for SqlTokenStore {
             Some(owner) => {
                 let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL \
                            AND owner_kind = ?3 AND owner_id = ?4";
-                self.db.execute(sql, params![id, at, kind(owner), owner.as_str()]).await
+                let db = self.db.writing_for(Share::of(owner));
+                db.execute(sql, params![id, at, kind(owner), owner.as_str()]).await
             }
             None => {
                 let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
@@ -206,6 +214,24 @@ impl DelegatedTokens for SqlTokenStore {
         let sql = "UPDATE api_tokens SET revoked_at = ?2 WHERE client_id = ?1 AND revoked_at IS NULL";
         Ok(self.db.execute(sql, params![client, at]).await?)
     }
+}
+
+/// Whether an owner may have one more token. Other calls for this owner wait until the transaction has ended, so that each sees
+/// the tokens of those before it. Expired tokens do not count: a program that creates a short-lived one every hour never has to
+/// clean up.
+async fn has_room(tx: &Tx, owner: &Subject, most: u32, now: Timestamp) -> Result<bool, Error> {
+    dialect::hold_name(tx, &format!("API tokens of {} {}", kind(owner), owner.as_str())).await?;
+    let sql = "SELECT COUNT(*) AS n FROM api_tokens \
+               WHERE owner_kind = ?1 AND owner_id = ?2 AND revoked_at IS NULL AND grant_id IS NULL";
+    let row = tx.query_opt(sql, params![kind(owner), owner.as_str()]).await?;
+    let count = row.map_or(Ok(0), |row| row.get::<i64>("n"))?;
+    if count < i64::from(most) {
+        return Ok(true);
+    }
+    let sql = "UPDATE api_tokens SET revoked_at = ?3 WHERE owner_kind = ?1 AND owner_id = ?2 AND revoked_at IS NULL \
+               AND grant_id IS NULL AND expires_at <= ?3";
+    let expired = tx.execute(sql, params![kind(owner), owner.as_str(), now]).await?;
+    Ok(count - i64::try_from(expired).unwrap_or(i64::MAX) < i64::from(most))
 }
 
 const USER: &str = "user";

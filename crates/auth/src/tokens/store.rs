@@ -13,7 +13,10 @@ use crate::users::BoxError;
 #[async_trait]
 pub trait TokenStore: Send + Sync + 'static {
     /// Stores a new token, which is then found by `hash`. May remove some that expired long ago.
-    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError>;
+    ///
+    /// Its owner has at most `most` tokens that [`list`](Self::list) returns. If there are as many, those that have expired are
+    /// revoked to make room. Returns `false` and stores nothing if none has. This must hold for concurrent calls too.
+    async fn create(&self, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, TokenStoreError>;
 
     /// The token with this hash, even if it is revoked or expired. Called on every request with a token, so the column
     /// needs an index.

@@ -177,7 +177,7 @@ impl Server {
             revoked_at: None,
             delegation: Some(delegation),
         };
-        self.tokens.store.create(&token, &plaintext.hash()).await.map_err(Failure::store)?;
+        self.tokens.store.create(&token, &plaintext.hash(), None).await.map_err(Failure::store)?;
         self.delegated.revoke_of_grant(&grant, keep, now).await.map_err(Failure::store)?;
         Ok(Secret::new(plaintext.expose()))
     }

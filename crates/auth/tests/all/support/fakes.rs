@@ -213,12 +213,12 @@ pub(crate) struct Tokens {
 
 #[async_trait]
 impl TokenStore for Tokens {
-    async fn create(&self, token: &StoredToken, hash: &TokenHash) -> Result<(), TokenStoreError> {
+    async fn create(&self, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, TokenStoreError> {
         if let (Some(accounts), Subject::User(owner)) = (self.ends_before.get(), &token.owner) {
             accounts.sign_out_everywhere(owner).await.unwrap();
             self.inner.revoke_all(&token.owner, token.created_at).await?;
         }
-        self.inner.create(token, hash).await
+        self.inner.create(token, hash, most).await
     }
     async fn find(&self, hash: &TokenHash) -> Result<Option<StoredToken>, TokenStoreError> {
         self.inner.find(hash).await

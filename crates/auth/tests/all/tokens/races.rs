@@ -7,7 +7,7 @@ use gatewright_db::testing::TestDb;
 use gatewright_db::{Db, Options};
 use serde_json::json;
 
-use super::{issue, list, revoke, token_of, who};
+use super::{fill, issue, list, revoke, token_of, who};
 use crate::support::{Site, config, databases};
 
 /// Two replicas, each with connections of its own, and Ann.
@@ -64,5 +64,21 @@ async fn twenty_parallel_requests_issue_twenty_tokens() {
             issued.into_iter().map(|answer| answer.expect(200).token()).collect();
         assert_eq!(tokens.len(), 20, "{}", db.name);
         assert_eq!(list(&sites[1], &session).await.len(), 20, "{}", db.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_parallel_requests_do_not_exceed_the_limit_of_tokens() {
+    for db in databases().await {
+        let sites = replicas(&db).await;
+        let session = sites[0].login_ann().await;
+        let (_, id) = token_of(&sites[0], &session).await;
+        fill(&db, &id, 498).await;
+        let body = json!({ "name": "CI" });
+        let answers = join_all((0..20).map(|n| issue(&sites[n % 2], &session, &body))).await;
+        let statuses: Vec<_> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{}: {statuses:?}", db.name);
+        assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 19, "{}: {statuses:?}", db.name);
+        assert_eq!(list(&sites[1], &session).await.len(), 500, "{}", db.name);
     }
 }

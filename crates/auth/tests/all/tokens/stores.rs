@@ -5,7 +5,7 @@ use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::service_accounts::{
     MemoryServiceAccountStore, ServiceAccount, ServiceAccountStore, SqlServiceAccountStore,
 };
-use gatewright_auth::tokens::{MemoryTokenStore, Plaintext, SqlTokenStore, StoredToken, TokenStore};
+use gatewright_auth::tokens::{Delegation, MemoryTokenStore, Plaintext, SqlTokenStore, StoredToken, TokenStore};
 use gatewright_auth::users::MemoryUserStore;
 use gatewright_auth::{Auth, AuthConfig};
 use gatewright_base::{Ambient, Id, Scopes, ServiceId, Subject, TokenId, UserId};
@@ -67,8 +67,8 @@ async fn a_stored_token_is_read_back_unchanged() {
         let (mut kept, plaintext) = token(&ambient, user("ann"), 1);
         let (endless, other) = token(&ambient, Subject::Service(ServiceId::parse("ann").unwrap()), 2);
         let endless = StoredToken { expires_at: None, scopes: Scopes::default(), ..endless };
-        store.create(&kept, &plaintext.hash()).await.unwrap();
-        store.create(&endless, &other.hash()).await.unwrap();
+        assert!(store.create(&kept, &plaintext.hash(), None).await.unwrap());
+        assert!(store.create(&endless, &other.hash(), None).await.unwrap());
         assert_eq!(store.find(&plaintext.hash()).await.unwrap().as_ref(), Some(&kept), "{name}");
         assert_eq!(store.find(&other.hash()).await.unwrap().as_ref(), Some(&endless), "{name}");
         assert_eq!(store.find(&Plaintext::generate(&ambient).hash()).await.unwrap(), None, "{name}");
@@ -97,7 +97,7 @@ async fn all_tokens_of_one_owner_are_revoked_and_no_others() {
     for (name, store, _) in stores {
         for (owner, created) in [("ann", 1), ("ann", 2), ("bob", 3)] {
             let (kept, plaintext) = token(&ambient, user(owner), created);
-            store.create(&kept, &plaintext.hash()).await.unwrap();
+            assert!(store.create(&kept, &plaintext.hash(), None).await.unwrap());
         }
         assert_eq!(store.revoke_all(&user("ann"), at(9)).await.unwrap(), 2, "{name}");
         assert_eq!(store.revoke_all(&user("ann"), at(9)).await.unwrap(), 0, "{name}");
@@ -111,13 +111,40 @@ async fn one_of_twenty_parallel_revocations_or_creations_succeeds() {
     let ambient = ambient();
     for (name, store, services) in stores {
         let (kept, plaintext) = token(&ambient, user("ann"), 1);
-        store.create(&kept, &plaintext.hash()).await.unwrap();
+        assert!(store.create(&kept, &plaintext.hash(), None).await.unwrap());
         let revoked = join_all((0..20).map(|_| store.revoke(None, &kept.id, at(2)))).await;
         assert_eq!(revoked.into_iter().filter(|won| *won.as_ref().unwrap()).count(), 1, "{name}");
         let accounts: Vec<_> = (0..20).map(|_| account(&ambient, "robot")).collect();
         let created = join_all(accounts.iter().map(|account| services.create(account))).await;
         assert_eq!(created.into_iter().filter(|won| *won.as_ref().unwrap()).count(), 1, "{name}");
         assert_eq!(services.list().await.unwrap().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_creations_never_exceed_the_limit_of_their_owner() {
+    let (_databases, stores) = stores().await;
+    let ambient = ambient();
+    for (name, store, _) in stores {
+        let create = async |created: i64| {
+            let (kept, plaintext) = token(&ambient, user("ann"), created);
+            store.create(&kept, &plaintext.hash(), Some(5)).await.unwrap()
+        };
+        let created = join_all((0..20).map(|_| create(1))).await;
+        assert_eq!(created.iter().filter(|stored| **stored).count(), 5, "{name}");
+        // Those of other owners and of programs do not count.
+        let (other, plaintext) = token(&ambient, user("bob"), 1);
+        assert!(store.create(&other, &plaintext.hash(), Some(1)).await.unwrap(), "{name}");
+        let (mut delegated, plaintext) = token(&ambient, user("bob"), 1);
+        let text = || "x".to_owned();
+        delegated.delegation = Some(Delegation { client: text(), grant: text(), audience: text(), tenant: None });
+        assert!(store.create(&delegated, &plaintext.hash(), None).await.unwrap(), "{name}");
+        assert_eq!(store.list(None).await.unwrap().len(), 6, "{name}");
+        // All of Ann's expire after a minute, and the first call revokes them.
+        let created = join_all((0..20).map(|_| create(61))).await;
+        assert_eq!(created.iter().filter(|stored| **stored).count(), 5, "{name}");
+        assert_eq!(store.list(Some(&user("ann"))).await.unwrap().len(), 5, "{name}");
+        assert_eq!(store.list(Some(&user("bob"))).await.unwrap(), [other], "{name}");
     }
 }
 
@@ -129,16 +156,16 @@ async fn revoked_tokens_are_removed_after_ninety_days() {
         let (old, plaintext) = token(&ambient, user("ann"), 1);
         let (kept, _) = token(&ambient, user("ann"), 1);
         for token in [&old, &kept] {
-            store.create(token, &Plaintext::generate(&ambient).hash()).await.unwrap();
+            assert!(store.create(token, &Plaintext::generate(&ambient).hash(), None).await.unwrap());
         }
         store.revoke(None, &old.id, at(2)).await.unwrap();
         let rows = async || db.db.query("SELECT id FROM api_tokens", vec![]).await.unwrap().len();
         let days = |days: i64| SignedDuration::from_hours(days * 24).as_secs();
         let (later, other) = token(&ambient, user("ann"), days(89));
-        store.create(&later, &other.hash()).await.unwrap();
+        assert!(store.create(&later, &other.hash(), None).await.unwrap());
         assert_eq!(rows().await, 3, "still remembered");
         let (later, _) = token(&ambient, user("ann"), days(91));
-        store.create(&later, &plaintext.hash()).await.unwrap();
+        assert!(store.create(&later, &plaintext.hash(), None).await.unwrap());
         assert_eq!(rows().await, 3, "the revoked one is gone, those that are not revoked stay");
     }
 }
