@@ -1,5 +1,5 @@
 use gatewright_base::{Ambient, Scopes, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Share, Tx, params};
+use gatewright_db::{Db, Error, Row, Share, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::client::Client;
@@ -81,8 +81,10 @@ impl Consents {
         scopes: &Scopes,
     ) -> Result<bool, Error> {
         let (of, client, scopes) = (of.clone(), client.clone(), scopes.clone());
-        let (id, now) = (ambient.uuid().to_string(), ambient.now());
+        let (id, now, share) = (ambient.uuid().to_string(), ambient.now(), Share::of_user(&of.user));
         let remember = async move |tx: &Tx| -> Result<bool, Error> {
+            // Concurrent calls for one user run one after the other, so that the count is correct and no scopes are lost.
+            dialect::hold_name(tx, &format!("consents of {}", of.user)).await?;
             let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE {THIS}");
             let before = tx.query_opt(sql, params![&of.user, &of.client, &of.resource, of.tenant()]).await?;
             let before = before.as_ref().map(read).transpose()?;
@@ -118,7 +120,7 @@ impl Consents {
             tx.execute(sql, values).await?;
             Ok(true)
         };
-        self.db.write(remember).await
+        self.db.writing_for(share).write(remember).await
     }
 
     /// Notes that a client got a token. `false`: its user has disconnected it.
@@ -175,4 +177,42 @@ fn read(row: &Row) -> Result<Consent, Error> {
         created_at: row.get("created_at")?,
         last_used_at: row.get("last_used_at")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use gatewright_db::testing::engines;
+
+    use super::super::client::{ClientKind, Source};
+    use super::super::rows::MIGRATIONS;
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn twenty_parallel_consents_do_not_exceed_the_limit_of_programs() {
+        for engine in engines().await {
+            gatewright_db::migrate(&engine.db, "authorization_server", MIGRATIONS).await.unwrap();
+            let (consents, user) = (Consents::new(engine.db.clone()), UserId::parse("ann").unwrap());
+            let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
+            let remember = async |number: usize| {
+                let client = Client {
+                    id: format!("client-{number}"),
+                    name: "App".to_owned(),
+                    kind: ClientKind::Public,
+                    source: Source::Operator,
+                    redirects: Vec::new(),
+                    scopes: None,
+                    created_at: Timestamp::UNIX_EPOCH,
+                };
+                let resource = "https://a.example".to_owned();
+                let of = Consented { user: user.clone(), client: client.id.clone(), resource, tenant: None };
+                consents.remember(&ambient, &of, &client, &Scopes::default()).await.unwrap()
+            };
+            let remembered = join_all((1..MOST).map(remember)).await;
+            assert!(remembered.into_iter().all(|remembered| remembered), "{}", engine.name);
+            let remembered = join_all((MOST..MOST + 20).map(remember)).await;
+            assert_eq!(remembered.into_iter().filter(|remembered| *remembered).count(), 1, "{}", engine.name);
+            assert_eq!(consents.of_user(&user).await.unwrap().len(), MOST, "{}", engine.name);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Lane, Row, Share, Step, Tx, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Step, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
@@ -68,8 +68,10 @@ impl PasskeyStore for SqlPasskeyStore {
     }
 
     async fn add(&self, passkey: &Passkey, most: u32) -> Result<Added, PasskeyStoreError> {
-        let passkey = passkey.clone();
+        let (passkey, share) = (passkey.clone(), Share::of_user(&passkey.user));
         let add = async move |tx: &Tx| -> Result<Added, Error> {
+            // Concurrent calls for one user run one after the other, so that the count is correct.
+            dialect::hold_name(tx, &format!("passkeys of {}", passkey.user)).await?;
             let sql = "SELECT COUNT(*) AS n FROM passkeys WHERE user_id = ?1";
             let row = tx.query_opt(sql, params![&passkey.user]).await?;
             if row.map_or(Ok(0), |row| row.get::<i64>("n"))? >= i64::from(most) {
@@ -93,7 +95,7 @@ impl PasskeyStore for SqlPasskeyStore {
             ];
             Ok(if tx.execute(sql, params).await? > 0 { Added::Done } else { Added::Taken })
         };
-        Ok(self.db.write(add).await?)
+        Ok(self.db.writing_for(share).write(add).await?)
     }
 
     async fn used(&self, id: &str, counter: u32, backed_up: bool, at: Timestamp) -> Result<bool, PasskeyStoreError> {

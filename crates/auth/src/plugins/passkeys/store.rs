@@ -14,7 +14,7 @@ pub trait PasskeyStore: Send + Sync + 'static {
     /// A user's passkeys, the oldest first.
     async fn list(&self, user: &UserId) -> Result<Vec<Passkey>, PasskeyStoreError>;
 
-    /// Stores a new passkey. A user has at most `most`.
+    /// Stores a new passkey. A user has at most `most`, also after concurrent calls.
     async fn add(&self, passkey: &Passkey, most: u32) -> Result<Added, PasskeyStoreError>;
 
     /// Records a sign-in with this signature counter. Returns `false` and changes nothing if the passkey is gone or its

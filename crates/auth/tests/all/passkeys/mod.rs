@@ -2,6 +2,7 @@
 
 mod attacks;
 mod authenticator;
+mod limit;
 mod manage;
 
 use std::sync::Arc;
