@@ -86,7 +86,7 @@ async fn every_page_is_accessible_on_every_screen_and_no_value_becomes_script() 
                 let shown = format!("{name} at {width}, {scheme}");
                 browser.open(&format!("http://{}{path}", server.address())).await;
                 browser.sees(words).await;
-                let found = browser.run(&format!("{axe}\n{EXAMINE}"), json!([])).await;
+                let found = browser.run_with(("axe", &axe), EXAMINE).await;
                 assert_eq!(found["violations"], json!([]), "{shown}: {found:#}");
                 assert_eq!(found["pwned"], json!(false), "{shown}: {found:#}");
                 assert_eq!(found["wider"], json!(0), "{shown} scrolls sideways: {found:#}");

@@ -47,12 +47,12 @@ async fn every_screen_is_accessible_in_every_size_color_and_language() {
 
 /// Checks a page on a phone and on a desktop, light and dark.
 async fn look_at(browser: &Browser, axe: &str, url: &str, language: &str, name: &str) {
+    browser.open(url).await;
     for (width, height) in [(390, 844), (1280, 900)] {
         for scheme in ["light", "dark"] {
             let shown = format!("{name}-{language}-{width}-{scheme}");
             browser.emulates(width, height, scheme).await;
-            browser.open(url).await;
-            let found = browser.run(&format!("{axe}\n{EXAMINE}"), json!([])).await;
+            let found = browser.run_with(("axe", axe), EXAMINE).await;
             assert_eq!(found["violations"], json!([]), "{shown}: {found:#}");
             assert_eq!(found["wider"], json!(0), "{shown} scrolls sideways: {found:#}");
             let page = browser.run(PAGE, json!([])).await;

@@ -424,7 +424,7 @@ impl Tour<'_> {
             for scheme in ["light", "dark"] {
                 let shown = format!("{name}-{}-{width}-{scheme}", self.language);
                 self.browser.emulates(width, height, scheme).await;
-                let found = self.browser.run(&format!("{}\n{EXAMINE}", self.axe), json!([])).await;
+                let found = self.browser.run_with(("axe", self.axe), EXAMINE).await;
                 assert_eq!(found["violations"], json!([]), "{shown}: {found:#}");
                 assert_eq!(found["wider"], json!(0), "{shown} scrolls sideways: {found:#}");
                 let page = self.browser.run(PAGE, json!([])).await;

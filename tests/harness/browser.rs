@@ -216,6 +216,15 @@ impl Browser {
         self.post("execute/async", json!({ "script": script, "args": arguments })).await
     }
 
+    /// Runs a script that needs a library, which defines `global`. A page gets the library once: it is large.
+    pub(crate) async fn run_with(&self, (global, library): (&str, &str), script: &str) -> Value {
+        let is_there = self.run("arguments[1](arguments[0] in window)", json!([global])).await;
+        if is_there == json!(false) {
+            self.run(&format!("{library}\narguments[0]()"), json!([])).await;
+        }
+        self.run(script, json!([])).await
+    }
+
     /// The names of the cookies that this page's origin gets.
     pub(crate) async fn cookies(&self) -> Vec<String> {
         let cookies = self.get("cookie").await;
