@@ -1,5 +1,6 @@
-//! Counts the instructions of a request with valgrind, here and in the program written by hand. The number does not depend on the machine's load, so a pull
-//! request can be checked against it. The accepted counts are in `instructions.json`.
+//! Counts the instructions of a request with valgrind, of this server and of the program written by hand. The number does
+//! not depend on the machine's load, so a pull request can be checked against it. The accepted counts are in
+//! `instructions.json`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

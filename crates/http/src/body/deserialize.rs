@@ -61,7 +61,8 @@ fn plain(expected: &str) -> &str {
 fn kind(unexpected: &Unexpected<'_>) -> &'static str {
     match unexpected {
         Unexpected::Bool(_) => "a boolean",
-        Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a number",
+        Unexpected::Float(_) => "a decimal number",
         Unexpected::Char(_) | Unexpected::Str(_) => "text",
         Unexpected::Unit | Unexpected::Option => "null",
         Unexpected::Seq => "a list",
@@ -179,7 +180,7 @@ impl<'de> Deserializer<'de> for FieldValue {
             Self::Text(texts) => visitor.visit_string(text(Self::single(texts)?)?),
             Self::Json(Value::Null) => visitor.visit_unit(),
             Self::Json(Value::Bool(value)) => visitor.visit_bool(value),
-            Self::Json(Value::Number(number)) => number.deserialize_any(visitor).map_err(|error| json_error(&error)),
+            Self::Json(Value::Number(number)) => visit_number(&number, visitor),
             Self::Json(Value::String(value)) => visitor.visit_string(text(value)?),
             Self::Json(Value::Array(values)) => {
                 visitor.visit_seq(SeqDeserializer::new(values.into_iter().map(Self::Json)))
@@ -235,7 +236,7 @@ impl<'de> Deserializer<'de> for FieldValue {
         match self {
             Self::Text(texts) => visitor.visit_enum(Self::single(texts)?.into_deserializer()),
             Self::Json(Value::String(value)) => visitor.visit_enum(value.into_deserializer()),
-            Self::Json(value) => value.deserialize_enum(name, variants, visitor).map_err(|error| json_error(&error)),
+            Self::Json(value) => value.deserialize_enum(name, variants, visitor).map_err(json_error),
         }
     }
 
@@ -261,21 +262,16 @@ fn text(text: String) -> Result<String, FieldsError> {
     Ok(text)
 }
 
-/// `serde_json` repeats values in its messages, so that only what it expected is kept.
-fn json_error(error: &serde_json::Error) -> FieldsError {
-    let text = error.to_string();
-    let expected = text.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
-    FieldsError::new(
-        "invalid",
-        match expected {
-            "a string" => "must be text",
-            "a boolean" => "must be true or false",
-            "a sequence" => "must be a list",
-            "i8" | "i16" | "i32" | "i64" | "i128" | "u8" | "u16" | "u32" | "u64" | "u128" => {
-                "must be a whole number in its range"
-            }
-            "f32" | "f64" => "must be a number",
-            _ => "is not of the expected kind",
-        },
-    )
+/// `serde_json` repeats values in its messages, so that only the kind of failure is kept.
+fn json_error(_: serde_json::Error) -> FieldsError {
+    FieldsError::new("invalid", "is not of the expected kind")
+}
+
+/// Without the errors of `serde_json`: those of [`FieldsError`] say which type is needed.
+fn visit_number<'de, V: Visitor<'de>>(number: &serde_json::Number, visitor: V) -> Result<V::Value, FieldsError> {
+    match (number.as_u64(), number.as_i64()) {
+        (Some(value), _) => visitor.visit_u64(value),
+        (None, Some(value)) => visitor.visit_i64(value),
+        (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::INFINITY)),
+    }
 }

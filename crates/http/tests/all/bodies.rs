@@ -109,6 +109,22 @@ async fn a_field_of_the_wrong_type_is_a_422_that_names_it_and_not_its_value() {
 }
 
 #[tokio::test]
+async fn a_refusal_says_which_type_is_needed() {
+    for (body, message) in [
+        (json!({"name": 5}), "expected text, not a number"),
+        (json!({"name": 1.5}), "expected text, not a decimal number"),
+        (json!({"name": -5}), "expected text, not a number"),
+        (json!({"name": null}), "expected text, not null"),
+        (json!({"name": "a", "scopes": [1]}), "expected text, not a number"),
+        (json!({"name": "a", "ttl_seconds": 1.5}), "expected a whole number, not a decimal number"),
+        (json!({"name": "a", "ttl_seconds": u64::MAX}), "expected a whole number"),
+    ] {
+        let answer = send(&tokens(), post(JSON, body.to_string())).await;
+        assert_eq!(answer.json()["errors"][0]["message"], message, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn only_json_is_taken_and_only_uncompressed() {
     for content_type in
         [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("text/json"), Some("")]
