@@ -4,25 +4,31 @@
 #![cfg(test)]
 
 mod accounts;
+mod agreement;
 mod banner;
 mod browser_docs;
 mod browser_origins;
 mod browser_story;
 mod checker;
 mod client;
+mod client_tabs;
 mod commands;
 mod connections;
 mod console;
+mod console_pages;
 mod durability;
+mod failover;
 mod fanout;
 mod files;
 mod handbook;
 mod harness;
 mod hostile;
 mod limits;
+mod lost_files;
 mod memory;
 mod operations;
 mod outbox;
+mod packages;
 mod passkeys;
 mod pooler;
 mod projects;

@@ -53,6 +53,13 @@ async fn the_first_line_has_the_address_and_the_server_is_ready_by_then() {
     assert_eq!(first, format!("listening on http://{}", server.address()));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_mode_says_how_many_connections_a_browser_opens() {
+    let server = Launch::dev().start(&Database::Sqlite).await;
+    let said = |lines: &[String]| lines.iter().find(|line| line.starts_with("event streams: ")).cloned();
+    assert!(server.wait_for_output(said).contains("at most six connections"));
+}
+
 /// The `curl` command of the output, once it is complete.
 fn pasteable(lines: &[String]) -> Option<String> {
     let start = lines.iter().position(|line| line.contains("curl "))?;

@@ -125,8 +125,8 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
 
     // Sign in with a mailed link. Opening it only shows a page to confirm.
     browser.press("Sign out").await;
-    browser.sees("Without a password").await;
-    browser.fill_by_id("link-email", ADA).await;
+    browser.sees("Mail me a link").await;
+    browser.fill_by_id("email", ADA).await;
     browser.press("Mail me a link").await;
     browser.sees("Check your mail").await;
     browser.open(&link(server, "/magic-link/verify").await).await;

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::harness::{Browser, Database, Launch, PASSWORD, Scripts, Server, Site, run};
 
 /// The maximum compressed size of the client, in bytes.
-const MAX_BYTES: usize = 8_000;
+const MAX_BYTES: usize = 12_000;
 
 /// The ways to read a stream.
 const STREAMS: [&str; 2] = ["fetch", "eventsource"];

@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::{Answer, Client, Database, Launch, Server};
+use crate::outbox::until;
 
 const ENTITY: &str =
     "[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
@@ -39,6 +40,13 @@ async fn is_closed(client: &Client) {
     assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
     assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (429, "5"), "{answer:?}");
     assert_eq!(answer.text, "rate limit exceeded");
+}
+
+/// Waits until readiness and the metrics say so.
+async fn shows(client: &Client, ready: &serde_json::Value, metric: &str) {
+    until("readiness shows it", async || client.get("/readyz").await.is(200).json() == *ready).await;
+    until("a metric shows it", async || client.get("/metrics").await.is(200).text.lines().any(|line| line == metric))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,10 +101,18 @@ async fn sign_in_is_refused_while_redis_is_down() {
     is_closed(&client).await;
     let closed = client.get("/posts").await.is(429);
     assert_eq!(closed.header("retry-after"), "5");
+    let form = client.request(Method::POST, "/auth/login").header("accept", "text/html");
+    let page = Answer::read(form.form(&[("email", "a@example.com"), ("password", "not the password")])).await.is(429);
+    assert!(page.text.contains("<h1>") && page.header("retry-after") == "5", "{page:?}");
+    // Everything else works, and operators are told.
+    shows(&client, &json!({ "status": "degraded", "degraded": ["limits"] }), "gatewright_limiter_store_up 0").await;
     client.get("/healthz").await.is(200);
     tokio::task::block_in_place(|| redis.restart()).unwrap();
     recovers(&client).await;
     client.get("/posts").await.is(200);
+    shows(&client, &json!({ "status": "ready", "degraded": [] }), "gatewright_limiter_store_up 1").await;
+    let told = |words: &str| server.log().lines().filter(|line| line.contains(words)).count();
+    assert_eq!([told("the store of limits does not answer"), told("the store of limits answers again")], [1, 1]);
     let password = redis.url().split([':', '@']).nth(2).unwrap().to_owned();
     assert!(!server.log().contains(&password), "{}", server.log());
 }

@@ -1,12 +1,14 @@
-//! Clients that make the server hold memory: they do not read answers, or do not finish bodies.
+//! Clients that make the server hold memory: they do not read answers, do not finish bodies, or change large records whose
+//! events others read.
 
 use std::time::{Duration, Instant};
 
+use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::harness::{Client, Database, Launch, Server};
+use crate::harness::{Answer, Client, Database, Launch, Receiver, Server};
 use crate::outbox::until;
 
 const BUDGET: u64 = 64 << 20;
@@ -185,4 +187,119 @@ async fn open_streams(server: &Server, request: &str, count: usize) -> Vec<TcpSt
         streams.push(stream);
     }
     streams
+}
+
+/// Changes of a large record. Each is a few bytes, and its event has the whole record.
+const CHANGES: usize = 150;
+
+/// The text of a record of almost a megabyte.
+fn large() -> String {
+    "x".repeat(900_000)
+}
+
+/// Makes a large record and changes it many times. Returns the position before the changes.
+async fn change_a_large_record(client: &Client) -> String {
+    let made = client.post("/notes", &json!({ "text": large(), "n": 0 })).await.is(201).json();
+    let id = made["data"]["id"].as_str().unwrap().to_owned();
+    let listed = client.get("/notes?limit=1&fields=id").await.is(200);
+    let cursor = listed.header("event-cursor").to_owned();
+    for n in 1..=CHANGES {
+        let patch = client.request(Method::PATCH, &format!("/notes/{id}")).json(&json!({ "n": n }));
+        Answer::read(patch).await.is(200);
+    }
+    cursor
+}
+
+/// What `notes` is, with these other settings.
+fn notes(settings: &str) -> Launch {
+    Launch::configured(&format!(
+        "[server]\nmemory_budget_bytes = {BUDGET}\nslow_reader_seconds = 20\n[database]\nmax_connections = 8\n{settings}\n\
+         [[entity]]\nname = \"notes\"\npublic = true\n\
+         [[entity.field]]\nname = \"text\"\ntype = \"text\"\nmax = 1000000\n\
+         [[entity.field]]\nname = \"n\"\ntype = \"int\"\n"
+    ))
+}
+
+/// Runs `work`, and returns by how much the server's memory grew at most while another client was served.
+async fn growth(server: &Server, other: &Other, work: impl Future<Output = ()>) -> u64 {
+    let before = server.resident_bytes();
+    let mut most = 0;
+    let watch = async {
+        loop {
+            other.is_served().await;
+            assert!(used(server).await <= BUDGET);
+            most = server.resident_bytes().saturating_sub(before).max(most);
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = watch => {}
+    }
+    most.max(server.resident_bytes().saturating_sub(before))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_resume_over_large_records_hold_no_more_than_the_budget() {
+    for database in Database::all().await {
+        let server = notes("").start(&database).await;
+        let other = Other::sign_in(&server).await;
+        let cursor = change_a_large_record(&other.0).await;
+        for streams in [1, 2] {
+            let work = async {
+                let mut open = Vec::new();
+                for _ in 0..streams {
+                    let request = format!("GET /notes/_events?since={cursor} HTTP/1.1\r\nHost: test\r\n\r\n");
+                    open.push(send(&server, request.as_bytes()).await);
+                }
+                // The others read slowly, and one reads everything.
+                let mut reader = open.pop().unwrap();
+                let (mut events, mut buffer, mut tail) = (0, vec![0; 1 << 20], Vec::new());
+                while events < CHANGES {
+                    let read = reader.read(&mut buffer).await.unwrap();
+                    assert!(read > 0, "the stream goes on");
+                    tail.extend_from_slice(&buffer[..read]);
+                    events += tail.windows(21).filter(|bytes| bytes == b"event: entity.updated").count();
+                    tail.drain(..tail.len().saturating_sub(20));
+                }
+            };
+            let growth = growth(&server, &other, work).await;
+            println!("{streams} streams: {} MiB", growth >> 20);
+            assert!(growth < MAX_GROWTH, "grew by {} MiB", growth >> 20);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_polls_the_log_for_large_records_holds_no_more_than_the_budget() {
+    for database in Database::all().await.iter().filter(|database| database.url().starts_with("postgres")) {
+        let [writer, reader] = [notes("").start(database).await, notes("").start(database).await];
+        let (client, other) = (writer.client(), Other::sign_in(&reader).await);
+        let stream = send(&reader, b"GET /notes/_events HTTP/1.1\r\nHost: test\r\n\r\n").await;
+        let growth = growth(&reader, &other, async { drop(change_a_large_record(&client).await) }).await;
+        println!("{} MiB", growth >> 20);
+        assert!(growth < MAX_GROWTH, "grew by {} MiB", growth >> 20);
+        drop(stream);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_of_large_records_hold_no_more_than_the_budget_while_their_receiver_is_slow() {
+    for database in Database::all().await {
+        let (receiver, url) = Receiver::start().await;
+        receiver.lock().stalls = true;
+        let consumer = format!(
+            "[outbox]\nenabled = true\npoll_interval_ms = 100\n[[outbox.consumer]]\nname = \"good\"\n\
+             event = \"entity.updated\"\nurl = \"{url}/good\"\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\""
+        );
+        let server = notes(&consumer).start(&database).await;
+        let other = Other::sign_in(&server).await;
+        let work = async {
+            change_a_large_record(&other.0).await;
+            until("deliveries wait", async || receiver.lock().stalled.len() >= 8).await;
+        };
+        let growth = growth(&server, &other, work).await;
+        println!("{} MiB", growth >> 20);
+        assert!(growth < MAX_GROWTH, "grew by {} MiB", growth >> 20);
+        receiver.lock().stalls = false;
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gatewright_servers::Folder;
+use gatewright_servers::{Folder, Opening, TlsProxy};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -60,7 +60,8 @@ async fn filled(server: &Server, database: &str) -> String {
     }
     let gone = ada.get("/posts?title=post 7").await.is(200).json()["data"][0]["id"].as_str().unwrap().to_owned();
     Answer::read(ada.request(Method::DELETE, &format!("/posts/{gone}"))).await.is(204);
-    let words = ["token", "issue", "--user", ADA, "--name", "t", "--scopes", "*:*", "--database", database];
+    let words =
+        ["token", "issue", "--user", ADA, "--name", "t", "--scopes", "*:*", "--unverified", "--database", database];
     gatewright(server.folder(), &words, "").out.trim().to_owned()
 }
 
@@ -285,6 +286,87 @@ async fn the_doctor_reports_dev_mode_and_a_missing_server() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_reports_a_database_in_another_encoding() {
+    let server = Launch::production("").start(&Database::Sqlite).await;
+    let url = format!("http://{}", server.address());
+    let doctor = |database: &str| gatewright(server.folder(), &["doctor", &url, "--database", database], "");
+    let own = doctor("sqlite://gatewright.db");
+    assert!(own.status == 0 && own.out.contains("ok       the database can be opened"), "{own:?}");
+    let missing = doctor("sqlite://nowhere.db");
+    assert!(missing.status == 1 && missing.out.contains("problem  there is no SQLite file"), "{missing:?}");
+    assert!(!server.folder().join("nowhere.db").exists());
+    let Some(latin) = Database::postgres_in("LATIN1").await else { return };
+    let examined = doctor(&latin.url());
+    assert_eq!(examined.status, 1, "{examined:?}");
+    for words in ["problem  the database ", "the encoding LATIN1, and UTF8 is required"] {
+        assert!(examined.out.contains(words), "{words}: {examined:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_access_log_has_numbers_the_account_and_the_network_of_the_client() {
+    let launch = Launch::production("").env("RUST_LOG", "info,gatewright::access=debug");
+    let server = launch.start(&Database::Sqlite).await;
+    let client = server.client();
+    let account = json!({ "email": "ada@example.com", "password": "correct horse battery" });
+    let registered = client.post("/auth/register", &account).await.is(200).json();
+    let (id, token) = (&registered["user"]["id"], registered["token"].as_str().unwrap());
+    let me = client.request(Method::GET, "/auth/me?secret=canary").header("authorization", format!("Bearer {token}"));
+    Answer::read(me.header("x-request-id", "known-caller-1")).await.is(200);
+    Answer::read(client.request(Method::GET, "/auth/me").header("x-request-id", "nobody-1")).await.is(401);
+    let line = async |id: &str| {
+        let found = || {
+            server
+                .log()
+                .lines()
+                .find(|line| line.contains(id) && line.contains("gatewright::access"))
+                .map(str::to_owned)
+        };
+        until("the request is logged", async || found().is_some()).await;
+        serde_json::from_str::<Value>(&found().unwrap()).unwrap()
+    };
+    let known = line("known-caller-1").await;
+    let expected = json!({
+        "method": "GET", "route": "/auth/me", "status": 200, "requestId": "known-caller-1", "account": id,
+        "client": "127.0.0.0/24",
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&known[name], value, "{name}: {known}");
+    }
+    assert!(known["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{known}");
+    let nobody = line("nobody-1").await;
+    assert_eq!((&nobody["status"], nobody.get("account")), (&json!(401), None), "{nobody}");
+    let log = server.log();
+    assert!(!log.contains("canary") && !log.contains("Some("), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_trusts_a_certificate_authority_that_it_is_given() {
+    let server = Launch::production("").start(&Database::Sqlite).await;
+    let proxy = TlsProxy::start(server.address().to_string(), Opening::Tls).await.unwrap();
+    let url = format!("https://localhost:{}", proxy.port);
+    let (ca, empty) = (server.folder().join("ca.pem"), server.folder().join("empty.pem"));
+    fs::write(&ca, &proxy.certificate).unwrap();
+    fs::write(&empty, "").unwrap();
+    let doctor = async |words: &[&str]| {
+        let (folder, words) =
+            (server.folder().to_owned(), words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let run = move || gatewright(&folder, &words.iter().map(String::as_str).collect::<Vec<_>>(), "");
+        tokio::task::spawn_blocking(run).await.unwrap()
+    };
+    let unknown = doctor(&["doctor", &url]).await;
+    assert!(unknown.status == 1 && unknown.out.contains("problem  no answer from"), "{unknown:?}");
+    let known = doctor(&["doctor", &url, "--ca", ca.to_str().unwrap()]).await;
+    assert!(known.status == 0 && known.out.contains("ok       the address is https"), "{known:?}");
+    for (file, words) in
+        [(empty.to_str().unwrap(), "has no certificate"), ("missing.pem", "cannot read the certificates")]
+    {
+        let refused = doctor(&["doctor", &url, "--ca", file]).await;
+        assert!(refused.status == 1 && refused.err.contains(words), "{refused:?}");
+    }
+}
+
 #[test]
 fn the_image_and_the_unit_run_the_server_without_privileges() {
     let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
@@ -304,4 +386,19 @@ fn the_image_and_the_unit_run_the_server_without_privileges() {
     for words in [&["serve", "--help"], &["check", "--help"], &["init", "--help"]] {
         assert_eq!(gatewright(folder.path(), words, "").status, 0, "{words:?}");
     }
+}
+
+/// SIGHUP comes from tools that rotate logs, SIGUSR1 and SIGUSR2 from tools that expect a daemon to know them.
+#[tokio::test]
+async fn signals_that_do_not_stop_leave_requests_and_streams_alone() {
+    let mut server = Launch::configured(PROJECT).start(&Database::Sqlite).await;
+    let client = server.client();
+    for name in ["HUP", "USR1", "USR2"] {
+        for _ in 0..5 {
+            server.signal(name);
+            client.get("/healthz").await.is(200);
+        }
+        until("the log names the signal", async || server.log().contains(&format!("SIG{name}"))).await;
+    }
+    assert_eq!(server.stop().await, Some(0));
 }

@@ -37,7 +37,7 @@ impl Place {
     /// Signs up with a mailed link, so that there is no password.
     async fn register_without_password(&self, browser: &Browser) {
         browser.open(&self.at("/login?next=/account")).await;
-        browser.fill_by_id("link-email", ADA).await;
+        browser.fill_by_id("email", ADA).await;
         browser.press("Mail me a link").await;
         browser.sees("Check your mail").await;
         let mails = self.server.client().get("/dev/mail.json").await.is(200).json();

@@ -65,6 +65,10 @@ impl Race<'_> {
         let body = json!({ "email": new, "password": PASSWORD });
         person.post("/auth/change-email", &body).await.is(200);
         let body = json!({ "token": self.token(&new, "token=").await });
+        // Only the account's holder confirms.
+        for client in [&self.one, &self.other] {
+            client.log_in(&email).await.is(200);
+        }
         self.both("change of address", "/auth/change-email/confirm", &body).await;
         let body = json!({ "token": self.token(&email, "token=").await });
         self.both("undoing it", "/auth/change-email/undo", &body).await;

@@ -105,7 +105,7 @@ async fn a_visitor_chooses_a_language_and_reads_mails_in_it() {
     browser.press("Link senden").await;
     browser.sees("Sehen Sie in Ihre Mails").await;
     browser.open(&at("/login?next=/account")).await;
-    browser.fill_by_id("link-email", ADA).await;
+    browser.fill_by_id("email", ADA).await;
     browser.press("Link per Mail senden").await;
     browser.sees("Eine Mail mit einem Link ist unterwegs zu Ihnen.").await;
     let mails = server.client().get("/dev/mail.json").await.is(200).json();

@@ -83,7 +83,17 @@ async fn a_users_token_acts_as_its_owner_and_survives_a_logout() {
         ada.log_in("ada@example.com").await.is(200);
         let asked = json!({ "name": "laptop", "scopes": ["posts:*"], "ttl_seconds": 3600 });
         let own = ada.post("/auth/tokens", &asked).await.is(200).json();
-        let issue = ["token", "issue", "--user", "Ada@Example.com", "--name", "by the operator", "--scopes", "*:*"];
+        let issue = [
+            "token",
+            "issue",
+            "--user",
+            "Ada@Example.com",
+            "--name",
+            "by the operator",
+            "--scopes",
+            "*:*",
+            "--unverified",
+        ];
         let given = run(&server, &database, &issue);
         let post = json!({ "title": "By token" });
         let own = own["token"].as_str().unwrap();
@@ -136,8 +146,17 @@ async fn a_stream_is_cut_within_a_heartbeat_of_the_token_s_end() {
         ada.register("ada@example.com").await.is(200);
         run(&server, &database, &["service-account", "create", "robot"]);
         let issue = |owner: [&str; 2]| {
-            let words =
-                ["token", "issue", owner[0], owner[1], "--name", "stream", "--scopes", "topics:read,posts:read"];
+            let words = [
+                "token",
+                "issue",
+                owner[0],
+                owner[1],
+                "--name",
+                "stream",
+                "--scopes",
+                "topics:read,posts:read",
+                "--unverified",
+            ];
             run(&server, &database, &words)
         };
         let tokens = [issue(["--user", "ada@example.com"]), issue(["--service", "robot"])];

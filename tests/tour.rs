@@ -54,6 +54,24 @@ name = "title"
 type = "string"
 "#;
 
+/// Another service, which requires fields of the profile.
+const REQUIRED: &str = r#"
+[server]
+dev_mode = true
+[[auth.profile.field]]
+name = "display_name"
+type = "string"
+required = true
+[[auth.profile.field]]
+name = "team"
+type = "enum"
+values = ["design", "engineering"]
+required = true
+"#;
+
+/// Lets the browser send a form with empty fields.
+const UNGUARDED: &str = "for (const form of document.forms) form.noValidate = true; arguments[0](null);";
+
 /// A visitor who goes from page to page, in one language.
 struct Tour<'a> {
     server: &'a Server,
@@ -96,10 +114,13 @@ async fn every_page(language: &'static str) {
     tour.another_address().await;
     let is_whole = tour.second_factor().await;
     tour.the_end().await;
+    let required = Launch::configured(REQUIRED).start(&Database::Sqlite).await;
+    let other = Tour { server: &required, seen: tour.seen.clone(), links: RefCell::default(), ..tour };
+    other.required_fields().await;
     let listed: BTreeSet<String> =
         pages::PAGES.iter().flat_map(|(_, pages)| *pages).map(|page| (*page).to_owned()).collect();
     if is_whole {
-        assert_eq!(*tour.seen.borrow(), listed, "{language}");
+        assert_eq!(*other.seen.borrow(), listed, "{language}");
     }
 }
 
@@ -146,8 +167,8 @@ impl Tour<'_> {
     /// Mailed links that are opened while signed out.
     async fn mailed_links(&self) {
         self.open("/login").await;
-        self.browser.fill_by_id("link-email", &self.ada()).await;
-        self.browser.submit("form[action='/auth/magic-link/send']").await;
+        self.browser.fill_by_id("email", &self.ada()).await;
+        self.browser.submit_by("button[formaction='/auth/magic-link/send']").await;
         self.look("link-mailed").await;
         self.open(&self.link("/magic-link/verify").await).await;
         self.look("magic-link").await;
@@ -185,6 +206,21 @@ impl Tour<'_> {
         self.open(&self.link("/verify-email").await).await;
         self.look("verified").await;
         self.sign_out().await;
+    }
+
+    /// Fields that every account has to fill: at the registration, or after a magic link created the account.
+    async fn required_fields(&self) {
+        self.open("/register").await;
+        self.look("register-profile").await;
+        self.open("/login").await;
+        self.browser.fill_by_id("email", &self.ada()).await;
+        self.browser.submit_by("button[formaction='/auth/magic-link/send']").await;
+        self.open(&self.link("/magic-link/verify").await).await;
+        self.browser.submit("form[action='/auth/magic-link/verify']").await;
+        self.look("complete-profile").await;
+        self.browser.run(UNGUARDED, json!([])).await;
+        self.browser.submit("form[action='/account/profile']").await;
+        self.look("complete-profile-empty").await;
     }
 
     async fn invitations(&self) {
@@ -231,7 +267,7 @@ impl Tour<'_> {
         );
         self.open(&path).await;
         self.look("consent-one-tenant").await;
-        self.run(&["tenant", "add-member", "globex-with-a-rather-long-name", &self.ada()]);
+        self.run(&["tenant", "add-member", "globex-with-a-rather-long-name", &self.ada(), "--unverified"]);
         self.open(&path).await;
         self.look("consent-tenants").await;
         self.sign_out().await;
@@ -329,8 +365,8 @@ impl Tour<'_> {
 
         let cleo = format!("cleo-{}@example.com", self.language);
         self.open("/login?next=/account").await;
-        self.browser.fill_by_id("link-email", &cleo).await;
-        self.browser.submit("form[action='/auth/magic-link/send']").await;
+        self.browser.fill_by_id("email", &cleo).await;
+        self.browser.submit_by("button[formaction='/auth/magic-link/send']").await;
         self.open(&self.link("/magic-link/verify").await).await;
         self.browser.submit("form[action='/auth/magic-link/verify']").await;
         self.browser.waits_for("//section[@id='sessions']").await;
@@ -388,7 +424,7 @@ impl Tour<'_> {
     /// The path of the latest mailed link of this kind. Waits for one that it has not returned before: a submitted form
     /// may still be in progress.
     async fn link(&self, kind: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             let mails = self.server.client().get("/dev/mail.json").await.is(200).json();
             let links = mails.as_array().unwrap().iter().filter_map(|mail| mail["links"].as_array()).flatten();
@@ -410,7 +446,7 @@ impl Tour<'_> {
 
     /// Waits until the page's refusal, if any, is inside the window: the page scrolls after it is drawn.
     async fn sees_refusal(&self, name: &str) {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while let Some(top) = self.browser.run(REFUSAL, json!([])).await.as_f64() {
             assert!(Instant::now() < deadline, "{name}: the refusal is not in view, at {top}");
             tokio::time::sleep(Duration::from_millis(50)).await;

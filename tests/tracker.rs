@@ -84,7 +84,7 @@ impl Place {
 
     /// Waits until the server has a task with this title and state.
     async fn has(&self, title: &str, done: bool) {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
         while !self.tasks().await.iter().any(|task| task["title"] == title && task["done"] == done) {
             assert!(std::time::Instant::now() < deadline, "{title} {done}: {:?}", self.tasks().await);
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -46,14 +46,14 @@ pub(crate) struct Finished {
 
 /// Runs `gatewright` with these arguments in this folder, to its end. The limit is a minute.
 pub(crate) fn gatewright<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &str) -> Finished {
-    let mut child = clean(Command::new(binary()))
-        .args(words)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = clean(Command::new(binary()));
+    command.args(words).current_dir(folder);
+    finish(command, input)
+}
+
+/// Runs a command to its end. The limit is a minute.
+pub(crate) fn finish(mut command: Command, input: &str) -> Finished {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A command that reads no input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let process = i64::from(child.id());

@@ -20,7 +20,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// How long a test waits for a page to change.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A browser with an empty profile. Dropping it ends it.
 pub(crate) struct Browser {
@@ -80,7 +80,11 @@ impl Browser {
             "args": arguments,
             "prefs": { "profile.managed_default_content_settings.javascript": javascript },
         });
-        let capabilities = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options, "timeouts": { "script": 120_000 } } } });
+        let capabilities = json!({ "capabilities": { "alwaysMatch": {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": { "browser": "SEVERE" },
+            "timeouts": { "script": 120_000 },
+        } } });
         let http = reqwest::Client::new();
         let address = format!("http://127.0.0.1:{}/session", driver.port);
         let begun = http.post(address).json(&capabilities).send().await.unwrap().json::<Value>().await.unwrap();
@@ -168,10 +172,13 @@ impl Browser {
     /// Presses the first button within the element of a CSS selector, and waits until its page is gone: the driver
     /// returns while a form may still be submitted. A page whose form is sent by a script stays.
     pub(crate) async fn submit(&self, selector: &str) {
-        let found =
-            self.post("elements", json!({ "using": "css selector", "value": format!("{selector} button") })).await;
-        let button = found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("no button in {selector}"));
-        self.leave_by(button).await;
+        self.submit_by(&format!("{selector} button")).await;
+    }
+
+    /// The same with the first button of a CSS selector.
+    pub(crate) async fn submit_by(&self, button: &str) {
+        let found = self.post("elements", json!({ "using": "css selector", "value": button })).await;
+        self.leave_by(found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("there is no {button}"))).await;
     }
 
     /// Clicks an element, and waits until its page is gone.
@@ -223,6 +230,35 @@ impl Browser {
             self.run(&format!("{library}\narguments[0]()"), json!([])).await;
         }
         self.run(script, json!([])).await
+    }
+
+    /// The errors in the browser's console since the last call: exceptions, refused scripts, requests that failed.
+    pub(crate) async fn console_errors(&self) -> Vec<String> {
+        let entries = self.post("se/log", json!({ "type": "browser" })).await;
+        entries.as_array().unwrap().iter().map(|entry| entry["message"].to_string()).collect()
+    }
+
+    /// The tab that commands go to.
+    pub(crate) async fn tab(&self) -> String {
+        self.get("window").await.as_str().unwrap().to_owned()
+    }
+
+    /// Opens another tab, which commands go to from now on, and returns it.
+    pub(crate) async fn open_tab(&self) -> String {
+        let made = self.post("window/new", json!({ "type": "tab" })).await;
+        let tab = made["handle"].as_str().unwrap().to_owned();
+        self.switch_to(&tab).await;
+        tab
+    }
+
+    /// Sends commands to this tab.
+    pub(crate) async fn switch_to(&self, tab: &str) {
+        self.post("window", json!({ "handle": tab })).await;
+    }
+
+    /// Closes the tab that commands go to.
+    pub(crate) async fn close_tab(&self) {
+        self.command(Method::DELETE, "window", None).await;
     }
 
     /// The names of the cookies that this page's origin gets.

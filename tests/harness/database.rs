@@ -42,12 +42,25 @@ impl Database {
         }
     }
 
+    pub(crate) fn is_postgres(&self) -> bool {
+        !matches!(self, Self::Sqlite)
+    }
+
     /// A new database on the shared server. `None` if there is no server and none is required.
     pub(crate) async fn postgres() -> Option<Self> {
+        Self::created("").await
+    }
+
+    /// The same, in another encoding than UTF8.
+    pub(crate) async fn postgres_in(encoding: &str) -> Option<Self> {
+        Self::created(&format!("ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")).await
+    }
+
+    async fn created(options: &str) -> Option<Self> {
         let server = shared_server()?;
         let name = format!("blackbox_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
-        execute(&server, &format!("CREATE DATABASE {name}")).await;
+        execute(&server, &format!("CREATE DATABASE {name} {options}")).await;
         Some(Self::Shared(Fresh { server, name }))
     }
 

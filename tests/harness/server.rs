@@ -25,12 +25,20 @@ pub(crate) struct Launch {
     environment: Vec<(String, String)>,
     configuration: Option<String>,
     files: Option<u32>,
+    /// The whole command, in place of the binary with its arguments.
+    command: Option<Vec<String>>,
 }
 
 impl Launch {
     /// `serve --dev`, as in the readme: in an empty folder, with no configuration.
     pub(crate) fn dev() -> Self {
-        Self { arguments: vec!["--dev".to_owned()], environment: Vec::new(), configuration: None, files: None }
+        Self {
+            arguments: vec!["--dev".to_owned()],
+            environment: Vec::new(),
+            configuration: None,
+            files: None,
+            command: None,
+        }
     }
 
     /// `serve --dev` with this `gatewright.toml`.
@@ -48,6 +56,11 @@ impl Launch {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// A command that starts the server with a configuration of its own.
+    pub(crate) fn command(words: Vec<String>) -> Self {
+        Self { command: Some(words), ..Self::dev() }
     }
 
     /// Limits the number of open files.
@@ -104,18 +117,7 @@ impl Server {
 
     fn run(&mut self) {
         let log = File::options().create(true).append(true).open(self.folder.path().join("stderr")).unwrap();
-        let command = match self.launch.files {
-            None => Command::new(binary()),
-            Some(most) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(binary());
-                shell
-            }
-        };
-        let mut child = clean(command)
-            .arg("serve")
-            .args(&self.launch.arguments)
-            .args(["--listen", &self.address, "--database", &self.database])
+        let mut child = clean(self.command())
             // The cheapest hashes: the tests need no strong ones.
             .env("GATEWRIGHT__AUTH__BCRYPT_COST", "4")
             .envs(self.launch.environment.iter().map(|(name, value)| (name, value)))
@@ -144,6 +146,25 @@ impl Server {
             lines.iter().find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned))
         });
         self.address = first;
+    }
+
+    fn command(&self) -> Command {
+        if let Some([program, words @ ..]) = self.launch.command.as_deref() {
+            let mut command = Command::new(program);
+            command.args(words);
+            return command;
+        }
+        let mut command = match self.launch.files {
+            None => Command::new(binary()),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(binary());
+                shell
+            }
+        };
+        command.arg("serve").args(&self.launch.arguments);
+        command.args(["--listen", &self.address, "--database", &self.database]);
+        command
     }
 
     /// Waits until the output contains something, and returns it.
@@ -193,6 +214,11 @@ impl Server {
         let mut process = self.process.take().expect("not running");
         process.child.kill().unwrap();
         process.child.wait().unwrap();
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub(crate) fn signal(&self, name: &str) {
+        assert!(signal(self.process.as_ref().expect("not running").child.id().into(), name));
     }
 
     /// Stops it with SIGTERM and returns its exit status.

@@ -35,7 +35,7 @@ impl Stream {
 
     /// The next event, including `ready`.
     pub(crate) async fn any(&mut self) -> Option<Event> {
-        tokio::time::timeout(Duration::from_secs(20), self.read()).await.expect("no event within 20 seconds")
+        tokio::time::timeout(Duration::from_mins(1), self.read()).await.expect("no event within a minute")
     }
 
     async fn read(&mut self) -> Option<Event> {

@@ -46,7 +46,7 @@ const provider = new Provider(issuer, {
     }),
   }),
   issueRefreshToken: async () => true,
-  pkce: { required: () => false },
+  pkce: { required: () => true },
 });
 
 server.on('request', provider.callback());

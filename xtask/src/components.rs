@@ -21,7 +21,7 @@ struct Component {
     variable: Option<&'static str>,
 }
 
-const COMPONENTS: [Component; 14] = [
+const COMPONENTS: [Component; 18] = [
     Component { programs: &["postgres"], package: "postgresql", variable: None },
     Component { programs: &["initdb"], package: "postgresql", variable: None },
     Component { programs: &["pgbouncer"], package: "pgbouncer", variable: None },
@@ -44,7 +44,15 @@ const COMPONENTS: [Component; 14] = [
     Component { programs: &["curl"], package: "curl", variable: None },
     Component { programs: &["python3"], package: "python3", variable: Some("GATEWRIGHT_TEST_PYTHON") },
     Component { programs: &["aiosmtpd"], package: "python3-aiosmtpd", variable: Some("GATEWRIGHT_TEST_AIOSMTPD") },
+    // The tests of packages: they expand the unit's system call filter, build the package, and install it.
+    Component { programs: &["systemd-analyze"], package: "systemd", variable: None },
+    Component { programs: &["dpkg-shlibdeps"], package: "dpkg-dev", variable: None },
+    Component { programs: &["adduser"], package: "adduser", variable: None },
+    Component { programs: &["deb-systemd-helper"], package: "init-system-helpers", variable: None },
 ];
+
+/// A module of the system's Python that the tests of packages use, and the Debian package that contains it.
+const MODULE: (&str, &str) = ("seccomp", "python3-seccomp");
 
 /// Finds every program, and returns the variables that pass their paths to the tests.
 ///
@@ -53,6 +61,9 @@ pub(crate) fn ensure() -> Result<Vec<(&'static str, PathBuf)>> {
     let missing = missing();
     if !missing.is_empty() {
         install(&missing)?;
+    }
+    if !has_module() {
+        bail!("the package {} is installed, but /usr/bin/python3 has no module `{}`", MODULE.1, MODULE.0);
     }
     if let Some(component) = COMPONENTS.iter().find(|component| component.find().is_none()) {
         bail!(
@@ -103,9 +114,16 @@ fn ensure_packages_of(name: &str) -> Result<()> {
 fn missing() -> Vec<&'static str> {
     let mut packages: Vec<_> =
         COMPONENTS.iter().filter(|component| component.find().is_none()).map(|component| component.package).collect();
+    packages.extend((!has_module()).then_some(MODULE.1));
     packages.sort_unstable();
     packages.dedup();
     packages
+}
+
+fn has_module() -> bool {
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", &format!("import {}", MODULE.0)]).stderr(Stdio::null());
+    python.status().is_ok_and(|status| status.success())
 }
 
 /// Installs Debian packages, if that needs no password.

@@ -53,6 +53,25 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
 ];
 
+/// Columns whose contents callers choose and can make large, and the lists of an entity's columns. A statement that returns
+/// one has a bound of bytes: the comment [`BOUND`] above it says which.
+const CALLER_SIZED: [&str; 11] = [
+    "record",
+    "payload",
+    "message",
+    "read_before",
+    "meta",
+    "profile",
+    "sealed",
+    "{columns}",
+    "{select}",
+    "{returning}",
+    "{there}",
+];
+const BOUND: &str = "// Bytes: ";
+/// The lines above a statement that may have the comment.
+const ABOVE: usize = 8;
+
 /// The files of `auth` outside of its plugins that may use them: they assemble the plugins.
 const ABOVE_PLUGINS: [&str; 3] = ["auth.rs", "builder.rs", "lib.rs"];
 
@@ -107,6 +126,7 @@ fn check(path: &str, text: &str) -> Vec<String> {
         findings.extend(words(text, &IN_SOURCE));
         findings.extend(length(text));
         findings.extend(plugins(path, text));
+        findings.extend(unbounded(path, text));
     }
     if path.ends_with("/Cargo.toml") {
         findings.extend(manifest(path, text));
@@ -142,6 +162,50 @@ fn plugins(path: &str, text: &str) -> Vec<String> {
     code.filter(|(line, _)| line.contains("crate::plugins"))
         .map(|(_, number)| format!(":{number}: what plugins share must not use a plugin"))
         .collect()
+}
+
+/// Statements that return columns of any size without a word about their bytes.
+fn unbounded(path: &str, text: &str) -> Vec<String> {
+    let is_source = path.starts_with("crates/") && path.contains("/src/") && !path.contains("/tests");
+    let is_below = |crate_name: &str| path.starts_with(&format!("crates/{crate_name}/"));
+    if !is_source || is_below("servers") || is_below("testing") {
+        return Vec::new();
+    }
+    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let lines: Vec<&str> = code.lines().collect();
+    let mut findings = Vec::new();
+    for word in ["SELECT ", "RETURNING "] {
+        for (at, _) in code.match_indices(word) {
+            let number = code[..at].lines().count().max(1);
+            if lines.get(number - 1).is_some_and(|line| line.trim_start().starts_with("//")) {
+                continue;
+            }
+            let rest = &code[at + word.len()..];
+            let end = [" FROM ", "\n             FROM ", "\"", ";"].iter().filter_map(|end| rest.find(end)).min();
+            let Some(column) = sized_column(&rest[..end.unwrap_or(rest.len())]) else { continue };
+            let is_said = lines[number.saturating_sub(ABOVE)..number].iter().any(|line| line.contains(BOUND));
+            if !is_said {
+                findings.push(format!(
+                    ":{number}: returns `{column}`, which callers can make large: read sizes first, and say the bound in `{BOUND}…`"
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// The first of [`CALLER_SIZED`] among the selected columns, not counting lengths of them.
+fn sized_column(selected: &str) -> Option<&'static str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    CALLER_SIZED.into_iter().find(|column| {
+        selected.match_indices(column).any(|(at, _)| {
+            let (before, after) = (&selected[..at], &selected[at + column.len()..]);
+            let is_word = column.starts_with('{') || !(before.ends_with(is_part) || after.starts_with(is_part));
+            let is_interpolated = before.ends_with('{') && after.starts_with('}');
+            let is_length = before.ends_with("octet_length(");
+            is_word && !is_interpolated && !is_length
+        })
+    })
 }
 
 fn length(text: &str) -> Option<String> {
@@ -200,6 +264,22 @@ mod tests {
             assert_eq!(findings.len(), 1, "{path}: {findings:?}");
             assert!(findings[0].starts_with(finding), "{findings:?}");
         }
+    }
+
+    #[test]
+    fn a_statement_that_returns_what_callers_size_says_its_bound() {
+        let of = |text: &str| unbounded("crates/events/src/log/page.rs", text).len();
+        let select = "fn f() {\n    let sql = \"SELECT id, payload FROM event_outbox\";\n}";
+        assert_eq!(of(select), 1);
+        assert_eq!(of(&select.replace("    let", "    // Bytes: of rows that fit.\n    let")), 0);
+        assert_eq!(of(&select.replace("    let", "    // Of rows that fit.\n    let")), 1);
+        assert_eq!(of(&select.replace("payload", "octet_length(payload)")), 0);
+        assert_eq!(of(&select.replace("payload", "payload_bytes")), 0);
+        assert_eq!(of(&select.replace("id, payload", "COALESCE(l.record, '') AS record")), 1);
+        assert_eq!(of(&select.replace("id, payload", "{columns}")), 1);
+        assert_eq!(of("fn f() { \"UPDATE t SET a = 1 RETURNING {columns}\" }"), 1);
+        assert_eq!(of(&format!("#[cfg(test)]\nmod tests {{ {select} }}")), 0, "tests have their own rows");
+        assert_eq!(unbounded("tests/memory.rs", select).len(), 0);
     }
 
     #[test]

@@ -11,13 +11,31 @@ use gatewright_servers::{PrivateNats, PrivatePostgres, PrivateRedis};
 
 use crate::{components, run, tally::Tally, tools};
 
+/// How often the tests with a number of cases of their own repeat them in a soak: ten times the usual.
+const SOAK: [(&str, &str); 3] =
+    [("GATEWRIGHT_TEST_RULES", "10"), ("GATEWRIGHT_TEST_FUZZ_CASES", "3000"), ("GATEWRIGHT_TEST_ROUNDS", "40")];
+/// The names of these tests contain one of these texts.
+const SOAKED: [&str; 5] = ["differential", "fuzz", "checker", "failover", "replicas"];
+
 /// Runs all tests, or those that cargo's `arguments` select.
 pub(crate) fn run(arguments: Vec<OsString>) -> Result<ExitCode> {
-    let mut environment: Vec<(&str, OsString)> = vec![("GATEWRIGHT_TEST_REQUIRED", "1".into())];
+    run_with(Vec::new(), arguments)
+}
+
+/// Runs the tests that have a number of cases, with many more of them.
+pub(crate) fn soak() -> Result<ExitCode> {
+    let selected = words(&["--all-targets", "--"]).into_iter().chain(words(&SOAKED)).collect();
+    run_with(SOAK.map(|(name, value)| (name, value.into())).into(), selected)
+}
+
+fn run_with(mut environment: Vec<(&'static str, OsString)>, arguments: Vec<OsString>) -> Result<ExitCode> {
+    environment.push(("GATEWRIGHT_TEST_REQUIRED", "1".into()));
     if env::var_os("RUST_TEST_THREADS").is_none() {
         environment.push(("RUST_TEST_THREADS", threads().to_string().into()));
     }
-    environment.extend(components::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
+    let mut programs = components::ensure()?;
+    programs.extend(tools::newer_node(&programs)?);
+    environment.extend(programs.into_iter().map(|(name, path)| (name, path.into())));
     components::ensure_packages()?;
     environment.extend(tools::ensure()?.into_iter().map(|(name, path)| (name, path.into())));
 

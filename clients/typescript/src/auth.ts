@@ -37,6 +37,14 @@ export interface Credentials {
   password: string;
 }
 
+/** A new account. */
+export interface Registration extends Credentials {
+  /** The fields of its profile. Those that the server requires must be here. */
+  profile?: Readonly<Record<string, unknown>>;
+  /** The token of an invitation. */
+  invite?: string;
+}
+
 /** Signing in and out. The session is a cookie, which browsers keep themselves and which this client keeps elsewhere. */
 export class Auth {
   readonly #transport: Transport;
@@ -46,8 +54,8 @@ export class Auth {
   }
 
   /** Creates an account. Signs nobody in. */
-  async register(credentials: Credentials, options?: CallOptions): Promise<Account> {
-    return (await this.#post<{ user: Account }>("register", credentials, options)).user;
+  async register(registration: Registration, options?: CallOptions): Promise<Account> {
+    return (await this.#post<{ user: Account }>("register", registration, options)).user;
   }
 
   async signIn(credentials: Credentials, options?: CallOptions): Promise<SignIn> {
@@ -106,14 +114,19 @@ export class Auth {
     await this.#post("change-password", { current_password: current, password }, options);
   }
 
-  /** Mails a link to set a new password, if there is such an account. */
-  async forgotPassword(email: string, options?: CallOptions): Promise<void> {
-    await this.#post("forgot-password", { email }, options);
+  /** Mails a link to set a new password, if there is such an account. `next` is where its page leads to. */
+  async forgotPassword(email: string, options?: CallOptions & { next?: string }): Promise<void> {
+    const { next, ...call } = options ?? {};
+    await this.#post("forgot-password", next === undefined ? { email } : { email, next }, call);
   }
 
-  /** Sets a new password by the `token` of a mailed link. */
-  async resetPassword(token: string, password: string, options?: CallOptions): Promise<void> {
-    await this.#post("reset-password", { token, password }, options);
+  /**
+   * Sets a new password by the `token` of a mailed link. API tokens, connected programs, passkeys, linked providers and sent
+   * invitations end too, unless `endOthers` is false.
+   */
+  async resetPassword(token: string, password: string, options?: CallOptions & { endOthers?: boolean }): Promise<void> {
+    const { endOthers, ...rest } = options ?? {};
+    await this.#post("reset-password", { token, password, ...(endOthers !== undefined && { endOthers }) }, rest);
   }
 
   /** Mails a link that proves the address. */

@@ -1,6 +1,9 @@
 /** What is wrong with one field of a body. */
 export interface FieldError {
-  readonly field: string;
+  /** Absent or empty where it concerns no single field. */
+  readonly field?: string;
+  /** Which item of a batch, from 0. Absent in other requests. */
+  readonly index?: number;
   readonly code: string;
   readonly message: string;
 }
@@ -11,6 +14,8 @@ interface Answered<Kind extends string, Status extends number = number> {
   readonly status: Status;
   readonly code: string;
   readonly detail: string;
+  /** What is wrong with which fields, and in which item of a batch. */
+  readonly errors: readonly FieldError[];
   /** The request's id, which the server's log has too. */
   readonly requestId: string | null;
 }
@@ -30,7 +35,7 @@ export type Failure =
   | Answered<"conflict", 409>
   | Answered<"changed", 412>
   | Answered<"too_large", 413>
-  | (Answered<"invalid", 422> & { readonly errors: readonly FieldError[] })
+  | Answered<"invalid", 422>
   | (Answered<"limited", 429> & Later)
   | (Answered<"unavailable", 503> & Later)
   /** Another status from 400 to 499. */
@@ -60,17 +65,31 @@ const KINDS: { [status: number]: string } = {
   503: "unavailable",
 };
 
+interface Problem {
+  code?: string;
+  detail?: string;
+  errors?: FieldError[];
+}
+
 /** Reads the failure in a response. The limiter answers in plain text, and proxies in HTML. */
 export async function failureOf(response: Response): Promise<Failure> {
   const { status, headers } = response;
   const text = await response.text().catch(() => "");
-  let problem: { code?: string; detail?: string; errors?: FieldError[] } = {};
+  let problem: Problem & { results?: { index: number; error?: Problem }[] } = {};
   if (/\bjson\b/.test(headers.get("content-type") ?? "")) {
     try {
       problem = JSON.parse(text) ?? {};
     } catch {
       // Cut off, or no JSON: the status says enough.
     }
+  }
+  // A batch ends at the first item that fails.
+  const failed = problem.results?.find(({ error }) => error);
+  if (failed?.error) {
+    const { index, error } = failed;
+    const { code = "", detail = "", errors = [] } = error;
+    const named = errors.length ? errors : [{ field: "", code, message: detail }];
+    problem = { ...error, errors: named.map((error) => ({ index, ...error })) };
   }
   return {
     kind: KINDS[status] ?? (status < 500 ? "refused" : "broken"),

@@ -12,17 +12,27 @@
  */
 
 import { Auth } from "./auth.js";
+import { parameters } from "./query.js";
 import { Records } from "./records.js";
-import { Transport, type Options } from "./transport.js";
+import { Transport, type CallOptions, type Options } from "./transport.js";
 import type { AnySchema, SchemaOf } from "./types.js";
 
-export type { Account, Auth, Credentials, Enrollment, Me, SignIn } from "./auth.js";
+export type { Account, Auth, Credentials, Enrollment, Me, Registration, SignIn } from "./auth.js";
 export { GatewrightError, type Failure, type FieldError } from "./failure.js";
 export { filter, type FilterValue } from "./query.js";
 export type { ChangeOptions, List, Records, Target } from "./records.js";
 export type { StreamEvent, StreamOptions } from "./stream.js";
 export type { CallOptions, Options } from "./transport.js";
 export type { AnySchema, EntityTypes, Page, Query, SchemaOf, Snapshot, Stored, View, Where } from "./types.js";
+
+/** What {@link Client.send} takes. */
+export interface SendOptions extends CallOptions {
+  /** Sent as JSON. */
+  body?: unknown;
+  /** The parameters of the query. Values that are `undefined` are left out. */
+  query?: { readonly [name: string]: unknown };
+  headers?: Record<string, string>;
+}
 
 /** A client of one server. */
 export class Client<S extends SchemaOf<S> = AnySchema> {
@@ -39,6 +49,17 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
   /** The records of the entity with this path. */
   records<Path extends keyof S & string>(path: Path): Records<S, S[Path]> {
     return new Records(this.#transport, path);
+  }
+
+  /**
+   * Sends any other request, with the session, the tenant, the CSRF token and the retries of this client. `path` is a path at the server, such
+   * as `/auth/tenants`. Returns the JSON of the answer, or its text; `undefined` where it has none.
+   */
+  send<T = unknown>(method: string, path: string, options: SendOptions = {}): Promise<T> {
+    // With a host in it, the session would go elsewhere.
+    if (!/^\/(?![/\\])/.test(path)) throw new TypeError("a path begins with one slash");
+    const { query, ...sent } = options;
+    return this.#transport.json(method.toUpperCase(), path, query ? { ...sent, query: parameters(query, false) } : sent);
   }
 
   /** The same server and session, for one tenant. */

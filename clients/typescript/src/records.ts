@@ -1,6 +1,7 @@
 import { GatewrightError } from "./failure.js";
 import { parameters } from "./query.js";
-import { follow, type StreamEvent, type StreamOptions } from "./stream.js";
+import { events } from "./shared.js";
+import type { StreamEvent, StreamOptions } from "./stream.js";
 import { either, type CallOptions, type Sent, type Spelled, type Transport } from "./transport.js";
 import type { EntityTypes, Included, Page, Query, Snapshot, Stored, View } from "./types.js";
 
@@ -149,7 +150,7 @@ export class Records<S, E extends EntityTypes> {
    * Follows what is written, from now on or after `since`. It ends when `signal` is aborted, and throws when the caller would be refused.
    */
   events(options: StreamOptions = {}): AsyncGenerator<StreamEvent<Stored<E["record"]>>, void, undefined> {
-    return follow(this.#transport, this.#at("_events"), options);
+    return events(this.#transport, this.#at("_events"), options);
   }
 
   async *#pages<Record>(query: object & CallOptions): AsyncGenerator<Snapshot<Record>, void, undefined> {

@@ -13,7 +13,12 @@ export type StreamEvent<Record> =
   /** Events may be missing: read the list again. Live events follow. */
   | { readonly type: "gap"; readonly reason: "expired" | "overflow" | "reconnected"; readonly cursor: string | null }
   /** The connection is lost. The next try is after so many milliseconds, or when the browser is online again. */
-  | { readonly type: "offline"; readonly failure: Failure | null; readonly wait: number };
+  | { readonly type: "offline"; readonly failure: Failure | null; readonly wait: number }
+  /**
+   * No connection was opened for so many milliseconds, and the client still waits. Over HTTP/1.1 a browser opens at most six connections to
+   * a server, for all tabs together.
+   */
+  | { readonly type: "stalled"; readonly after: number };
 
 interface Told {
   /** The event's own id, by which repeats were left out. Servers without an event log have none. */
@@ -32,6 +37,18 @@ export interface StreamOptions extends CallOptions {
   subscriberId?: string;
   /** Milliseconds of silence after which the connection counts as lost. 60,000 if left out; servers send a sign of life every 15 s. */
   silence?: number;
+  /** Milliseconds after which a connection that does not open is reported as `stalled`. 10,000 if left out. */
+  stalled?: number;
+}
+
+/** A connection that is opened again and again, and where it is. */
+export interface Connection {
+  /** The position to resume from. */
+  cursor: string | null;
+  /** Before each opening; what it throws ends the stream. Returns what to do after the end. */
+  before?: (signal: AbortSignal) => Promise<() => void>;
+  /** Opens again at once, at the cursor. */
+  reopen?: () => void;
 }
 
 /** One frame, as it came. */
@@ -42,7 +59,7 @@ interface Frame {
 }
 
 /** Event ids that are remembered, to leave repeats out. */
-const REMEMBERED = 1_000;
+const REMEMBERED = 4_000;
 
 /**
  * Follows a table until `signal` is aborted, the loop is left or the caller would be refused, which throws. A lost connection is opened
@@ -52,35 +69,43 @@ export async function* follow<Record>(
   transport: Transport,
   path: string,
   options: StreamOptions,
+  at: Connection,
 ): AsyncGenerator<StreamEvent<Record>, void, undefined> {
-  const { signal } = options;
-  const seen = new Set<string>();
-  let cursor = options.since ?? null;
+  const { signal, stalled = 10_000 } = options;
+  const isNew = once();
   let wasOpen = false;
   for (let attempt = 0; !signal?.aborted; attempt++) {
     let failure: Failure | null = null;
+    let isAsked = false;
     const stop = new AbortController();
     const abort = () => stop.abort(signal?.reason);
     signal?.addEventListener("abort", abort, { once: true });
+    at.reopen = () => {
+      isAsked = true;
+      abort();
+    };
+    const frames = seated(transport, path, options, at, stop);
     try {
-      const frames = transport.options.streams === "eventsource" ? sourced : fetched;
-      for await (const frame of frames(transport, path, query(transport, options, cursor), options, stop)) {
+      let step = frames.next();
+      if (await isLate(step, stalled)) yield { type: "stalled", after: stalled };
+      for (; ; step = frames.next()) {
+        const { done, value: frame } = await step;
+        if (done) break;
         if (frame === "open") {
           attempt = 0;
           yield { type: "open" };
           // Without positions, it is unknown what was missed.
-          if (wasOpen && !cursor) yield { type: "gap", reason: "reconnected", cursor };
+          if (wasOpen && !at.cursor) yield { type: "gap", reason: "reconnected", cursor: null };
           wasOpen = true;
           continue;
         }
-        cursor = frame.id || cursor;
+        const cursor = (at.cursor = frame.id || at.cursor);
         const data = JSON.parse(frame.data);
         if (frame.event === "ready") {
           yield { type: "ready", cursor: data.cursor };
         } else if (frame.event === "gap") {
           yield { type: "gap", reason: data.reason, cursor };
-        } else if (frame.event.startsWith("entity.") && !seen.has(data.id)) {
-          if (data.id) remember(seen, data.id);
+        } else if (frame.event.startsWith("entity.") && isNew(data.id)) {
           const tenant = (either(data.data, "tenantId") as string | undefined) ?? null;
           const type = frame.event as "entity.created";
           yield { type, record: data.data.record, id: data.id ?? null, cursor: frame.id || null, tenant };
@@ -88,13 +113,16 @@ export async function* follow<Record>(
       }
     } catch (error) {
       if (signal?.aborted) return;
+      if (isAsked) continue;
       if (!(error instanceof GatewrightError) || !isPassing(error.failure)) throw error;
       failure = error.failure;
     } finally {
       signal?.removeEventListener("abort", abort);
       stop.abort();
+      frames.return().catch(() => {});
     }
     if (signal?.aborted) return;
+    if (isAsked) continue;
     const wanted = failure && "retryAfter" in failure && failure.retryAfter !== null ? failure.retryAfter * 1000 : 0;
     const wait = Math.max(wanted, backoff(attempt));
     yield { type: "offline", failure, wait };
@@ -111,9 +139,41 @@ function query(transport: Transport, options: StreamOptions, cursor: string | nu
   return query;
 }
 
-function remember(seen: Set<string>, id: string): void {
-  seen.add(id);
-  if (seen.size > REMEMBERED) for (const first of seen) return void seen.delete(first);
+/** Whether an event is told for the first time, by its id. Those without one always are. */
+export function once(): (id: string | null | undefined) => boolean {
+  const seen = new Set<string>();
+  return (id) => {
+    if (!id) return true;
+    if (seen.has(id)) return false;
+    seen.add(id);
+    if (seen.size > REMEMBERED) for (const first of seen) return seen.delete(first);
+    return true;
+  };
+}
+
+/** Whether nothing comes of it for so long. */
+export async function isLate(step: Promise<unknown>, after: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<boolean>((done) => (timer = setTimeout(done, after, true)));
+  const settled = () => false;
+  return Promise.race([step.then(settled, settled), late]).finally(() => clearTimeout(timer));
+}
+
+/** The frames of one connection, which is opened when it may be. */
+async function* seated(
+  transport: Transport,
+  path: string,
+  options: StreamOptions,
+  at: Connection,
+  stop: AbortController,
+): Frames {
+  const leave = await at.before?.(stop.signal);
+  try {
+    const frames = transport.options.streams === "eventsource" ? sourced : fetched;
+    yield* frames(transport, path, query(transport, options, at.cursor), options, stop);
+  } finally {
+    leave?.();
+  }
 }
 
 /** Waits; not for longer than the browser is offline, unless the server asked for it. */

@@ -29,6 +29,16 @@ export interface Options {
   streams?: "fetch" | "eventsource";
   /** Another `EventSource`. */
   EventSource?: typeof EventSource;
+  /**
+   * Whether the tabs of a browser share one stream for each table and filter. True if left out, unless there is another `fetch` or
+   * `EventSource`.
+   */
+  shared?: boolean;
+  /**
+   * The most streams that a browser holds to the server over HTTP/1.1, for all tabs together. 5 if left out: a browser opens at most six
+   * connections, and ordinary requests need one.
+   */
+  maxStreams?: number;
 }
 
 /** What every call takes. */
@@ -47,8 +57,14 @@ export interface Sent extends CallOptions {
 /** What clients of one session share. */
 interface Jar {
   readonly cookies: Map<string, string>;
+  /** The token for changes; empty if the server wants none. */
   csrf?: Promise<string>;
+  /** Who was signed in, and when this was asked. */
+  who?: { readonly asked: number; readonly answer: Promise<string> };
 }
+
+/** Milliseconds for which the answer who is signed in is believed. Any other request than a reading one ends it. */
+const BELIEVED = 2_000;
 
 /** Sends requests: cookies, CSRF tokens, retries and errors. */
 export class Transport {
@@ -81,7 +97,7 @@ export class Transport {
     return `${(this.options.url ?? "").replace(/\/+$/, "")}${path}${text ? `?${text}` : ""}`;
   }
 
-  /** The JSON of an answer; `undefined` where it has none. */
+  /** The JSON of an answer, or its text; `undefined` where it has none. */
   async json<T>(method: string, path: string, sent: Sent = {}): Promise<T> {
     return (await this.answer<T>(method, path, sent)).body;
   }
@@ -89,23 +105,48 @@ export class Transport {
   async answer<T>(method: string, path: string, sent: Sent = {}): Promise<{ body: T; headers: Headers }> {
     const response = await this.send(method, path, sent);
     const text = await guarded(response.text(), sent.signal);
-    return { body: (text ? JSON.parse(text) : undefined) as T, headers: response.headers };
+    const isJson = /\bjson\b/.test(response.headers.get("content-type") ?? "");
+    return { body: (text ? (isJson ? JSON.parse(text) : text) : undefined) as T, headers: response.headers };
+  }
+
+  /** Whose requests these are: the id of the account; empty for nobody, and with a token. */
+  who(): Promise<string> {
+    if (this.options.token) return Promise.resolve("");
+    const { who } = this.jar;
+    if (who && Date.now() - who.asked < BELIEVED) return who.answer;
+    const answer = this.json<{ user: { id: string } }>("GET", this.auth("me")).then(
+      ({ user }) => user.id,
+      (error: unknown) => {
+        delete this.jar.who;
+        // Nobody is signed in, or nobody can be.
+        if (error instanceof GatewrightError && ["unauthenticated", "missing"].includes(error.failure.kind)) return "";
+        throw error;
+      },
+    );
+    this.jar.who = { asked: Date.now(), answer };
+    return answer;
   }
 
   /** A response that succeeded. Its body is not read yet. */
   async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
+    if (method !== "GET") delete this.jar.who;
     const { longestWait = 30_000 } = this.options;
     const retries = sent.once ? 0 : (this.options.retries ?? 2);
     let renewed = false;
+    const isGuarded = method !== "GET" && !this.options.token;
     for (let attempt = 0; ; attempt++) {
+      if (isGuarded) await (this.jar.csrf ?? this.#token(sent.signal));
       const failure = await this.#once(method, path, sent);
-      if (failure instanceof Response) return failure;
-      if (failure.kind === "forbidden" && failure.code === "csrf" && !renewed && !this.options.token) {
-        // The first change, or somebody signed in or out meanwhile.
+      if (failure instanceof Response) {
+        // Who signs in or out gets another token; a ticket for a stream changes nothing.
+        if (isGuarded && path.startsWith(this.auth("")) && !path.endsWith("/stream-ticket")) delete this.jar.csrf;
+        return failure;
+      }
+      if (isGuarded && failure.kind === "forbidden" && failure.code === "csrf" && !renewed) {
+        // Somebody signed in or out in another tab.
         renewed = true;
         attempt -= 1;
         delete this.jar.csrf;
-        await this.#token(sent.signal);
         continue;
       }
       const wait = pause(failure, method, attempt);
@@ -125,7 +166,8 @@ export class Transport {
     }
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (tenant) headers[tenantHeader] = tenant;
-    if (method !== "GET" && this.jar.csrf) headers["X-CSRF-Token"] = await this.jar.csrf;
+    const csrf = method !== "GET" && !token && (await this.jar.csrf);
+    if (csrf) headers["X-CSRF-Token"] = csrf;
     // Browsers keep cookies themselves, and show none.
     if (!token && this.jar.cookies.size) {
       headers["Cookie"] = [...this.jar.cookies].map((cookie) => cookie.join("=")).join("; ");
@@ -149,13 +191,19 @@ export class Transport {
     }
   }
 
+  /** Asks for the token before the first change, so that none is refused to learn of it. */
   async #token(signal: AbortSignal | undefined): Promise<void> {
-    const asked = this.json<Spelled>("GET", this.auth("csrf"), signal ? { signal } : {});
-    this.jar.csrf = asked.then((answer) => String(either(answer, "csrfToken")));
-    await this.jar.csrf.catch((error: unknown) => {
-      delete this.jar.csrf;
-      throw error;
-    });
+    const asked = this.json<Spelled | undefined>("GET", this.auth("csrf"), signal ? { signal } : {}).then(
+      (answer) => String(either(answer ?? {}, "csrfToken") ?? ""),
+      (error: unknown) => {
+        // A server without accounts, or an older one that wants no token.
+        if (error instanceof GatewrightError && error.failure.kind === "missing") return "";
+        delete this.jar.csrf;
+        throw error;
+      },
+    );
+    this.jar.csrf = asked;
+    await asked;
   }
 }
 

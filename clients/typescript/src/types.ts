@@ -3,7 +3,7 @@ export interface EntityTypes {
   record: object;
   create: object;
   update: object;
-  /** The relations whose records can be included, and the paths of their entities. */
+  /** The relations whose records can be included: the paths of their entities, or the type of accounts. */
   relations: object;
   trash: boolean;
 }
@@ -18,7 +18,8 @@ export interface AnySchema {
     record: { readonly id: string; [key: string]: any };
     create: object;
     update: object;
-    relations: { [key: string]: string };
+    // eslint-disable-next-line @typescript-eslint/no-explicit-any
+    relations: { [key: string]: any };
     trash: true;
   };
 }
@@ -26,12 +27,14 @@ export interface AnySchema {
 /** A record as the server answers it: with its entity tag, if the client asks for tags. */
 export type Stored<Record> = Record & { readonly _etag?: string };
 
-/** The record at the other end of a relation; of a user, the id alone. */
-type Related<S, Path> = Path extends keyof S
-  ? S[Path] extends { record: infer Record }
+/** The record at the other end of a relation: of the entity with this path, or an account, whose type it is. */
+type Related<S, To> = To extends keyof S
+  ? S[To] extends { record: infer Record }
     ? Stored<Record>
     : never
-  : { readonly id: string };
+  : To extends { readonly id: string }
+    ? To
+    : { readonly id: string };
 
 /** A record with the related records that were asked for. One that the caller may not see is null. */
 export type Included<S, Relations, Keys extends keyof Relations> = [Keys] extends [never]

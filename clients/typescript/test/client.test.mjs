@@ -62,12 +62,49 @@ test("a mailed link signs in once, and a mailed token sets a password", async ()
   assert.equal((await failureOf(client.auth.redeemMagicLink(token))).kind, "unauthenticated");
   const other = createClient({ url });
   const before = await mailed(email);
-  await other.auth.forgotPassword(email);
+  await other.auth.forgotPassword(email, { next: "/there" });
   let reset = before;
   while (reset === before) reset = await mailed(email);
   await other.auth.resetPassword(reset, PASSWORD);
   assert.equal(await client.auth.me(), null, "a reset ends sessions");
   assert.equal((await other.auth.signIn({ email, password: PASSWORD })).status, "signed_in");
+});
+
+test("no request is refused to learn of the CSRF token", async () => {
+  const seen = [];
+  const counting = async (input, init) => {
+    const response = await fetch(input, init);
+    seen.push([init.method, new URL(input).pathname, response.status]);
+    return response;
+  };
+  const { client } = await somebody({ fetch: counting });
+  const notes = client.records("notes");
+  await Promise.all(Array.from({ length: 20 }, (_, rank) => notes.create({ title: "One", rank })));
+  await client.auth.signOut();
+  assert.deepEqual(seen.filter(([, , status]) => status >= 400), []);
+  const asked = seen.filter(([, path]) => path === "/auth/csrf");
+  assert.equal(asked.length, 3, "registering, signing in, and everything afterwards");
+});
+
+test("any other request goes with the session, and only to the server", async () => {
+  const { client, account } = await somebody();
+  const { user } = await client.send("GET", "/auth/me");
+  assert.equal(user.id, account.id);
+  const made = await client.send("post", "/notes", { body: { title: "by hand" } });
+  const found = await client.send("GET", "/notes", { query: { title: "by hand", limit: 5, page: undefined } });
+  assert.deepEqual(found.data.map(({ id }) => id), [made.data.id]);
+  assert.equal(await client.send("DELETE", `/notes/${made.data.id}`), undefined);
+  assert.equal(await client.send("GET", "/healthz"), "ok\n");
+  assert.equal((await failureOf(client.send("GET", "/nowhere"))).kind, "missing");
+  for (const path of ["@evil.example/", "//evil.example/", "/\\evil.example", ".evil.example", "https://evil.example/", ""]) {
+    assert.throws(() => client.send("GET", path), TypeError);
+  }
+});
+
+test("a profile is sent with the registration", async () => {
+  const client = createClient({ url });
+  const account = await client.auth.register({ email: "named@example.com", password: PASSWORD, profile: { displayName: "Ada" } });
+  assert.deepEqual(account.profile, { displayName: "Ada" });
 });
 
 test("a provider's sign-in starts at the server, with `next` as one value", () => {
@@ -125,8 +162,13 @@ test("batches are all or nothing", async () => {
   const notes = client.records("notes");
   const made = await notes.createMany([{ title: "a" }, { title: "b" }]);
   assert.deepEqual(made.map(({ title }) => title), ["a", "b"]);
-  const failure = await failureOf(notes.createMany([{ title: "c" }, { title: "" }]));
-  assert.equal(failure.status, 422);
+  const failure = await failureOf(notes.createMany([{ title: "c" }, { title: "", rank: "much" }, { title: "d" }]));
+  assert.deepEqual([failure.kind, failure.status, failure.code], ["invalid", 422, "validation_failed"]);
+  assert.deepEqual(failure.errors.map(({ index, field }) => [index, field]).sort(), [[1, "rank"], [1, "title"]]);
+  assert.ok(failure.detail && failure.errors.every(({ code, message }) => code && message), JSON.stringify(failure));
+  const missing = await failureOf(notes.updateMany([{ id: made[0].id, rank: 1 }, { id: crypto.randomUUID(), rank: 1 }]));
+  assert.equal(missing.kind, "missing");
+  assert.deepEqual(missing.errors, [{ index: 1, field: "", code: missing.code, message: missing.detail }]);
   await notes.updateMany(made.map(({ id }) => ({ id, rank: 3 })));
   assert.deepEqual((await notes.page({ where: { rank: 3 } })).total, 2);
   await notes.deleteMany(made.map(({ id }) => id));
@@ -201,6 +243,7 @@ test("a record of another owner is not found", async () => {
 async function scripted(...answers) {
   const asked = [];
   const server = createServer((request, response) => {
+    if (request.url === "/auth/csrf") return response.writeHead(204).end();
     asked.push(request);
     const { status = 200, headers = {}, body = "" } = answers.shift() ?? {};
     response.writeHead(status, headers).end(body);

@@ -21,14 +21,18 @@ export async function compiles(post: Posts): Promise<void> {
   is<Equal<(typeof made)["deletedAt"], string | null>>();
   is<Equal<(typeof made)["_etag"], string | undefined>>();
   await posts.update(made, { netPrice: 9.5, mood: null });
+  await posts.update(made, { netPrice: { $add: "0.5" }, score: { $add: 1 } });
   await posts.update(post.id, { ...update, title: "Two" }, { ifMatch: '"tag"' });
   await posts.modify(post.id, ({ score }) => ({ score: (score ?? 0) + 1 }));
 
   const some = await posts.get(post.id, { fields: ["title", "hits"], include: ["topic", "reviewer"] });
   is<Equal<keyof typeof some, "title" | "hits" | "_etag" | "_included">>();
   const topic: string | undefined = some._included.topic?.title;
-  const reviewer: string | undefined = some._included.reviewer?.id;
+  const reviewer: string | null | undefined = some._included.reviewer?.displayName;
+  is<Equal<keyof NonNullable<(typeof some)["_included"]["reviewer"]>, "id" | "displayName">>();
   void [topic, reviewer];
+  const page = await posts.page({ include: ["reviewer"] });
+  void page.records[0]?._included.reviewer?.displayName;
 
   for await (const { title } of posts.list({
     where: { status: "draft", hits_gte: 3, status_in: ["draft"], title_like: "a", topic_null: true, topic: null },
@@ -45,12 +49,18 @@ export async function compiles(post: Posts): Promise<void> {
   void value;
   const signedIn = await client.auth.signIn({ email: "a", password: "b" });
   if (signedIn.status === "signed_in") void signedIn.user.email;
+  await client.auth.register({ email: "a", password: "b", profile: { displayName: "A" }, invite: "token" });
+  await client.auth.forgotPassword("a", { next: "/here" });
+  const tenants = await client.send<{ tenants: { name: string }[] }>("GET", "/auth/tenants", { query: { page: 1 } });
+  void tenants.tenants[0]?.name;
 }
 
 const title0 = "title";
 
 function handle(event: StreamEvent<Posts>): string | null {
   switch (event.type) {
+    case "stalled":
+      return `${event.after} ms`;
     case "open":
       return null;
     case "ready":
@@ -73,7 +83,7 @@ export function explain(failure: Failure): string {
     case "network":
       return String(failure.cause);
     case "invalid":
-      return failure.errors.map(({ field }) => field).join();
+      return failure.errors.map(({ index, field }) => `${index ?? 0} ${field}`).join();
     case "limited":
     case "unavailable":
       return String(failure.retryAfter);
@@ -103,6 +113,8 @@ export function doesNotCompile(post: Posts, error: unknown): void {
   void posts.list({ where: { canary: "x" } });
   // @ts-expect-error no such entity
   client.records("unserved");
+  // @ts-expect-error a field of the profile that is not public
+  void posts.get(post.id, { include: ["reviewer"] }).then(({ _included }) => _included.reviewer?.phone);
   // @ts-expect-error a relation whose records are not served
   void posts.get(post.id, { include: ["audit"] });
   // @ts-expect-error no such field

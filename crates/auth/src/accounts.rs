@@ -10,7 +10,8 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::email::{EmailAddress, InvalidEmail};
 use crate::foundation::Foundation;
-use crate::password::{HashError, PasswordHash, Requester, WeakPassword};
+use crate::mailbox::{self, Method, ProveError};
+use crate::password::{HashError, PasswordHash, PasswordOwner, Requester, WeakPassword};
 use crate::session::SessionStoreError;
 use crate::single_use::{Purpose, SingleUseStoreError};
 use crate::users::{BoxError, ListUsers, NewPasswordlessUser, NewUser, Sessions, User, UserPage, UserStoreError};
@@ -56,6 +57,9 @@ pub enum AccountError {
     /// The account is the last owner of these tenants, which have other members.
     #[error("the account is the only owner of {}: make another member an owner first", .0.iter().map(gatewright_base::TenantId::as_str).collect::<Vec<_>>().join(", "))]
     LastOwner(Vec<gatewright_base::TenantId>),
+    /// Nobody has proven the mailbox, and no operator created the account. See [`Accounts::resolve`].
+    #[error("nobody has confirmed the address {0}: anybody may have registered this account")]
+    Unverified(EmailAddress),
     /// The account is being deleted, which cannot be undone.
     #[error("the account is being deleted")]
     BeingDeleted,
@@ -92,6 +96,19 @@ pub enum AccountError {
     Unsupported(&'static str),
 }
 
+impl From<ProveError> for AccountError {
+    fn from(error: ProveError) -> Self {
+        match error {
+            ProveError::Gone => Self::Users(UserStoreError::NotFound),
+            ProveError::Disabled => Self::Unsupported("proving a disabled account"),
+            ProveError::Users(error) => error.into(),
+            ProveError::Sessions(error) => error.into(),
+            ProveError::Tokens(error) => error.into(),
+            ProveError::Credentials(error) => Self::Credentials(error),
+        }
+    }
+}
+
 impl AccountError {
     pub(crate) fn invitations(error: gatewright_db::Error) -> Self {
         Self::Invitations(error.into())
@@ -108,7 +125,7 @@ impl Accounts {
     }
 
     /// Creates a user, with the default roles unless others are given. Without a password they can sign in only by
-    /// magic link or provider.
+    /// magic link or provider. Tools of operators accept the account although its mailbox is not proven.
     pub async fn create(
         &self,
         email: &str,
@@ -122,10 +139,16 @@ impl Accounts {
             let creator =
                 tools.users.passwordless.as_ref().ok_or(AccountError::Unsupported("users without a password"))?;
             let user = NewPasswordlessUser { email, roles, email_verified: false };
-            return Ok(creator.create_passwordless(user).await?);
+            let user = creator.create_passwordless(user).await?;
+            self.record_as_operators(&user.id).await?;
+            return Ok(user);
         };
-        let password_hash = tools.passwords.hash(Requester::SERVER, &tools.passwords.accept(password)?).await?;
-        Ok(tools.users.store.create(NewUser { email, password_hash, roles }).await?)
+        let owner = PasswordOwner { email: Some(&email), display_name: None };
+        let password = tools.passwords.accept(password, owner)?;
+        let password_hash = tools.passwords.hash(Requester::SERVER, &password).await?;
+        let user = tools.users.store.create(NewUser { email, password_hash, roles, profile: None }).await?;
+        self.record_as_operators(&user.id).await?;
+        Ok(user)
     }
 
     /// The user with this address.
@@ -147,7 +170,12 @@ impl Accounts {
     /// One page of users, ordered by address, and the count of all.
     pub async fn list(&self, page: ListUsers) -> Result<UserPage, AccountError> {
         let lister = self.foundation.users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
-        Ok(lister.list(page).await?)
+        let mut page = lister.list(page).await?;
+        let allowed = self.foundation.passwords.allows_weak_hashes();
+        for item in &mut page.items {
+            item.unknown_hash |= item.weak_hash && !allowed;
+        }
+        Ok(page)
     }
 
     /// Replaces a user's roles, from their next request on.
@@ -155,13 +183,28 @@ impl Accounts {
         Ok(self.foundation.users.store.update_roles(id, roles).await?)
     }
 
-    /// Sets a user's password, and ends their sessions and JWTs.
+    /// Sets a user's password, and ends their sessions and JWTs. If a stranger may have registered the account, the
+    /// operator claims it: every earlier credential is removed. The audit log has what was removed.
     pub async fn set_password(&self, id: &UserId, password: Secret) -> Result<(), AccountError> {
-        let password = self.foundation.passwords.accept(password)?;
+        if self.foundation.users.password_setter.is_none() {
+            return Err(AccountError::Unsupported("setting passwords"));
+        }
+        let user = self.find_by_id(id).await?;
+        let password = self.core.accept_password(&user, password).await??;
         let hash = self.foundation.passwords.hash(Requester::SERVER, &password).await?;
+        let is_claim = self.may_be_a_strangers(&user).await?;
+        let event = self.foundation.audit.event(AuditKind::PasswordResetCompleted).user(id).with("method", "operator");
+        let event = self.foundation.audit.begin(event).await.map_err(UserStoreError::from)?;
+        let dropped = if is_claim {
+            mailbox::revoke(&self.core, &user, Timestamp::MIN, Method::Operator).await?
+        } else {
+            Vec::new()
+        };
         self.replace_hash(id, &hash).await?;
-        let event = self.foundation.audit.event(AuditKind::PasswordResetCompleted).user(id);
-        self.foundation.audit.record(event.with("method", "operator")).await;
+        if is_claim {
+            self.record_as_operators(id).await?;
+        }
+        event.done_with(|event| if is_claim { event.with("dropped", dropped) } else { event }).await;
         Ok(())
     }
 

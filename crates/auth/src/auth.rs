@@ -2,11 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use gatewright_http::OpenPath;
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::core::Core;
 use crate::core::Screens;
+use crate::jwt::{self, SigningKeys};
 use crate::middleware::AuthenticateLayer;
 use crate::password::HashingLoad;
 use crate::plugins::Mounted;
@@ -86,10 +88,23 @@ impl Auth {
         self.0.screen_routes.clone()
     }
 
-    /// The metadata of the authorization server and of the resources that it protects, at the root below `/.well-known/`.
-    /// Empty without the authorization server.
+    /// The public keys of JWTs, and the metadata of the authorization server and of the resources that it protects, at the
+    /// root below `/.well-known/`.
     pub fn well_known(&self) -> Router {
-        self.0.authorization_server.as_ref().map_or_else(Router::new, |server| server.well_known.clone())
+        let of_server =
+            self.0.authorization_server.as_ref().map_or_else(Router::new, |server| server.well_known.clone());
+        of_server.merge(jwt::routes(self.0.core.jwts.clone()))
+    }
+
+    /// The keys that sign JWTs, for trusted server code.
+    pub fn signing_keys(&self) -> SigningKeys {
+        SigningKeys::new(self.0.core.jwts.clone())
+    }
+
+    /// The paths that programs find by the discovery of the authorization server, for
+    /// [`AnyOrigin`](gatewright_http::AnyOrigin). Empty without the authorization server.
+    pub fn open_paths(&self) -> &[OpenPath] {
+        self.0.authorization_server.as_ref().map_or(&[], |server| &server.open_paths)
     }
 
     /// A layer that adds `WWW-Authenticate` to a 401, so that programs find where to get a token with `scope`. `None`

@@ -1,26 +1,39 @@
-//! Background work: jobs that a request starts and does not wait for, and work that completes even if the caller
+//! Background work: jobs that a request starts and does not wait for, and requests that complete even if their caller
 //! disconnects.
 //!
 //! The time of an answer must not reveal whether there is an account for an address, or whether a mail server is slow.
 //! So requests only queue such work, which takes the same short time in every case.
+//!
+//! A handler that changes something may write more than once. If its caller disconnects in between, the server drops the
+//! handler's future, and only a part of the change would be stored. So [`UncutLayer`] runs every request that may change
+//! something in a task of its own.
 
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::{Request, State};
+use axum::middleware::{Next as Onward, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::MethodRouter;
 use gatewright_base::Shares;
-use gatewright_http::ClientAddr;
+use gatewright_http::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 use gatewright_http::locale::Locale;
+use gatewright_http::{ClientAddr, Counted};
+use http::Method;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tower::Layer;
 use tracing::Instrument;
 
 /// Tasks off the requests' path, bounded in number. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
 pub(crate) struct Background {
     running: Arc<watch::Sender<usize>>,
+    /// Requests in a task of their own.
+    uncut: Arc<watch::Sender<usize>>,
     /// By requester.
     shares: Arc<Shares<String>>,
     dropped: Arc<Mutex<Dropped>>,
@@ -42,7 +55,12 @@ struct Dropped {
 
 impl Background {
     pub(crate) fn new() -> Self {
-        Self { running: Arc::new(watch::Sender::new(0)), shares: Arc::new(Shares::new(SHARE)), dropped: Arc::default() }
+        Self {
+            running: Arc::new(watch::Sender::new(0)),
+            uncut: Arc::new(watch::Sender::new(0)),
+            shares: Arc::new(Shares::new(SHARE)),
+            dropped: Arc::default(),
+        }
     }
 
     /// The same as [`run`](Self::run) for work that any client can request. For one requester, an IPv4 address or an IPv6 /48, the
@@ -53,7 +71,7 @@ impl Background {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let Some(key) = ClientAddr::new(requester).share_key() else {
+        let Some(key) = Counted::Jobs.share_key(ClientAddr::new(requester)) else {
             self.run(what, work);
             return;
         };
@@ -97,27 +115,80 @@ impl Background {
         }));
     }
 
+    /// Waits for `work`, which runs to its end even if the caller is dropped: for work that must not stay half done.
+    pub(crate) async fn uncut<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let (counted, span) = (Running::count(&self.uncut), tracing::Span::current());
+        let counting = async move {
+            let _counted = counted;
+            work.await
+        };
+        match tokio::spawn(Locale::current().scope(counting.instrument(span))).await {
+            Ok(output) => output,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // A task is only aborted when the runtime shuts down.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Returns once nothing runs, or after `at_most`.
     pub(crate) async fn settle(&self, at_most: Duration) {
-        let mut running = self.running.subscribe();
-        // The sender lives as long as this handle does.
-        let _ = tokio::time::timeout(at_most, running.wait_for(|running| *running == 0)).await;
+        let (mut uncut, mut running) = (self.uncut.subscribe(), self.running.subscribe());
+        let nothing = async {
+            // The senders live as long as this handle does. A request may start a job.
+            let _ = uncut.wait_for(|uncut| *uncut == 0).await;
+            let _ = running.wait_for(|running| *running == 0).await;
+        };
+        let _ = tokio::time::timeout(at_most, nothing).await;
     }
 }
 
-/// Waits for `work`, which runs to its end even if the caller is dropped: for work that must not stay half done.
-pub(crate) async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    let span = tracing::Span::current();
-    match tokio::spawn(Locale::current().scope(work.instrument(span))).await {
-        Ok(output) => output,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // A task is only aborted when the runtime shuts down.
-        Err(_) => std::future::pending().await,
+/// Runs every request that may change something to its end, even if its caller disconnects: all except GET, HEAD, OPTIONS
+/// and TRACE. The few GETs that change something are wrapped in [`uncut_get`].
+#[derive(Debug, Clone)]
+pub(crate) struct UncutLayer(pub(crate) Background);
+
+impl<S> Layer<S> for UncutLayer {
+    type Service = Wrapped<S, Self>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Wrapped::new(inner, self.clone())
     }
+}
+
+impl Middleware for UncutLayer {
+    fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        if request.method().is_safe() {
+            return inner.pass(request);
+        }
+        let (background, called) = (self.0.clone(), inner.take());
+        answer(async move { background.uncut(called.call(request)).await })
+    }
+}
+
+/// Runs the GET of `route`, which changes something, to its end.
+pub(crate) fn uncut_get<S: Clone + Send + Sync + 'static>(
+    background: &Background,
+    route: MethodRouter<S>,
+) -> MethodRouter<S> {
+    route.layer(from_fn_with_state(background.clone(), run_uncut))
+}
+
+async fn run_uncut(State(background): State<Background>, request: Request, onward: Onward) -> Response {
+    if *request.method() == Method::GET {
+        return background.uncut(onward.run(request)).await;
+    }
+    onward.run(request).await
 }
 
 /// Counts a task until it ends, however it ends.
 struct Running(Arc<watch::Sender<usize>>);
+
+impl Running {
+    fn count(tasks: &Arc<watch::Sender<usize>>) -> Self {
+        tasks.send_modify(|running| *running += 1);
+        Self(tasks.clone())
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {

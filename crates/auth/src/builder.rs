@@ -1,32 +1,33 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, UserId};
 use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
 use gatewright_tenancy::TenantStore;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tower::ServiceBuilder;
 
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::auth::Auth;
-use crate::background::Background;
+use crate::background::{Background, UncutLayer};
 use crate::config::{AuthConfig, Registration};
 use crate::core::Core;
 use crate::core::Screens;
 use crate::credentials::Credentials;
-use crate::devices::{self, DeviceCookie, Devices, Notices};
+use crate::devices::{self, DeviceCookie, Devices};
 use crate::foundation::{Foundation, Tools, Users};
 use crate::init_error::AuthInitError;
-use crate::jwt::Jwts;
+use crate::jwt::{self, JwtAlgorithm, Jwts};
 use crate::legacy::legacy_booleans;
-use crate::mail::Mailer;
+use crate::mail::{Mailer, Notices, Post};
 use crate::middleware::AuthenticateLayer;
-use crate::password::Passwords;
+use crate::operators;
+use crate::password::{Passwords, StoredHashes, Unusable};
 use crate::password_marker::PasswordMarker;
 use crate::plugins::accounts::ProviderLinks;
-use crate::plugins::invitations;
+use crate::plugins::invitations::{self, SentInvitations};
 use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
 use crate::removal;
 use crate::returning::ReturningLayer;
@@ -57,6 +58,7 @@ pub struct AuthBuilder {
     plugins: Vec<Box<dyn Plugin>>,
     second_factors: Vec<Arc<dyn SecondFactor>>,
     schemes: Schemes,
+    serves: bool,
 }
 
 enum AuditTo {
@@ -90,6 +92,7 @@ impl AuthBuilder {
             plugins: Vec::new(),
             second_factors: Vec::new(),
             schemes: Schemes::new(),
+            serves: true,
         }
     }
 
@@ -171,6 +174,11 @@ impl AuthBuilder {
         self
     }
 
+    /// For tools that manage accounts and serve no requests: keys of JWTs are neither made nor changed.
+    pub fn serving_nobody(self) -> Self {
+        Self { serves: false, ..self }
+    }
+
     /// The tables in the database, as components and their steps, for `migrate` and `pending` of `gatewright_db`.
     pub fn components(&self) -> Vec<(&'static str, &'static [Step])> {
         if self.db.is_none() {
@@ -181,6 +189,8 @@ impl AuthBuilder {
             (stream_tickets::COMPONENT, stream_tickets::MIGRATIONS),
             (devices::COMPONENT, devices::MIGRATIONS),
             (removal::COMPONENT, removal::MIGRATIONS),
+            (operators::COMPONENT, operators::MIGRATIONS),
+            (jwt::keys::COMPONENT, jwt::keys::MIGRATIONS),
             (gatewright_tenancy::INVITATIONS, gatewright_tenancy::INVITATION_STEPS),
         ];
         if self.users.is_none() {
@@ -200,9 +210,15 @@ impl AuthBuilder {
 
     /// Checks everything, creates or migrates the tables, and builds. Missing parts are found here, and not by the
     /// first request.
+    #[expect(clippy::too_many_lines, reason = "it assembles every part, in the order of their needs")]
     pub async fn build(mut self) -> Result<Auth, AuthInitError> {
         self.config.check()?;
-        let jwts = Arc::new(Jwts::new(&self.config.jwt, self.config.dev_mode, self.ambient.clone())?);
+        let (jwt, dev_mode) = (&self.config.jwt, self.config.dev_mode);
+        let jwts = Arc::new(Jwts::new(jwt, dev_mode, self.db.clone(), self.ambient.clone())?);
+        let keeps_keys = self.db.is_some() || !jwt.keys.files.is_empty() || jwt.algorithm == JwtAlgorithm::Hs256;
+        if !keeps_keys && !dev_mode && !self.config.allow_in_memory_stores {
+            return Err(AuthInitError::InMemoryStore { store: "JWT key" });
+        }
         for (index, plugin) in self.plugins.iter().enumerate() {
             if self.plugins[..index].iter().any(|other| other.name() == plugin.name()) {
                 return Err(AuthInitError::DuplicatePlugin(plugin.name()));
@@ -211,9 +227,14 @@ impl AuthBuilder {
         let components = self.components();
         let (users, sessions, lookup) = self.stores()?;
         self.ready_tables(&components).await?;
+        if self.serves {
+            jwts.start(self.users.is_none()).await?;
+        }
         let foundation = self.foundation(users, sessions, jwts);
         if let Some(stored) = &foundation.users.hash_settings {
-            foundation.passwords.stored_settings(stored.hash_settings().await?);
+            let stored = stored.hash_settings().await?;
+            unusable_hashes(&stored, self.config.allow_weak_hashes);
+            foundation.passwords.stored_settings(stored.settings);
         }
         let mut prepared = Prepared::new();
         let (mut routes, mut screens) = (Vec::<MakeRoutes>::new(), Vec::<MakeRoutes>::new());
@@ -229,6 +250,9 @@ impl AuthBuilder {
         // again.
         let links = ProviderLinks::of(&foundation, &prepared);
         prepared.credentials.extend(links.map(|links| Arc::new(links) as Arc<dyn Credentials>));
+        if let Some(invitations) = prepared.invitations.clone() {
+            prepared.credentials.push(Arc::new(SentInvitations::new(invitations, self.ambient.clone())));
+        }
         prepared.schemes.append(&mut self.schemes);
         prepared.second_factors.append(&mut self.second_factors);
 
@@ -240,12 +264,13 @@ impl AuthBuilder {
         let mint =
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
         let mint = mint.require_verified_email(config.require_verified_email);
-        let password_marker = PasswordMarker::new(&config.jwt.secret, config.secure_cookies(), self.ambient.clone());
+        let password_marker = PasswordMarker::new(&config.jwt, config.secure_cookies(), self.ambient.clone());
         let device_cookie = DeviceCookie::new(&config.jwt, config.secure_cookies(), &self.ambient);
-        let device_notices = Notices::new(&foundation);
+        let notices = Notices::new(&foundation);
         let devices = self.db.clone().map(|db| Devices::new(db, self.ambient.clone()));
         let origin = config.public_url.as_ref().and_then(Origin::of);
         let deletions = foundation.db.clone().map(removal::Deletions::new);
+        let operator_accounts = foundation.db.clone().map(operators::OperatorAccounts::new);
         let core = Arc::new(Core {
             foundation,
             mint,
@@ -260,16 +285,18 @@ impl AuthBuilder {
             verification: prepared.verification,
             email_changes: prepared.email_changes,
             deletions,
+            operator_accounts,
             deletion_turns: Arc::new(Semaphore::new(removal::TURNS)),
             records: OnceLock::new(),
             password_marker,
             devices,
             device_cookie,
-            device_notices,
+            notices,
             tokens: prepared.tokens,
             tenants: prepared.tenants,
             profiles: prepared.profiles,
             sign_in_credentials: prepared.sign_in_credentials,
+            removals: Mutex::new(()),
             screens: OnceLock::new(),
         });
 
@@ -288,13 +315,19 @@ impl AuthBuilder {
         let of_server = of_server.merge(pages::language::routes(&core)).merge(invitations::routes(&core));
         // One layer of the router each: every one costs a boxed service and a boxed future for each request.
         let returning = ReturningLayer::new(core.redirects.clone());
-        let around = ServiceBuilder::new().layer(returning.clone()).layer(layers::NoStoreLayer).layer(layer.clone());
+        let uncut = UncutLayer(core.background.clone());
+        let around = ServiceBuilder::new()
+            .layer(uncut.clone())
+            .layer(returning.clone())
+            .layer(layers::NoStoreLayer)
+            .layer(layer.clone());
         let mounted = merged(routes, of_server).layer(around);
         let sections = sections.into_iter().map(|make| make(&core));
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
         let account = pages::account::routes(core.clone(), sections);
         let screen_routes = merged(screens, account);
-        let screen_routes = screen_routes.layer(ServiceBuilder::new().layer(returning).layer(layer.clone()));
+        let screen_routes =
+            screen_routes.layer(ServiceBuilder::new().layer(uncut).layer(returning).layer(layer.clone()));
         let known = Screens {
             sign_in_links: prepared.sign_in_links,
             link_by_mail: prepared.link_by_mail,
@@ -358,27 +391,56 @@ impl AuthBuilder {
         let limit_store = self.limit_store.take();
         let redirects = RedirectUrls::parse(&self.config.redirect_urls).unwrap_or_default();
         let redirects = redirects.own_origin(self.config.public_url.as_ref().and_then(Origin::of));
+        let redirects = match &self.config.app_url {
+            Some(url) => redirects.clone().home(url).unwrap_or(redirects),
+            None => redirects,
+        };
         let single_use: Arc<dyn SingleUseStore> = match (self.single_use.take(), &self.db) {
             (Some(store), _) => store,
             (None, Some(db)) => Arc::new(SqlSingleUseStore::new(db.clone())),
             (None, None) => Arc::new(MemorySingleUseStore::new()),
         };
+        let background = Background::new();
         Foundation(Arc::new(Tools {
-            passwords: Passwords::new(self.config.password, ambient.clone()),
+            passwords: Passwords::new(self.config.password, ambient.clone())
+                .with_policy(self.config.password_policy, self.config.public_url.as_ref().and_then(url::Url::host_str))
+                .with_weak_hashes(self.config.allow_weak_hashes),
             config: self.config.clone(),
             db: self.db.clone(),
             users: Users::new(users),
             sessions,
             jwts,
             audit: Audit::new(sink, ambient.clone()),
-            mailer: self.mailer.take(),
+            post: Post::new(self.mailer.take(), background.clone()),
             single_use,
             redirects: redirects.log_refused(self.config.dev_mode),
-            background: Background::new(),
+            background,
             limit_store: limit_store.unwrap_or_else(|| Arc::new(MemoryStore::new(ambient.clone()))),
             proxies: self.proxies.take(),
             ambient,
         }))
+    }
+}
+
+/// Logs how many accounts have a password that nobody can give, and which.
+fn unusable_hashes(stored: &StoredHashes, allow_weak: bool) {
+    let names = |unusable: &Unusable| unusable.first.iter().map(UserId::as_str).collect::<Vec<_>>().join(", ");
+    let StoredHashes { unknown, weak, .. } = stored;
+    if unknown.count > 0 {
+        tracing::error!(
+            count = unknown.count,
+            users = names(unknown),
+            "stored password hashes are in no known format, damaged or too costly; set new passwords with `gatewright \
+             user set-password`"
+        );
+    }
+    if weak.count > 0 && !allow_weak {
+        tracing::error!(
+            count = weak.count,
+            users = names(weak),
+            "stored password hashes are weak and not used; `auth.allow_weak_hashes` allows them until each account's \
+             next sign-in"
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::init_error::AuthInitError;
 use crate::jwt::JwtConfig;
-use crate::password::PasswordAlgorithm;
+use crate::password::{PasswordAlgorithm, PasswordPolicy};
 
 /// The configuration of authentication. The default is for production and needs only a JWT secret.
 ///
@@ -17,7 +17,7 @@ use crate::password::PasswordAlgorithm;
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent switch")]
 pub struct AuthConfig {
     /// Only for development: a cookie named `session_id` that works over plain HTTP, a random JWT secret if none is
-    /// set, in-memory stores allowed, and no per-address limit on sign-ins. The per-account limit stays.
+    /// set, in-memory stores allowed, and no per-address limit on sign-ins and registrations. The per-account limit stays.
     pub dev_mode: bool,
     /// The path under which the routes are mounted: `/auth`.
     pub base_path: String,
@@ -29,6 +29,8 @@ pub struct AuthConfig {
     /// The URLs outside the service that `next` may name: those of a front end on another origin. Each allows its exact
     /// origin, and its path as a prefix at a segment boundary.
     pub redirect_urls: Vec<Url>,
+    /// The front end, to which flows without `next` lead. It is allowed like [`redirect_urls`](Self::redirect_urls).
+    pub app_url: Option<Url>,
     /// Secrets and lifetime of JWTs.
     pub jwt: JwtConfig,
     /// The lifetime of a session: seven days by default.
@@ -41,6 +43,11 @@ pub struct AuthConfig {
     pub require_verified_email: bool,
     /// How new passwords are hashed.
     pub password: PasswordAlgorithm,
+    /// What new passwords must meet.
+    pub password_policy: PasswordPolicy,
+    /// Whether imported accounts may sign in with hashes of one SHA-256 or SHA-512 (`$sha256$salt$…`), once: the hash is
+    /// then replaced. A copy of such hashes is as good as a list of passwords.
+    pub allow_weak_hashes: bool,
     /// Allows in-memory stores outside dev mode: for a single server that may lose their data at a restart.
     pub allow_in_memory_stores: bool,
     /// Whether missing tables are created. If not, the operator creates them, and a start without them fails.
@@ -71,12 +78,15 @@ impl Default for AuthConfig {
             public_url: None,
             tools_path: None,
             redirect_urls: Vec::new(),
+            app_url: None,
             jwt: JwtConfig::default(),
             session_ttl: Duration::from_hours(7 * 24),
             default_roles: ["user"].into_iter().collect(),
             registration: Registration::Open,
             require_verified_email: false,
             password: PasswordAlgorithm::default(),
+            password_policy: PasswordPolicy::default(),
+            allow_weak_hashes: false,
             allow_in_memory_stores: false,
             create_tables: true,
             tokens_in_responses: true,
@@ -152,6 +162,9 @@ impl AuthConfig {
         }
         if let Err(problem) = RedirectUrls::parse(&self.redirect_urls) {
             return wrong("redirect_urls", &problem.to_string());
+        }
+        if let Some(Err(problem)) = self.app_url.as_ref().map(|url| RedirectUrls::default().home(url)) {
+            return wrong("app_url", &problem.to_string());
         }
         match &self.public_url {
             Some(url) if gatewright_http::Origin::of(url).is_none() => {

@@ -1,14 +1,18 @@
 use std::sync::{Arc, OnceLock};
 
+use gatewright_base::Secret;
 use gatewright_http::Origin;
 use gatewright_tenancy::TenantStore;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::credentials::Credentials;
-use crate::devices::{DeviceCookie, Devices, Notices};
+use crate::devices::{DeviceCookie, Devices};
 use crate::email_changes::Changes;
 use crate::foundation::Foundation;
 use crate::invitations::Invitations;
+use crate::mail::Notices;
+use crate::operators::OperatorAccounts;
+use crate::password::{NewPassword, PasswordHash, PasswordOwner, Requester, WeakPassword};
 use crate::password_marker::PasswordMarker;
 use crate::profiles::Profiles;
 #[cfg(feature = "oauth")]
@@ -20,6 +24,7 @@ use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
 use crate::stream_tickets::tickets::Tickets;
 use crate::tokens::Tokens;
+use crate::users::{User, UserStoreError};
 
 /// The state of plugins' routes: the [`Foundation`] and the [`Mint`], which creates sessions.
 #[non_exhaustive]
@@ -49,6 +54,8 @@ pub struct Core {
     pub(crate) email_changes: Option<Changes>,
     /// The accounts that are being deleted, if there is a database.
     pub(crate) deletions: Option<Deletions>,
+    /// Accounts on which only operators have put credentials, if there is a database.
+    pub(crate) operator_accounts: Option<OperatorAccounts>,
     /// Limits how many accounts are removed at the same time.
     pub(crate) deletion_turns: Arc<Semaphore>,
     /// The program's records, if it has set them.
@@ -59,8 +66,8 @@ pub struct Core {
     pub(crate) devices: Option<Devices>,
     /// The cookie that makes a browser a known device.
     pub(crate) device_cookie: DeviceCookie,
-    /// Mails notices of new devices.
-    pub(crate) device_notices: Notices,
+    /// Limits notices; [`notify`](Self::notify) sends them.
+    pub(crate) notices: Notices,
     /// The tenants that accounts manage, if there are any.
     pub(crate) tenants: Option<Arc<dyn TenantStore>>,
     /// The profiles of accounts, if fields are declared.
@@ -69,6 +76,8 @@ pub struct Core {
     pub(crate) tokens: Option<Tokens>,
     /// Ways to sign in that belong to accounts themselves, besides passwords and providers.
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
+    /// Held while a way to sign in is removed, if stores of the program's own take part.
+    pub(crate) removals: Mutex<()>,
     /// Set when the program mounts the screens: failures and successes of forms then show these screens.
     pub(crate) screens: OnceLock<Screens>,
 }
@@ -84,6 +93,44 @@ pub(crate) struct Screens {
     pub(crate) passkeys: bool,
     /// The path of the screen for the second factor, if a plugin has one.
     pub(crate) second_factor: Option<&'static str>,
+}
+
+impl Core {
+    /// Checks a new password of an existing account.
+    pub(crate) async fn accept_password(
+        &self,
+        user: &User,
+        text: Secret,
+    ) -> Result<Result<NewPassword, WeakPassword>, UserStoreError> {
+        let name = match &self.profiles {
+            Some(profiles) => profiles.display_name(&user.id).await?,
+            None => None,
+        };
+        Ok(self.passwords.accept(text, PasswordOwner { email: Some(&user.email), display_name: name.as_deref() }))
+    }
+
+    /// Replaces the outdated hash of a password that was right by one with the current algorithm and cost, of its normalised
+    /// form. Best effort: the next sign-in retries it.
+    pub(crate) async fn renew_hash(&self, requester: Requester, user: &User, password: &Secret, old: &PasswordHash) {
+        let Some(setter) = &self.users.password_setter else { return };
+        let renewed = match self.passwords.rehash(requester, password).await {
+            Ok(new) => setter.rehash(&user.id, old, &new).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match renewed {
+            Ok(()) => tracing::info!(user = %user.id, "a password hash was renewed"),
+            Err(error) => tracing::warn!(user = %user.id, error, "a password hash was not renewed"),
+        }
+    }
+
+    /// Tells operators whose password no one can give. Returns the reason for the audit log.
+    pub(crate) fn unreadable_hash(user: &User) -> &'static str {
+        tracing::error!(
+            user = %user.id,
+            "the stored password hash of this account cannot be read; set a new password with `gatewright user set-password`"
+        );
+        "unknown_hash"
+    }
 }
 
 impl std::ops::Deref for Core {

@@ -2,6 +2,7 @@ use gatewright_base::UserId;
 
 use crate::accounts::{AccountError, Accounts};
 use crate::audit::AuditKind;
+use crate::users::UserStoreError;
 
 impl Accounts {
     /// Disables an account: its sessions and JWTs end permanently, its connected programs are disconnected, mailed
@@ -33,8 +34,10 @@ impl Accounts {
         {
             return Err(AccountError::BeingDeleted);
         }
+        let event = core.audit.event(AuditKind::AccountEnabled).user(id).with("method", "operator");
+        let event = core.audit.begin(event).await.map_err(UserStoreError::from)?;
         disabler.enable(id).await?;
-        core.audit.record(core.audit.event(AuditKind::AccountEnabled).user(id).with("method", "operator")).await;
+        event.done().await;
         Ok(())
     }
 }

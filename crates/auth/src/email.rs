@@ -1,5 +1,8 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// A normalised email address: trimmed, lower-cased, its domain in ASCII (IDNA, UTS 46: `bücher.example` is
 /// `xn--bcher-kva.example`), at most 254 characters (RFC 5321, 4.5.3.1.3).
@@ -32,6 +35,8 @@ impl EmailAddress {
         if text.len() > MAX_LENGTH * 4 {
             return Err(InvalidEmail);
         }
+        let composed = composed(text).ok_or(InvalidEmail)?;
+        let text = composed.as_ref();
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
         // Most stored addresses are already canonical: there is nothing to convert.
         if text.len() <= MAX_LENGTH && text.bytes().all(is_lower) {
@@ -47,6 +52,17 @@ impl EmailAddress {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The text in normalization form C, as most systems type it: some write `é` as two characters. `None` if a character beyond
+/// ASCII becomes ASCII.
+fn composed(text: &str) -> Option<Cow<'_, str>> {
+    if text.is_ascii() {
+        return Some(text.into());
+    }
+    let form = ComposingNormalizerBorrowed::new_nfc();
+    let becomes_ascii = |c: char| !c.is_ascii() && form.normalize_iter(std::iter::once(c)).any(|c| c.is_ascii());
+    if text.chars().any(becomes_ascii) { None } else { Some(form.normalize(text)) }
 }
 
 /// Whether a character of an address is ASCII and has no other case to be folded to.
@@ -146,6 +162,8 @@ mod tests {
             ("ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
             ("ann@XN--BCHER-KVA.example", "ann@xn--bcher-kva.example"),
             ("JÜRGEN@example.com", "jürgen@example.com"),
+            ("Ju\u{308}rgen@example.com", "jürgen@example.com"),
+            ("ann@bu\u{308}cher.example", "ann@xn--bcher-kva.example"),
             // Cyrillic letters that look like Latin ones.
             ("\u{430}nn@example.com", "\u{430}nn@example.com"),
             ("ann@\u{435}xample.com", "ann@xn--xample-2of.com"),
@@ -158,6 +176,8 @@ mod tests {
     fn characters_beyond_ascii_are_not_folded_into_another_address() {
         for bad in [
             "mi\u{212a}e@example.com",
+            "ann\u{37e}@example.com",
+            "ann\u{1fef}@example.com",
             "m\u{130}ke@example.com",
             "ann@\u{212a}.example",
             "ann@\u{ff47}mail.com",

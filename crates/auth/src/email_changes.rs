@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{Secret, UserId, time};
-use gatewright_db::{Db, Error, Row, Sql, Step, dialect, params};
+use gatewright_db::{Db, Error, Row, Sql, Step, Tx, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
+use crate::core::Core;
 use crate::email::EmailAddress;
-use crate::foundation::Foundation;
-use crate::mail::{Mail, MailKind};
+use crate::mail::notices;
+use crate::mailbox::Holder;
 use crate::single_use::links::Links;
-use crate::single_use::{MailBudget, SingleUseToken, TokenKey, before_claims};
+use crate::single_use::{SingleUseToken, TokenKey, before_claims};
 use crate::users::{User, UserStore, UserStoreError};
 
 /// The changes that can be undone, in the table `users_email_changes`. Cheap to clone.
@@ -23,8 +24,6 @@ pub(crate) struct Changes {
     sweep: Sql,
     /// Everything before the token of a link that undoes a change.
     before_token: Arc<str>,
-    /// Of the reminders to a mailbox.
-    reminders: Arc<MailBudget>,
 }
 
 /// A change that can be undone.
@@ -39,8 +38,6 @@ pub(crate) struct Change {
     pub(crate) old: EmailAddress,
     /// Whether its mailbox was proven to be the account's.
     pub(crate) old_was_proven: bool,
-    /// Whether there was a second factor, which an undo keeps.
-    pub(crate) had_second_factor: bool,
     pub(crate) changed_at: Timestamp,
     /// Whether it is being undone.
     pub(crate) is_claimed: bool,
@@ -48,6 +45,8 @@ pub(crate) struct Change {
 
 /// How long a change can be undone.
 pub(crate) const UNDOABLE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// How long before a change a thief may have added credentials, which an undo removes.
+const SUSPECT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The steps that create the table. There is no foreign key: users may be in a program's own store.
 pub(crate) const MIGRATIONS: &[Step] = &[
@@ -83,8 +82,10 @@ const TABLE: Step = Step {
           CREATE INDEX users_email_changes_expires_at ON users_email_changes (expires_at)",
 };
 
-const COLUMNS: &str = "token_hash, COALESCE(position, 0) AS position, user_id, old_email, had_second_factor, changed_at, \
+const COLUMNS: &str = "token_hash, COALESCE(position, 0) AS position, user_id, old_email, changed_at, \
                        old_was_proven, claimed_at";
+
+const COUNT: &str = "SELECT COUNT(*) AS found FROM users_email_changes WHERE user_id = ?1 AND expires_at > ?2";
 
 /// The changes of an account from one on: ?2 is its position, and ?3 its time, which orders those without positions.
 const FROM_ON: &str =
@@ -92,29 +93,35 @@ const FROM_ON: &str =
 
 impl Change {
     /// A change before it is applied.
-    pub(crate) fn new(key: TokenKey, user: &User, had_second_factor: bool, changed_at: Timestamp) -> Self {
+    pub(crate) fn new(key: TokenKey, user: &User, changed_at: Timestamp) -> Self {
         Self {
             key: key.as_bytes().to_vec(),
             position: 0,
             user: user.id.clone(),
             old: user.email.clone(),
             old_was_proven: user.email_verified,
-            had_second_factor,
             changed_at,
             is_claimed: false,
         }
     }
+
+    /// The moment since which a thief may have added credentials. Whoever never proved the old mailbox may have added all
+    /// of them.
+    pub(crate) fn suspect_since(&self) -> Timestamp {
+        let since = self.changed_at.saturating_sub(SUSPECT).unwrap_or(Timestamp::MIN);
+        if self.old_was_proven { since } else { Timestamp::MIN }
+    }
+
+    /// The kind of the person who undoes it, with the mail to the old address.
+    pub(crate) fn undoer(&self) -> Holder {
+        if self.old_was_proven { Holder::FormerMailbox { since: self.suspect_since() } } else { Holder::Mailbox }
+    }
 }
 
 impl Changes {
-    pub(crate) fn new(db: Db, foundation: &Foundation, links: &Links) -> Self {
+    pub(crate) fn new(db: Db, links: &Links) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "users_email_changes", "token_hash", "expires_at").into();
-        Self {
-            db,
-            sweep,
-            before_token: links.before_token_beside("change-email/confirm", "change-email/undo").into(),
-            reminders: Arc::new(MailBudget::new(foundation, "email_changed")),
-        }
+        Self { db, sweep, before_token: links.before_token_beside("change-email/confirm", "change-email/undo").into() }
     }
 
     /// The link that undoes a change.
@@ -122,29 +129,38 @@ impl Changes {
         Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
     }
 
+    /// The database that they are in.
+    pub(crate) fn database(&self) -> &Db {
+        &self.db
+    }
+
     /// Stores it, after the account's other changes.
     pub(crate) async fn put(&self, change: &Change) -> Result<(), Error> {
+        let change = change.clone();
+        self.db.write(async move |tx: &Tx| Self::put_within(tx, &change).await).await
+    }
+
+    /// [`put`](Self::put) in a transaction.
+    pub(crate) async fn put_within(tx: &Tx, change: &Change) -> Result<(), Error> {
         let sql = "INSERT INTO users_email_changes \
                    (token_hash, user_id, old_email, had_second_factor, changed_at, expires_at, old_was_proven, \
                    position) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        let position = self.last_position(&change.user).await? + 1;
+        let last = "SELECT COALESCE(MAX(position), 0) AS last FROM users_email_changes WHERE user_id = ?1";
+        let last: i64 = tx.query_opt(last, params![&change.user]).await?.map_or(Ok(0), |row| row.get("last"))?;
+        let position = last + 1;
         let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
         let values = params![
             change.key.clone(),
             &change.user,
             change.old.as_str(),
-            change.had_second_factor,
+            // Earlier versions read it: with it, an undo keeps the factor.
+            false,
             change.changed_at,
             until,
             change.old_was_proven,
             position
         ];
-        self.db.execute(sql, values).await.map(|_| ())
-    }
-
-    async fn last_position(&self, user: &UserId) -> Result<i64, Error> {
-        let sql = "SELECT COALESCE(MAX(position), 0) AS last FROM users_email_changes WHERE user_id = ?1";
-        self.db.query_opt(sql, params![user]).await?.map_or(Ok(0), |row| row.get("last"))
+        tx.execute(sql, values).await.map(|_| ())
     }
 
     /// The change that this key undoes, if it can still be undone.
@@ -155,6 +171,12 @@ impl Changes {
         );
         let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), now]).await?;
         row.map(|row| read(&row, now)).transpose()
+    }
+
+    /// Whether it is still there.
+    pub(crate) async fn has(&self, change: &Change) -> Result<bool, Error> {
+        let sql = "SELECT 1 AS found FROM users_email_changes WHERE token_hash = ?1";
+        Ok(self.db.query_opt(sql, params![change.key.clone()]).await?.is_some())
     }
 
     /// The changes of an account before `change`, the first one first.
@@ -169,8 +191,12 @@ impl Changes {
 
     /// How many changes of an account can be undone.
     pub(crate) async fn count(&self, user: &UserId, now: Timestamp) -> Result<i64, Error> {
-        let sql = "SELECT COUNT(*) AS found FROM users_email_changes WHERE user_id = ?1 AND expires_at > ?2";
-        self.db.query_opt(sql, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
+        self.db.query_opt(COUNT, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
+    }
+
+    /// [`count`](Self::count) in a transaction.
+    pub(crate) async fn count_within(tx: &Tx, user: &UserId, now: Timestamp) -> Result<i64, Error> {
+        tx.query_opt(COUNT, params![user, now]).await?.map_or(Ok(0), |row| row.get("found"))
     }
 
     /// Claims it for an undoing: of concurrent callers one gets `true`. It is kept until [`forget_from`](Self::forget_from), so
@@ -215,31 +241,22 @@ impl Changes {
     /// address. `false`: the address is not [reserved](Self::reserved_for).
     pub(crate) async fn remind(
         &self,
-        core: &Foundation,
+        core: &Core,
         email: &EmailAddress,
         requester: Option<IpAddr>,
     ) -> Result<bool, UserStoreError> {
         let now = core.ambient.now();
         let Some(change) = self.reservation(&*core.users.store, email, now).await? else { return Ok(false) };
-        if !self.reminders.admits(email, requester).await {
-            tracing::warn!(
-                purpose = "email_changed",
-                "mail limit of this mailbox or its requester reached; mail not sent"
-            );
-            return Ok(true);
-        }
+        let Some(mail) = core.notices.undo_again(email, requester).await else { return Ok(true) };
         let token = SingleUseToken::generate(&core.ambient);
         let sql = "UPDATE users_email_changes SET reminder_hash = ?2 WHERE token_hash = ?1";
         let keys = params![change.key.clone(), token.key().as_bytes().to_vec()];
         self.db.execute(sql, keys).await.map_err(UserStoreError::transport)?;
         let until = change.changed_at.saturating_add(UNDOABLE).unwrap_or(Timestamp::MAX);
-        self.mail(core, &change, &token, Duration::try_from(until.duration_since(now)).unwrap_or_default());
+        let lifetime = Duration::try_from(until.duration_since(now)).unwrap_or_default();
+        let added = notices::added_since(core, &change.user, change.suspect_since()).await;
+        mail.send(core, self.link(&token), lifetime, &added.map_err(UserStoreError::transport)?);
         Ok(true)
-    }
-
-    /// Mails the link that restores the old address.
-    pub(crate) fn mail(&self, core: &Foundation, change: &Change, token: &SingleUseToken, lifetime: Duration) {
-        core.mail(Mail::new(MailKind::EmailChanged, change.old.clone(), self.link(token), lifetime));
     }
 
     async fn reservation(
@@ -314,7 +331,6 @@ fn read(row: &Row, now: Timestamp) -> Result<Change, Error> {
         user: row.get("user_id")?,
         old: old.map_err(corrupt)?,
         old_was_proven: row.get::<Option<bool>>("old_was_proven")?.unwrap_or_default(),
-        had_second_factor: row.get("had_second_factor")?,
         changed_at: row.get("changed_at")?,
         is_claimed: row.get::<Option<Timestamp>>("claimed_at")?.is_some_and(|claimed| claimed > before_claims(now)),
     })

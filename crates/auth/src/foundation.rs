@@ -9,7 +9,7 @@ use crate::audit::Audit;
 use crate::background::Background;
 use crate::config::{AuthConfig, Limit};
 use crate::jwt::Jwts;
-use crate::mail::{Mail, Mailer};
+use crate::mail::Post;
 use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
@@ -45,7 +45,7 @@ pub struct Tools {
     /// Takes audit events.
     pub audit: Audit,
     /// Sends mails, if a mailer is configured.
-    pub mailer: Option<Arc<dyn Mailer>>,
+    pub(crate) post: Post,
     /// The tokens in mailed links.
     pub single_use: Arc<dyn SingleUseStore>,
     /// Parses `next`: the target of a redirect.
@@ -119,8 +119,8 @@ impl Users {
 }
 
 impl Foundation {
-    /// A limiter with the keys of `scope` in the shared store. The dev mode of limiters is only for the per-address
-    /// limit on sign-ins; see [`Limiter::dev_mode`].
+    /// A limiter with the keys of `scope` in the shared store. The dev mode of limiters is only for the limits by address of
+    /// sign-in and registration; see [`Limiter::dev_mode`].
     pub fn limiter(&self, scope: &'static str, limit: &Limit) -> Limiter {
         let limiter = Limiter::new(scope, limit.policy, self.0.limit_store.clone())
             .trust_forwarded_for(limit.trust_forwarded_for);
@@ -128,21 +128,6 @@ impl Foundation {
             Some(proxies) => limiter.trusted_proxies(proxies.clone()),
             None => limiter,
         }
-    }
-
-    /// Sends a mail off the request's path; a failure is logged. `false` without a mailer.
-    pub(crate) fn mail(&self, mail: Mail) -> bool {
-        let Some(mailer) = self.mailer.clone() else {
-            tracing::warn!(kind = ?mail.kind, "no mailer configured; mail not sent; set [email]");
-            return false;
-        };
-        let kind = mail.kind;
-        self.background.run("a mail", async move {
-            if let Err(error) = mailer.send(mail).await {
-                tracing::error!(?kind, %error, "mail not sent");
-            }
-        });
-        true
     }
 }
 

@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use gatewright_base::Secret;
 use gatewright_http::Problem;
-use gatewright_limits::{Denied, Limiter};
-use http::StatusCode;
-use jiff::SignedDuration;
+use gatewright_limits::Denied;
 
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::open_session::is_open;
 use crate::password::{Check, Overloaded, Requester};
 use crate::problem::{invalid_credentials, second_factor_required, store_failed};
 use crate::session::{Client, Session};
+use crate::session_limit::{FRESH_PROOF, SessionLimit};
 use crate::users::{BoxError, UserStoreError};
 
 /// Asks for it.
 pub(crate) struct Fresh {
     core: Arc<Core>,
-    by_account: Limiter,
+    limit: SessionLimit,
 }
 
 /// The given proof. Fields of a body.
@@ -58,6 +58,9 @@ pub(crate) enum FreshError {
     NoPassword,
     #[error("invalid credentials")]
     WrongPassword,
+    /// No password fits the stored hash. Contains the reason for the audit log; the answer is that of a wrong password.
+    #[error("{0}")]
+    UnreadableHash(&'static str),
     /// A code of the second factor is needed.
     #[error("two-factor verification required")]
     NoCode,
@@ -66,6 +69,9 @@ pub(crate) enum FreshError {
     /// There is no password, and the session is older than five minutes.
     #[error("sign in again: this needs a session younger than five minutes")]
     SessionTooOld,
+    /// The session has ended since the request began, for example by a claim of the account or a new password.
+    #[error("the session has ended; sign in again")]
+    SessionEnded,
     /// There is a password, it is not given, and the session is older than five minutes.
     #[error("send the password, or sign in again: the session is older than five minutes")]
     NoProof,
@@ -76,9 +82,6 @@ pub(crate) enum FreshError {
     #[error("the second factor could not be looked up: {0}")]
     Factor(#[source] BoxError),
 }
-
-/// The maximum age of a session that passes without a password.
-const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
 /// The proof that [`Fresh::require`] needs from this session's user.
 pub(crate) async fn asked(core: &Core, session: &Session) -> Result<Asked, FreshError> {
@@ -94,7 +97,7 @@ pub(crate) async fn asked_unless_young(core: &Core, session: &Session) -> Result
 
 /// Whether this session began less than five minutes ago.
 pub(crate) fn is_young(core: &Core, session: &Session) -> bool {
-    core.ambient.now().duration_since(session.started_at()) < YOUNG
+    session.is_young(core.ambient.now())
 }
 
 /// Passes a session that began recently, with the second factor if the user has one. It is no attempt: it proves nothing that
@@ -107,10 +110,19 @@ pub(crate) async fn check_young(core: &Core, session: &Session) -> Result<(), Fr
     if has_factor && !session.two_factor_verified() { Err(FreshError::NoCode) } else { Ok(()) }
 }
 
+/// Passes a session that may still act.
+async fn check_open(core: &Core, session: &Session) -> Result<(), FreshError> {
+    if is_open(core, session).await? { Ok(()) } else { Err(FreshError::SessionEnded) }
+}
+
 impl Fresh {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         // Separate from the limit of sign-ins: a person with an open browser must not lock its owner out elsewhere.
-        Self { by_account: core.limiter("fresh_proof", &core.config.limits.login_account), core }
+        Self { limit: SessionLimit::new(&core, &FRESH_PROOF, &core.config.limits.login_account), core }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// Passes a caller who proves to be the session's user. Every attempt counts, right or wrong. `at` names the action
@@ -122,8 +134,13 @@ impl Fresh {
         client: &Client,
         at: &'static str,
     ) -> Result<(), FreshError> {
-        let checked = self.check(session, given, client).await;
-        if let Err(error @ (FreshError::WrongPassword | FreshError::WrongCode)) = &checked {
+        let checked = match self.check(session, given, client).await {
+            Ok(()) => check_open(&self.core, session).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error @ (FreshError::WrongPassword | FreshError::UnreadableHash(_) | FreshError::WrongCode)) =
+            &checked
+        {
             let event = self.core.audit.event(AuditKind::LoginFailed).user(&session.user().id);
             let event = event.remote(client.address()).with("reason", error.to_string()).with("at", at);
             self.core.audit.record(event).await;
@@ -134,7 +151,7 @@ impl Fresh {
     /// Passes a session that began recently, with the second factor if the user has one: for requests that cannot contain
     /// a password.
     pub(crate) async fn require_young(&self, session: &Session) -> Result<(), FreshError> {
-        self.by_account.attempt(session.user().id.as_str()).await?;
+        self.limit.attempt(&self.core, session).await?;
         check_young(&self.core, session).await
     }
 
@@ -158,14 +175,17 @@ impl Fresh {
 
     async fn check(&self, session: &Session, given: &Given, client: &Client) -> Result<(), FreshError> {
         let user = session.user();
-        self.by_account.attempt(user.id.as_str()).await?;
+        self.limit.attempt(&self.core, session).await?;
         let found = self.core.users.store.find_by_email(&user.email).await?;
         let stored = found.password_hash.filter(|_| found.user.id == user.id);
         if let Some(stored) = stored {
             let password = given.password.as_ref().ok_or(FreshError::NoPassword)?;
             let requester = Requester::client(client.address());
-            if !matches!(self.core.passwords.check(requester, password, Some(stored)).await?, Check::Right { .. }) {
-                return Err(FreshError::WrongPassword);
+            match self.core.passwords.check(requester, password, Some(stored.clone())).await? {
+                Check::Right { outdated: true } => self.core.renew_hash(requester, user, password, &stored).await,
+                Check::Right { outdated: false } => {}
+                Check::Wrong => return Err(FreshError::WrongPassword),
+                Check::Unreadable => return Err(FreshError::UnreadableHash(Core::unreadable_hash(user))),
             }
         } else if !is_young(&self.core, session) {
             return Err(FreshError::SessionTooOld);
@@ -188,13 +208,12 @@ impl From<OnlyGiven> for Given {
 impl From<FreshError> for Problem {
     fn from(error: FreshError) -> Self {
         match error {
-            FreshError::Denied(denied) => {
-                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
-            }
+            FreshError::Denied(denied) => denied.into(),
             FreshError::NoPassword => Self::invalid_field("password", "required", error.to_string()),
-            FreshError::WrongPassword => invalid_credentials(),
+            FreshError::WrongPassword | FreshError::UnreadableHash(_) => invalid_credentials(),
             FreshError::NoCode => second_factor_required(),
             FreshError::WrongCode => Self::unauthorized("invalid code").with_code("invalid_code"),
+            FreshError::SessionEnded => Self::unauthorized(error.to_string()),
             FreshError::SessionTooOld | FreshError::NoProof => {
                 Self::forbidden(error.to_string()).with_code("session_too_old")
             }

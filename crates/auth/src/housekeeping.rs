@@ -17,10 +17,10 @@ const BATCH: u32 = 500;
 const BATCHES: u32 = 100;
 
 impl Auth {
-    /// Removes expired sessions, links, invitations and stream tickets, devices that were not used for 180 days, API
+    /// Removes expired sessions, links, invitations, stream tickets and keys of JWTs, devices that were not used for 180 days, API
     /// tokens that were revoked 90 days ago, and audit events older than
     /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Continues to delete accounts in the
-    /// background. Once an hour it also asks the user store which settings its password hashes have. Returns how many
+    /// background. Reads the keys of JWTs again, and rotates them. Once an hour it also asks the user store which settings its password hashes have. Returns how many
     /// rows were removed. Call it every minute or so; several replicas may call it at the same time. An error of a
     /// store is logged, and its rows are left for the next call.
     pub async fn sweep(&self) -> u64 {
@@ -54,9 +54,13 @@ async fn sweep(core: &Core) -> u64 {
         let before = earlier(now, SignedDuration::try_from(retention).unwrap_or(SignedDuration::MAX));
         removed += in_batches("audit events", async || sink.sweep(before, BATCH).await).await;
     }
+    match core.jwts.sweep().await {
+        Ok(count) => removed += count,
+        Err(error) => tracing::warn!(%error, "cannot read or rotate the keys of JWTs"),
+    }
     if let Some(stored) = core.users.hash_settings.as_ref().filter(|_| core.passwords.settings_are_old()) {
         match stored.hash_settings().await {
-            Ok(settings) => core.passwords.stored_settings(settings),
+            Ok(stored) => core.passwords.stored_settings(stored.settings),
             Err(error) => tracing::warn!(%error, "cannot read the settings of stored password hashes"),
         }
     }

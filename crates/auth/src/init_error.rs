@@ -77,6 +77,9 @@ pub enum AuthInitError {
     /// The user store could not return how stored passwords are hashed.
     #[error("cannot read the settings of stored password hashes: {0}")]
     UserStore(#[from] crate::users::UserStoreError),
+    /// The keys of JWTs could not be read or made.
+    #[error(transparent)]
+    Keys(#[from] crate::jwt::KeyError),
     /// The tables could not be created or migrated.
     #[error("the authentication tables could not be prepared: {0}")]
     Database(#[from] gatewright_db::MigrateError),

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::{Ambient, InvitationId, Roles, Secret, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Share, Sql, Tx, dialect, params};
+use gatewright_db::{Db, Error, Row, Share, Sql, Tx, dialect, params, readable};
+use gatewright_http::Next;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use crate::audit::Unstored;
 use crate::email::EmailAddress;
+use crate::open_session::OpenSession;
+use crate::screens::paths::with_query;
 use crate::single_use::{CLAIM, SingleUseToken, TokenKey, before_claims};
-use crate::users::{roles_from_text, roles_text};
+use crate::users::{UserStoreError, roles_from_text, roles_text};
 
 /// The invitations that are open, in the table `account_invitations`. Cheap to clone.
 #[derive(Clone)]
@@ -55,6 +59,13 @@ pub(crate) enum KeepError {
     /// The tenant's limit of open invitations is reached.
     #[error("the limit of pending invitations is reached")]
     Full,
+    /// The inviting session has ended.
+    #[error("the session has ended")]
+    SessionEnded,
+    #[error(transparent)]
+    Users(#[from] UserStoreError),
+    #[error(transparent)]
+    Unstored(#[from] Unstored),
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -113,9 +124,10 @@ impl Invitations {
         Self { db, before_token, sweep }
     }
 
-    /// The link that is mailed.
-    pub(crate) fn link(&self, token: &SingleUseToken) -> Secret {
-        Secret::new(format!("{}{}", self.before_token, token.to_text().expose()))
+    /// The link that is mailed. `next` is where accepting it leads.
+    pub(crate) fn link(&self, token: &SingleUseToken, next: Option<&Next>) -> Secret {
+        let next = next.map(|next| with_query("", [("next", next.as_str())]).replacen('?', "&", 1)).unwrap_or_default();
+        Secret::new(format!("{}{}{next}", self.before_token, token.to_text().expose()))
     }
 
     /// The database that they are in.
@@ -124,11 +136,22 @@ impl Invitations {
     }
 
     /// Stores a new one, which replaces that for the same address and tenant. Fails if that one is being accepted or if the
-    /// tenant has `most` others already.
-    pub(crate) async fn put(&self, invitation: &Invitation, most: Option<u32>) -> Result<(), KeepError> {
+    /// tenant has `most` others already. That of a session is stored only if the session may still act: what ends the session
+    /// withdraws it otherwise before it is there.
+    pub(crate) async fn put(
+        &self,
+        invitation: &Invitation,
+        most: Option<u32>,
+        by: Option<OpenSession>,
+    ) -> Result<(), KeepError> {
         let (invitation, sweep) = (invitation.clone(), self.sweep.clone());
         self.db
             .write(async move |tx: &Tx| {
+                if let Some(session) = &by
+                    && !session.holds(tx).await?
+                {
+                    return Err(KeepError::SessionEnded);
+                }
                 let (email, tenant, now) = (invitation.email.as_str(), tenant_text(&invitation), invitation.created_at);
                 // Concurrent calls run one after the other: so one open invitation is left for an address, and the count of a
                 // tenant is correct.
@@ -242,7 +265,7 @@ impl Invitations {
     /// The newest ones to this address, at most 100.
     pub(crate) async fn to(&self, email: &EmailAddress, now: Timestamp) -> Result<Vec<Invitation>, Error> {
         let sql = const_format(" WHERE email = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id DESC LIMIT 100");
-        self.db.query(sql, params![email.as_str(), now]).await?.iter().map(read).collect()
+        readable("account_invitations", &self.db.query(sql, params![email.as_str(), now]).await?, read)
     }
 
     /// The open ones, the newest first: those to `tenant` or, without one, all. At most 500. `share` is that of the caller.
@@ -257,7 +280,7 @@ impl Invitations {
             const_format(&format!(" WHERE expires_at > ?1{of_tenant} ORDER BY created_at DESC, id DESC LIMIT 500"));
         let mut params = params![now];
         params.extend(tenant.into_iter().flat_map(|tenant| params![tenant.as_str()]));
-        self.db.listing_for(share).query(sql, params).await?.iter().map(read).collect()
+        readable("account_invitations", &self.db.listing_for(share).query(sql, params).await?, read)
     }
 
     /// Those that an account has sent and, with an address, also those to it. At most 500.
@@ -272,7 +295,7 @@ impl Invitations {
         );
         let values = params![user, email.map(EmailAddress::as_str), now];
         let rows = self.db.listing_for(Share::of_user(user)).query(sql, values).await?;
-        rows.iter().map(read).collect()
+        readable("account_invitations", &rows, read)
     }
 
     /// Withdraws one; `false` if there is none, or if it is not to `tenant`.
@@ -298,6 +321,18 @@ impl Invitations {
             Some(row) => Err(KeepError::Claimed(claim_left(&row, now)?)),
             None => Ok(false),
         }
+    }
+
+    /// Withdraws the open ones that an account has sent, of all time or since a moment, and returns how many. One that is being
+    /// accepted with a store of the program's own is withdrawn too: its acceptance then fails.
+    pub(crate) async fn withdraw_sent(
+        &self,
+        user: &UserId,
+        since: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let sql = "DELETE FROM account_invitations WHERE invited_by = ?1 AND created_at >= ?2 AND expires_at > ?3";
+        self.db.execute(sql, params![user, since.unwrap_or(Timestamp::UNIX_EPOCH), now]).await
     }
 
     /// Removes expired ones, if their claims have ended too.
@@ -392,3 +427,6 @@ fn read(row: &Row) -> Result<Invitation, Error> {
         expires_at: row.get("expires_at")?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,42 @@
 //! The effects of a proof of a mailbox on the account with that address.
 //!
 //! Anybody can register an address that is not theirs and wait until its owner signs in. Therefore every flow that
-//! proves a mailbox (magic link, password reset, verification link, invitation, provider) calls [`prove`], and one pure
-//! function, [`effect`], decides: unless an interactive holder has proven the mailbox before, the account is claimed. A
-//! claim removes every earlier credential: the password, sessions and JWTs, second factors, single-use tokens, known
-//! devices, and the [`Credentials`](crate::Credentials) of plugins (API tokens, passkeys, provider links, connected
-//! programs).
+//! proves a mailbox (magic link, password reset, verification link, invitation, provider, change of address, undo of a
+//! change) calls this module, and one pure function, [`effect`], decides: unless an interactive holder has proven the
+//! mailbox before, the account is claimed. A claim removes every earlier credential: the password, sessions and JWTs,
+//! second factors, single-use tokens, known devices, and the [`Credentials`](crate::Credentials) of plugins (API tokens,
+//! passkeys, provider links, connected programs).
+//!
+//! A user store marks the address of an existing account as verified only for a [`MailboxProof`], and only this module
+//! can construct one.
 
 use gatewright_base::UserId;
+use gatewright_db::Tx;
 use gatewright_http::Problem;
 use jiff::Timestamp;
 
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::problem;
 use crate::session::{AnySession, Client, SessionStoreError};
 use crate::single_use::{Purpose, SingleUseStoreError};
-use crate::users::{BoxError, Sessions, User, UserStoreError};
+use crate::users::{BoxError, EmailChanger, Sessions, User, UserStoreError, UsersWithin};
+
+/// The proof that a mailbox is that of an account's owner. Only this crate's flows construct it, after they have removed
+/// the credentials that a stranger may have added.
+///
+/// ```compile_fail,E0451
+/// use gatewright_auth::{EmailAddress, users::MailboxProof};
+/// # fn proof(user: gatewright_base::UserId, email: EmailAddress) -> MailboxProof {
+/// MailboxProof { user, email }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MailboxProof {
+    user: UserId,
+    email: EmailAddress,
+}
 
 /// How a mailbox was proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +49,10 @@ pub(crate) enum Method {
     Provider,
     /// An invitation that was mailed to it.
     Invitation,
+    /// The link that undoes a change of address, mailed to the former address.
+    EmailChangeUndone,
+    /// No proof: an operator sets the password of an account whose mailbox is not proven.
+    Operator,
 }
 
 /// The kind of the prover.
@@ -38,6 +62,11 @@ pub(crate) enum Holder {
     Mailbox,
     /// A person with access to the mail and, in the same browser, a session of the account.
     MailboxAndSession,
+    /// A person with access to the mail of a former address, which was proven before another person may have changed it.
+    FormerMailbox {
+        /// The moment since which that person may have added credentials.
+        since: Timestamp,
+    },
 }
 
 /// The effect of a proof.
@@ -50,6 +79,9 @@ pub(crate) enum Effect {
     Record,
     /// Removes every earlier credential, and records the mailbox as proven.
     Claim,
+    /// Removes the credentials that were added at or after this moment, and the password, and records the mailbox as
+    /// proven.
+    Recover(Timestamp),
 }
 
 /// A proof that has taken effect.
@@ -88,6 +120,7 @@ pub(crate) fn effect(proven: bool, holder: Holder) -> Effect {
         (true, Holder::Mailbox | Holder::MailboxAndSession) => Effect::Nothing,
         (false, Holder::MailboxAndSession) => Effect::Record,
         (false, Holder::Mailbox) => Effect::Claim,
+        (true | false, Holder::FormerMailbox { since }) => Effect::Recover(since),
     }
 }
 
@@ -112,21 +145,55 @@ pub(crate) async fn prove(
     holder: Holder,
     method: Method,
 ) -> Result<Proven, ProveError> {
-    if user.disabled {
+    // An account that an operator has disabled gets its address back too, and stays disabled.
+    if user.disabled && method != Method::EmailChangeUndone {
         return Err(ProveError::Disabled);
     }
     let effect = effect(user.email_verified, holder);
     let dropped = match effect {
         Effect::Nothing => return Ok(Proven { user, at, effect, dropped: Vec::new() }),
-        Effect::Record => {
-            record(core, &user).await?;
-            Vec::new()
-        }
-        Effect::Claim => claim(core, &user, method).await?,
+        Effect::Record => Vec::new(),
+        Effect::Claim => revoke(core, &user, Timestamp::MIN, method).await?,
+        Effect::Recover(since) => revoke(core, &user, since, method).await?,
     };
+    record(core, &user).await?;
     let at = core.ambient.now();
     let user = core.users.store.find_by_id(&user.id).await?;
     Ok(Proven { user, at, effect, dropped })
+}
+
+/// Records the mailbox of an account as proven that this request has just created for the person who proved it: there is no
+/// earlier credential.
+pub(crate) async fn record_of_new(core: &Core, created: &User) -> Result<(), UserStoreError> {
+    record(core, created).await
+}
+
+/// Gives the account of `user` the address `to`. Its mailbox is proven by a link, and the account's holder has confirmed
+/// the change, so the account keeps its credentials.
+pub(crate) async fn change(emails: &dyn EmailChanger, user: &User, to: &EmailAddress) -> Result<(), UserStoreError> {
+    emails.change_email(&user.email, &MailboxProof { user: user.id.clone(), email: to.clone() }).await
+}
+
+/// [`change`] in a transaction of the accounts; `false` if the account is gone or has another address by now.
+pub(crate) async fn change_within(
+    users: &dyn UsersWithin,
+    tx: &Tx,
+    user: &User,
+    to: &EmailAddress,
+) -> Result<bool, gatewright_db::Error> {
+    users.change_email(tx, &user.email, &MailboxProof { user: user.id.clone(), email: to.clone() }).await
+}
+
+impl MailboxProof {
+    /// The account.
+    pub fn user(&self) -> &UserId {
+        &self.user
+    }
+
+    /// The address of the mailbox.
+    pub fn email(&self) -> &EmailAddress {
+        &self.email
+    }
 }
 
 impl Proven {
@@ -139,7 +206,10 @@ impl Proven {
     pub(crate) async fn audit(&self, core: &Core, client: &Client, method: Method) {
         let event = core.audit.event(AuditKind::EmailVerified).user(&self.user.id).remote(client.address());
         let event = event.with("method", method.name()).with("email", self.user.email.as_str());
-        let event = if self.effect == Effect::Claim { event.with("dropped", self.dropped.clone()) } else { event };
+        let event = match self.effect {
+            Effect::Claim | Effect::Recover(_) => event.with("dropped", self.dropped.clone()),
+            Effect::Nothing | Effect::Record => event,
+        };
         core.audit.record(event).await;
     }
 
@@ -159,14 +229,22 @@ impl Method {
             Self::EmailVerification => "email_verification",
             Self::Provider => "oauth",
             Self::Invitation => "invitation",
+            Self::EmailChangeUndone => "email_change_undone",
+            Self::Operator => "operator",
         }
     }
 }
 
-/// Removes every earlier credential and then, as the last step, records the mailbox as proven. Returns what was
-/// removed, in the words of the audit event.
-async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static str>, ProveError> {
+/// Removes the credentials that were added at or after `since`, and the password, sessions and known devices whatever
+/// their age. Returns what was removed, in the words of the audit event. All steps can be repeated.
+pub(crate) async fn revoke(
+    core: &Core,
+    user: &User,
+    since: Timestamp,
+    method: Method,
+) -> Result<Vec<&'static str>, ProveError> {
     let (id, mut dropped) = (&user.id, Vec::new());
+    let is_claim = since == Timestamp::MIN;
     match &core.users.password_setter {
         Some(setter) => setter.drop_password(id, core.ambient.now()).await?,
         None if user.password_set => return Err(unsupported("password setter")),
@@ -178,11 +256,15 @@ async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static 
     if core.sessions.remove_all(id, None).await? > 0 {
         dropped.push("sessions");
     }
-    if core.mint.remove_second_factors(id).await.map_err(ProveError::Credentials)? {
+    if !is_claim {
+        let removed = core.mint.remove_second_factors_since(id, since).await;
+        dropped.extend(removed.map_err(ProveError::Credentials)?);
+    } else if core.mint.remove_second_factors(id).await.map_err(ProveError::Credentials)? {
         dropped.push("second_factor");
     }
     for kind in &core.credentials {
-        if kind.drop_all(id).await.map_err(ProveError::Credentials)? > 0 {
+        let count = if is_claim { kind.drop_all(id).await } else { kind.drop_since(id, since).await };
+        if count.map_err(ProveError::Credentials)? > 0 {
             dropped.push(kind.name());
         }
     }
@@ -192,12 +274,14 @@ async fn claim(core: &Core, user: &User, method: Method) -> Result<Vec<&'static 
         sign_out.refuse_until(id, core.ambient.now(), Sessions::End).await?;
     }
     if let Some(devices) = &core.devices {
-        devices.forget_account(id).await.map_err(|error| ProveError::Credentials(error.into()))?;
+        // After a claim, the next sign-in is the first of a new holder.
+        let forgotten =
+            if is_claim { devices.forget_account(id).await } else { devices.forget_all(id, None).await.map(|_| ()) };
+        forgotten.map_err(|error| ProveError::Credentials(error.into()))?;
     }
     if remove_tokens(core, user, method).await? {
         dropped.push("single_use_tokens");
     }
-    record(core, user).await?;
     Ok(dropped)
 }
 
@@ -208,7 +292,7 @@ async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool,
     Ok(match method {
         // The token of this proof is one of them.
         Method::MagicLink | Method::PasswordReset => remove(None).await? > 1,
-        Method::Provider | Method::Invitation => remove(None).await? > 0,
+        Method::Provider | Method::Invitation | Method::EmailChangeUndone | Method::Operator => remove(None).await? > 0,
         Method::EmailVerification => {
             let links = remove(Some(Purpose::MagicLink)).await?;
             links + remove(Some(Purpose::PasswordReset)).await? > 0
@@ -217,11 +301,13 @@ async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool,
 }
 
 /// A store that cannot record it has the next proof claim the account again.
-async fn record(core: &Core, user: &User) -> Result<(), ProveError> {
-    if let Some(verifier) = &core.users.email_verifier {
-        verifier.verify_email(&user.id, &user.email).await?;
+async fn record(core: &Core, user: &User) -> Result<(), UserStoreError> {
+    match &core.users.email_verifier {
+        Some(verifier) => {
+            verifier.verify_email(&MailboxProof { user: user.id.clone(), email: user.email.clone() }).await
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Plugins that could meet a password here check for the capability when they are built.
@@ -249,19 +335,4 @@ impl From<ProveError> for Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_proof_claims_the_account_unless_the_mailbox_is_proven_or_a_session_exists() {
-        let table = [
-            (false, Holder::Mailbox, Effect::Claim),
-            (false, Holder::MailboxAndSession, Effect::Record),
-            (true, Holder::Mailbox, Effect::Nothing),
-            (true, Holder::MailboxAndSession, Effect::Nothing),
-        ];
-        for (proven, holder, expected) in table {
-            assert_eq!(effect(proven, holder), expected, "proven {proven}, {holder:?}");
-        }
-    }
-}
+mod tests;

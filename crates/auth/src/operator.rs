@@ -8,11 +8,13 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::session::StoredSession;
+use crate::session_limit;
 use crate::users::{FoundUser, SearchUsers};
 
-/// The limiters that count attempts on one account: those by its address, those by its id, and those by its known devices.
+/// The limiters that count attempts on one account: those by its address, by its id, and by its known devices. Those of
+/// [`session_limit`] count by its id and by its sessions.
 const BY_EMAIL: [&str; 1] = ["login_account"];
-const BY_ID: [&str; 4] = ["twofa_account", "twofa_disable_account", "password_change", "fresh_proof"];
+const BY_ID: [&str; 1] = ["twofa_account"];
 const BY_DEVICE: [&str; 2] = ["login_device", "twofa_device"];
 
 impl Accounts {
@@ -79,9 +81,13 @@ impl Core {
             Some(devices) => devices.list(id).await?.iter().map(|device| device.id.to_string()).collect(),
             None => Vec::new(),
         };
+        let of_account = session_limit::ALL.map(|scopes| (scopes.account, id.as_str()));
+        let sessions = self.sessions.list(id).await?;
+        let by_session =
+            sessions.iter().flat_map(|session| session_limit::ALL.map(|scopes| (scopes.session, session.id.as_str())));
         let by_device = devices.iter().flat_map(|device| BY_DEVICE.map(|scope| (scope, device.as_str())));
         let lockouts = self.lockouts();
-        for (scope, key) in by_email.into_iter().chain(by_id).chain(by_device) {
+        for (scope, key) in by_email.into_iter().chain(by_id).chain(of_account).chain(by_session).chain(by_device) {
             lockouts.unlock(scope, key).await.map_err(AccountError::Lockouts)?;
         }
         Ok(())

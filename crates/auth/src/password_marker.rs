@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_base::{Ambient, Secret, SigningKey};
+use gatewright_base::{Ambient, SigningKey};
 use gatewright_http::cookies;
 use http::{HeaderMap, HeaderValue};
 use jiff::Timestamp;
 
+use crate::jwt::JwtConfig;
 use crate::users::User;
 
 /// Writes and reads these cookies.
@@ -30,9 +31,9 @@ const LABEL: &str = "gatewright/registered-here/v1";
 const LIFETIME: Duration = Duration::from_hours(24);
 
 impl PasswordMarker {
-    /// Signs with a key of `secret`; without one, notes end with the process.
-    pub(crate) fn new(secret: &Secret, secure: bool, ambient: Ambient) -> Self {
-        Self { key: SigningKey::derive(secret, LABEL, &ambient), secure, ambient }
+    /// Signs with a key of the secret; without one, notes end with the process.
+    pub(crate) fn new(jwt: &JwtConfig, secure: bool, ambient: Ambient) -> Self {
+        Self { key: SigningKey::derive(jwt.secrets(), LABEL, &ambient), secure, ambient }
     }
 
     fn cookie(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use gatewright_db::Error as DatabaseError;
 use gatewright_http::Problem;
 use http::StatusCode;
 
@@ -55,8 +56,11 @@ pub(crate) fn email_taken() -> Problem {
     Problem::conflict("email already registered").with_code("email_taken")
 }
 
-/// 503: a store is not available. The cause is only logged.
-pub(crate) fn store_failed(cause: &dyn Error) -> Problem {
+/// 503: a store is not available; 500 if a row of it is unreadable. The cause is only logged.
+pub(crate) fn store_failed(cause: &(dyn Error + 'static)) -> Problem {
+    if DatabaseError::is_unreadable(cause) {
+        return Problem::record_unreadable(cause);
+    }
     tracing::error!(error = %cause, "authentication is unavailable");
     Problem::unavailable("authentication is unavailable right now", STORE_RETRY)
 }
@@ -86,10 +90,9 @@ impl From<CodeError> for Problem {
     fn from(error: CodeError) -> Self {
         match error {
             // Only callers that count no attempt come here with it.
-            CodeError::Denied(denied) => {
-                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
-            }
+            CodeError::Denied(denied) => denied.into(),
             CodeError::Invalid => Self::unauthorized(error.to_string()).with_code("invalid_code"),
+            CodeError::Tokens(error) => store_failed(&error),
         }
     }
 }

@@ -15,8 +15,20 @@ use crate::users::{User, UserProfiles, UserStoreError, UserSummary};
 /// The fields of profiles, as the program declares them.
 pub trait ProfileFields: Send + Sync + 'static {
     /// Merges `body`, a request's `{"profile": {…}}`, into `stored` and returns the text to store. Its length is
-    /// limited. An invalid body is refused with an error for each invalid field.
-    fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, Problem>;
+    /// limited. With `is_merge_patch`, objects are merged at every depth (RFC 7396). An invalid body is refused with an
+    /// error for each invalid field.
+    fn merge(&self, stored: Option<&str>, body: &[u8], is_merge_patch: bool) -> Result<String, Problem>;
+
+    /// The text to store for a new account, from `{"profile": {…}}`. A body without a required field is refused.
+    fn begin(&self, body: &[u8]) -> Result<String, Problem> {
+        self.merge(None, body, false)
+    }
+
+    /// The keys of required fields that a stored profile does not have.
+    fn missing(&self, stored: Option<&str>) -> Vec<String> {
+        let _ = stored;
+        Vec::new()
+    }
 
     /// A stored profile as its account sees it, with every declared field.
     fn shown(&self, stored: Option<&str>) -> Map<String, Value>;
@@ -91,10 +103,38 @@ impl Profiles {
         Self { fields, store }
     }
 
+    /// The text to store for a new account. `None` if there is nothing to store.
+    pub(crate) fn begin(&self, profile: &Value) -> Result<Option<String>, Problem> {
+        if profile.as_object().is_some_and(Map::is_empty) && self.fields.missing(None).is_empty() {
+            return Ok(None);
+        }
+        let text = self.fields.begin(json!({ "profile": profile }).to_string().as_bytes())?;
+        Ok(Some(text).filter(|text| text != "{}"))
+    }
+
+    /// The required fields that a form must ask a new account for.
+    pub(crate) fn required_inputs(&self) -> Vec<ProfileInput> {
+        let missing = self.fields.missing(None);
+        self.inputs().into_iter().filter(|input| missing.contains(&input.key)).collect()
+    }
+
+    /// The required fields that an account does not have and a form can ask for.
+    pub(crate) async fn missing_inputs(&self, id: &UserId) -> Result<Vec<ProfileInput>, UserStoreError> {
+        let missing = self.fields.missing(self.store.profile(id).await?.as_deref());
+        Ok(self.inputs().into_iter().filter(|input| missing.contains(&input.key)).collect())
+    }
+
     /// The profile of an account as its owner sees it.
     pub(crate) async fn of(&self, id: &UserId) -> Result<Map<String, Value>, UserStoreError> {
         let stored = self.store.profile(id).await?;
         Ok(self.fields.shown(stored.as_deref()))
+    }
+
+    /// The field `display_name` of an account, if profiles have one.
+    pub(crate) async fn display_name(&self, id: &UserId) -> Result<Option<String>, UserStoreError> {
+        let profile = self.of(id).await?;
+        let name = ["displayName", "display_name"].into_iter().find_map(|key| profile.get(key)?.as_str());
+        Ok(name.map(str::to_owned))
     }
 
     /// The table that has the profiles in its columns `id` and `profile`.
@@ -112,12 +152,12 @@ impl Profiles {
         &self,
         audit: &Audit,
         id: &UserId,
-        body: &[u8],
+        (body, is_merge_patch): (&[u8], bool),
         client: &Client,
     ) -> Result<(), ChangeError> {
         for _ in 0..MAX_TRIES {
             let stored = self.store.profile(id).await?;
-            let merged = self.fields.merge(stored.as_deref(), body).map_err(ChangeError::Refused)?;
+            let merged = self.fields.merge(stored.as_deref(), body, is_merge_patch).map_err(ChangeError::Refused)?;
             if stored.as_ref() == Some(&merged) {
                 return Ok(());
             }

@@ -105,7 +105,43 @@ pub(crate) fn guarded<S>(core: &Arc<Core>, limiter: Option<&Limiter>, route: Met
 where
     S: Clone + Send + Sync + 'static,
 {
-    route.layer(from_fn_with_state((core.clone(), limiter.cloned()), guard_and_count))
+    route.layer(from_fn_with_state((core.clone(), limiter.cloned().map(Limited::Requests)), guard_and_count))
+}
+
+/// The same where only failures count: a request counts before it runs, and an answer that [`proved`] gives its own attempt
+/// back. So a limit by address refuses guesses and not an office full of people, and a success resets nothing.
+pub(crate) fn guarded_proof<S>(core: &Arc<Core>, limiter: &Limiter, route: MethodRouter<S>) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    route.layer(from_fn_with_state((core.clone(), Some(Limited::Failures(limiter.clone()))), guard_and_count))
+}
+
+/// The limit of a route by address, and what counts.
+#[derive(Clone)]
+enum Limited {
+    Requests(Limiter),
+    Failures(Limiter),
+}
+
+/// The mark of an answer to a request whose proof (a password, a code, a passkey, a token) was right.
+#[derive(Clone)]
+struct Proved;
+
+/// Marks the answer to a right proof, for [`guarded_proof`].
+pub(crate) fn proved(mut answer: Response) -> Response {
+    answer.extensions_mut().insert(Proved);
+    answer
+}
+
+/// Marks the answer to a request whose proof was not tested, because another limit refused it.
+pub(crate) fn not_counted(answer: Response) -> Response {
+    proved(answer)
+}
+
+/// Whether an answer is marked by [`proved`].
+pub(crate) fn is_proved(answer: &Response) -> bool {
+    answer.extensions().get::<Proved>().is_some()
 }
 
 /// Passes only requests of this site's own pages ([`cross_site::check_own_site`]).
@@ -125,12 +161,12 @@ async fn check_own_site(State(core): State<Arc<Core>>, request: Request, onward:
 }
 
 async fn guard_and_count(
-    State((core, limiter)): State<(Arc<Core>, Option<Limiter>)>,
+    State((core, limited)): State<(Arc<Core>, Option<Limited>)>,
     request: Request,
     onward: Onward,
 ) -> Response {
     let headers = request.headers().clone();
-    let answer = admit_or_refuse(&core, limiter, request, onward).await;
+    let answer = admit_or_refuse(&core, limited, request, onward).await;
     RateLimited::for_browser(answer, &headers, &links(&core))
 }
 
@@ -139,22 +175,30 @@ fn links(core: &Core) -> [ProblemLink; 1] {
     [if core.screens.get().is_some() { ProblemLink::new("way_on.sign_in", "/login") } else { ProblemLink::START }]
 }
 
-async fn admit_or_refuse(core: &Core, limiter: Option<Limiter>, request: Request, onward: Onward) -> Response {
+async fn admit_or_refuse(core: &Core, counted: Option<Limited>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(problem) = cross_site::check(&parts, core.origin.as_ref()) {
         let is_form = ContentType::of(&parts.headers).is_form();
         return if is_form { problem.into_page() } else { problem.into_response() };
     }
-    if let Some(limiter) = limiter {
-        let key = match limiter.address_key(&parts) {
-            Ok(key) => key,
-            Err(missing) => return missing.into_response(),
-        };
-        if let Err(denied) = limiter.attempt(&key).await {
-            return denied.into_response();
+    let attempt = match &counted {
+        None => None,
+        Some(Limited::Requests(limiter) | Limited::Failures(limiter)) => {
+            let keys = match limiter.address_keys(&parts) {
+                Ok(keys) => keys,
+                Err(missing) => return missing.into_response(),
+            };
+            match limiter.begin_by(&keys).await {
+                Ok(attempt) => Some(attempt),
+                Err(denied) => return denied.into_response(),
+            }
         }
+    };
+    let answer = onward.run(Request::from_parts(parts, body)).await;
+    if let (Some(Limited::Failures(_)), Some(attempt), Some(Proved)) = (counted, attempt, answer.extensions().get()) {
+        attempt.give_back().await;
     }
-    onward.run(Request::from_parts(parts, body)).await
+    answer
 }
 
 /// Refuses HEAD if the GET changes something: a HEAD would make the change without showing it. Such routes accept GET
@@ -181,7 +225,8 @@ pub(crate) fn see_other(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
 
-/// 303 to the redirect target after a proof: `next` or, without one, `otherwise`.
+/// 303 to the redirect target after a proof: `next` or, without one, `otherwise`. If that is `/`, the front end of
+/// `app_url` takes its place.
 ///
 /// Any site may have written `next` into a link to a sign-in form. Some GETs change something (they begin a link to a
 /// provider, or replace backup codes). They are accepted only from pages of this site, and a browser that follows the
@@ -191,7 +236,8 @@ pub(crate) fn redirect_next(core: &Core, next: Option<&Next>, otherwise: &str) -
 }
 
 /// Where [`redirect_next`] leads.
-pub(crate) fn onward<'a>(core: &Core, next: Option<&'a Next>, otherwise: &'a str) -> &'a str {
+pub(crate) fn onward<'a>(core: &'a Core, next: Option<&'a Next>, otherwise: &'a str) -> &'a str {
+    let otherwise = if otherwise == "/" { core.redirects.otherwise() } else { otherwise };
     let base = &core.config.base_path;
     let acts = |next: &Next| ["oauth", "2fa"].iter().any(|route| next.is_at_or_below(&format!("{base}/{route}")));
     next.filter(|next| !acts(next)).map_or(otherwise, Next::as_str)

@@ -19,12 +19,16 @@ mod audit;
 mod capabilities;
 #[path = "all/cross_site.rs"]
 mod cross_site;
+#[path = "all/cut/mod.rs"]
+mod cut;
 #[path = "all/devices/mod.rs"]
 mod devices;
 #[path = "all/disabled.rs"]
 mod disabled;
 #[path = "all/email_change/mod.rs"]
 mod email_change;
+#[path = "all/ended.rs"]
+mod ended;
 #[path = "all/forbidden.rs"]
 mod forbidden;
 #[path = "all/fresh.rs"]
@@ -39,6 +43,10 @@ mod interrupted;
 mod invitations;
 #[path = "all/jwt_elsewhere.rs"]
 mod jwt_elsewhere;
+#[path = "all/jwt_keys/mod.rs"]
+mod jwt_keys;
+#[path = "all/labels.rs"]
+mod labels;
 #[path = "all/legacy.rs"]
 mod legacy;
 #[path = "all/limits.rs"]
@@ -51,12 +59,22 @@ mod logout;
 mod mailed;
 #[path = "all/middleware.rs"]
 mod middleware;
+#[path = "all/notices.rs"]
+mod notices;
 #[path = "all/oauth/mod.rs"]
 mod oauth;
+#[path = "all/old_hashes/mod.rs"]
+mod old_hashes;
+#[path = "all/operators.rs"]
+mod operators;
 #[path = "all/outage.rs"]
 mod outage;
+#[path = "all/outlives.rs"]
+mod outlives;
 #[path = "all/passkeys/mod.rs"]
 mod passkeys;
+#[path = "all/passwords.rs"]
+mod passwords;
 #[path = "all/policy.rs"]
 mod policy;
 #[path = "all/providers/mod.rs"]

@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+#[cfg(feature = "shares")]
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The part of a budget that one holder may have: a quarter.
@@ -31,6 +33,9 @@ struct Inner {
     limit: usize,
     share: usize,
     state: Mutex<State>,
+    /// Bytes were given back.
+    #[cfg(feature = "shares")]
+    freed: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -62,7 +67,18 @@ pub enum OverBudget {
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Inner { limit, share: limit / HOLDERS, state: Mutex::default() }))
+        Self(Arc::new(Inner {
+            limit,
+            share: limit / HOLDERS,
+            state: Mutex::default(),
+            #[cfg(feature = "shares")]
+            freed: tokio::sync::Notify::new(),
+        }))
+    }
+
+    /// A budget that refuses nothing.
+    pub fn unlimited() -> Self {
+        Self::new(usize::MAX)
     }
 
     /// A lease without bytes yet. Without a `holder`, only the whole budget limits it.
@@ -85,6 +101,27 @@ impl Budget {
         self.state().refused
     }
 
+    /// Waits until a holder could take `bytes` ([undivided](Lease::grow_undivided)). Others may take them first, so try
+    /// again in a loop.
+    #[cfg(feature = "shares")]
+    pub async fn room(&self, holder: Option<&str>, bytes: usize) {
+        let holder = holder.map(Arc::from);
+        loop {
+            let mut freed = pin!(self.0.freed.notified());
+            // From here on, no bytes are given back unnoticed.
+            freed.as_mut().enable();
+            if self.state().check(&self.0, holder.as_ref(), bytes.min(self.most(holder.as_ref()))).is_ok() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// The most bytes that a holder may have.
+    fn most(&self, holder: Option<&Arc<str>>) -> usize {
+        if holder.is_some() { self.0.share } else { self.0.limit }
+    }
+
     fn take(&self, holder: Option<&Arc<str>>, bytes: usize) -> Result<(), OverBudget> {
         let mut state = self.state();
         let result = state.take(&self.0, holder, bytes);
@@ -103,6 +140,9 @@ impl Budget {
                 held.remove();
             }
         }
+        drop(state);
+        #[cfg(feature = "shares")]
+        self.0.freed.notify_waiters();
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -111,13 +151,21 @@ impl Budget {
 }
 
 impl State {
-    fn take(&mut self, budget: &Inner, holder: Option<&Arc<str>>, bytes: usize) -> Result<(), OverBudget> {
+    /// What would be taken in all if `bytes` more were, and what of that by the holder.
+    fn check(
+        &self,
+        budget: &Inner,
+        holder: Option<&Arc<str>>,
+        bytes: usize,
+    ) -> Result<(usize, Option<usize>), OverBudget> {
         let used = self.used.checked_add(bytes).filter(|used| *used <= budget.limit).ok_or(OverBudget::Process)?;
-        if let Some(holder) = holder {
-            let held = self.holders.get(holder).copied().unwrap_or(0) + bytes;
-            if held > budget.share {
-                return Err(OverBudget::Share);
-            }
+        let held = holder.map(|holder| self.holders.get(holder).copied().unwrap_or(0) + bytes);
+        if held.is_some_and(|held| held > budget.share) { Err(OverBudget::Share) } else { Ok((used, held)) }
+    }
+
+    fn take(&mut self, budget: &Inner, holder: Option<&Arc<str>>, bytes: usize) -> Result<(), OverBudget> {
+        let (used, held) = self.check(budget, holder, bytes)?;
+        if let (Some(holder), Some(held)) = (holder, held) {
             self.holders.insert(holder.clone(), held);
         }
         self.used = used;
@@ -134,6 +182,12 @@ impl Lease {
         self.budget.take(self.holder.as_ref(), bytes)?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Takes `bytes` more of something that cannot be divided: what is larger than its holder's share counts as all of it, so
+    /// that it passes when the holder has nothing else.
+    pub fn grow_undivided(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        self.grow(bytes.min(self.budget.most(self.holder.as_ref())))
     }
 
     /// Bytes that this lease has.
@@ -198,6 +252,27 @@ mod tests {
         assert_eq!(lease.grow(usize::MAX), Err(OverBudget::Process));
         assert_eq!((lease.bytes(), budget.used()), (60, 60));
         lease.grow(40).unwrap();
+    }
+
+    #[cfg(feature = "shares")]
+    #[tokio::test]
+    async fn a_holder_without_room_waits_for_it_and_something_larger_than_a_share_passes_alone() {
+        let budget = Budget::new(100);
+        let mut first = budget.lease(Some("a"));
+        first.grow_undivided(1_000).unwrap();
+        assert_eq!(first.bytes(), 25);
+        assert_eq!(budget.lease(Some("a")).grow_undivided(1_000), Err(OverBudget::Share));
+        budget.lease(Some("b")).grow_undivided(1_000).unwrap();
+        let waiting = tokio::spawn({
+            let budget = budget.clone();
+            async move { budget.room(Some("a"), 1_000).await }
+        });
+        budget.room(Some("b"), 1_000).await;
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(first);
+        waiting.await.unwrap();
+        assert_eq!(budget.refused(), 1, "waiting is no refusal");
     }
 
     #[test]

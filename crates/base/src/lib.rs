@@ -10,6 +10,7 @@ mod ambient;
 mod budget;
 mod casing;
 mod clock;
+mod fitting;
 mod id;
 mod identity;
 #[cfg(feature = "keys")]
@@ -34,7 +35,10 @@ pub use ambient::Ambient;
 pub use budget::{Budget, Lease, OverBudget};
 pub use casing::{JsonCase, to_camel, to_snake};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use id::{Id, InvalidId, InvitationId, ServiceId, SessionId, TenantId, TokenId, UserId};
+pub use fitting::Fitting;
+pub use id::{
+    Id, InvalidId, InvitationId, ServiceId, SessionId, TenantId, TokenId, UserId, canonical_id, is_upper_uuid,
+};
 pub use identity::{Credential, Grant, Identity, Principal, Subject, TenantLimit};
 #[cfg(feature = "keys")]
 pub use key::Key;

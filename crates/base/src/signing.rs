@@ -17,7 +17,13 @@ const SHORTEST_TAG: usize = 16;
 ///
 /// Signed values are readable by their holder, but only the service can create them.
 #[derive(Clone)]
-pub struct SigningKey(Arc<Key>);
+pub struct SigningKey(Arc<Keys>);
+
+/// The key that signs, and earlier or later ones whose signatures are valid during a rotation.
+struct Keys {
+    current: Key,
+    others: Vec<Key>,
+}
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,23 +34,46 @@ impl fmt::Debug for SigningKey {
 impl SigningKey {
     /// Signs with this key.
     pub fn new(key: Key) -> Self {
-        Self(Arc::new(key))
+        Self(Arc::new(Keys { current: key, others: Vec::new() }))
     }
 
-    /// Signs with the key that `secret` has for the purpose named by `label`, as [`Secret::derive_key`] does. If the
-    /// secret is empty, the key is random and lost when the process ends.
-    pub fn derive(secret: &Secret, label: &str, ambient: &Ambient) -> Self {
-        Self::new(if secret.is_empty() { Key::new(ambient.bytes()) } else { secret.derive_key(label) })
+    /// Signs with the key that the first of `secrets` has for the purpose named by `label`, as [`Secret::derive_key`] does.
+    /// What the keys of the others signed is valid too. If the first is empty, its key is random and lost when the process
+    /// ends.
+    pub fn derive<'s>(secrets: impl IntoIterator<Item = &'s Secret>, label: &str, ambient: &Ambient) -> Self {
+        let mut secrets = secrets.into_iter();
+        let current = secrets.next().filter(|secret| !secret.is_empty());
+        let current = current.map_or_else(|| Key::new(ambient.bytes()), |secret| secret.derive_key(label));
+        let others = secrets.filter(|secret| !secret.is_empty()).map(|secret| secret.derive_key(label)).collect();
+        Self(Arc::new(Keys { current, others }))
+    }
+
+    /// The same key, and those of `secrets` whose signatures are valid too.
+    pub fn accepting<'s>(self, secrets: impl IntoIterator<Item = &'s Secret>, label: &str) -> Self {
+        let Keys { current, others } = &*self.0;
+        let more = secrets.into_iter().map(|secret| secret.derive_key(label));
+        Self(Arc::new(Keys { current: current.clone(), others: others.iter().cloned().chain(more).collect() }))
     }
 
     /// The tag of `parts`. Each part is hashed behind its length, so no other list of parts has the same tag.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG] {
-        self.mac(parts).finalize().into_bytes().into()
+        mac(&self.0.current, parts).finalize().into_bytes().into()
+    }
+
+    /// The tags of `parts` by every key, the current one first: for texts that are derived from a tag, and not verified.
+    pub fn tags(&self, parts: &[&[u8]]) -> impl Iterator<Item = [u8; TAG]> {
+        self.keys().map(move |key| mac(key, parts).finalize().into_bytes().into())
+    }
+
+    /// The tag of `wanted` by the key whose tag of `parts` is `tag`. `None` if `tag` is of no key.
+    pub fn tag_beside(&self, tag: &[u8], parts: &[&[u8]], wanted: &[&[u8]]) -> Option<[u8; TAG]> {
+        let key = self.keys().find(|key| is_tag_of(key, tag, parts))?;
+        Some(mac(key, wanted).finalize().into_bytes().into())
     }
 
     /// Whether `tag` is that of `parts`, or the first 16 or more bytes of it. Compares in constant time.
     pub fn is_tag(&self, tag: &[u8], parts: &[&[u8]]) -> bool {
-        tag.len() >= SHORTEST_TAG && self.mac(parts).verify_truncated_left(tag).is_ok()
+        self.keys().any(|key| is_tag_of(key, tag, parts))
     }
 
     /// `base64url(payload) "." base64url(tag)`.
@@ -61,14 +90,22 @@ impl SigningKey {
         (tag.len() == TAG && self.is_tag(&tag, &[&payload])).then_some(payload)
     }
 
-    fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("HMAC takes a key of any length");
-        for part in parts {
-            mac.update(&(part.len() as u64).to_be_bytes());
-            mac.update(part);
-        }
-        mac
+    fn keys(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.0.current).chain(&self.0.others)
     }
+}
+
+fn is_tag_of(key: &Key, tag: &[u8], parts: &[&[u8]]) -> bool {
+    tag.len() >= SHORTEST_TAG && mac(key, parts).verify_truncated_left(tag).is_ok()
+}
+
+fn mac(key: &Key, parts: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_slice()).expect("HMAC takes a key of any length");
+    for part in parts {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part);
+    }
+    mac
 }
 
 #[cfg(test)]
@@ -87,6 +124,26 @@ mod tests {
             assert!(!key(1).is_tag(&tag, parts), "{parts:?}");
         }
         assert!(!key(2).is_tag(&tag, &[b"ab", b"c"]));
+    }
+
+    /// The order of a rotation: first every replica accepts the new secret, then each signs with it.
+    #[test]
+    fn during_a_rotation_replicas_accept_the_tags_of_each_other() {
+        let ambient = Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1).0;
+        let [old, new] = ["old", "new"].map(Secret::new);
+        let key = |secrets: &[&Secret]| SigningKey::derive(secrets.iter().copied(), "label", &ambient);
+        let steps = [key(&[&old]), key(&[&old, &new]), key(&[&new, &old]), key(&[&new])];
+        for pair in steps.windows(2) {
+            for (signs, reads) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
+                let tag = signs.tag(&[b"a"]);
+                assert!(reads.is_tag(&tag, &[b"a"]) && !reads.is_tag(&tag, &[b"b"]));
+                assert!(reads.tags(&[b"a"]).any(|found| found == tag));
+                assert_eq!(reads.tag_beside(&tag, &[b"a"], &[b"b"]), Some(signs.tag(&[b"b"])));
+                assert_eq!(reads.open(signs.sign(b"text").expose()).unwrap().as_slice(), b"text");
+            }
+        }
+        assert!(!steps[3].is_tag(&steps[0].tag(&[b"a"]), &[b"a"]), "the old secret is over");
+        assert_eq!(steps[3].tag_beside(&steps[0].tag(&[b"a"]), &[b"a"], &[b"b"]), None);
     }
 
     #[test]

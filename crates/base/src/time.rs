@@ -47,11 +47,49 @@ pub fn parse(text: &str) -> Option<Timestamp> {
         return Timestamp::from_microsecond(micros).ok();
     }
     let time: Timestamp = text.parse().ok()?;
+    // The hours of an offset are 00 to 23 (RFC 3339, section 5.6). A larger one is a mistake of typing.
+    if offset_hours(text).is_some_and(|hours| hours > "23") {
+        return None;
+    }
     let micros = time.as_nanosecond().div_euclid(1_000);
     let micros = i64::try_from(micros).ok().filter(|micros| (MIN_MICROS..=MAX_MICROS).contains(micros))?;
     Timestamp::from_microsecond(micros).ok()
 }
 
+/// The two digits after the sign of the offset of a valid timestamp.
+fn offset_hours(text: &str) -> Option<&str> {
+    let (_, time) = text.split_once(['T', 't', ' '])?;
+    let (_, offset) = time.split('[').next()?.split_once(['+', '-'])?;
+    offset.get(..2)
+}
+
+/// Parses a timestamp as a database has it: as [`parse`] does, and the forms that the functions of SQLite write, which are
+/// UTC: `2026-01-02 03:04:05` (`CURRENT_TIMESTAMP`), also with `T`, with any digits of a second, without seconds, or only
+/// the date, which is its first moment.
+pub fn stored(text: &str) -> Option<Timestamp> {
+    if let Some(time) = parse(text) {
+        return Some(time);
+    }
+    // An offset was read above, or was invalid.
+    let is_local = text.as_bytes().iter().all(|byte| byte.is_ascii_digit() || b"-: T.".contains(byte));
+    let time: jiff::civil::DateTime = if is_local { text.parse().ok()? } else { return None };
+    let micros = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond().div_euclid(1_000);
+    within(i64::try_from(micros).ok()?)
+}
+
+/// The point in time that many microseconds after 1970; `None` if it cannot be written.
+pub fn within(micros: i64) -> Option<Timestamp> {
+    if (MIN_MICROS..=MAX_MICROS).contains(&micros) { Timestamp::from_microsecond(micros).ok() } else { None }
+}
+
+/// Whether [`format_date`] can write that day, counted from 1970-01-01, in the years 1 to 9999.
+pub fn is_date(day: i64) -> bool {
+    (FIRST_DAY..=LAST_DAY).contains(&day)
+}
+
+/// The first day of the year 1, and the last day of the year 9999.
+const FIRST_DAY: i64 = -719_162;
+const LAST_DAY: i64 = 2_932_896;
 const MIN_MICROS: i64 = -62_167_219_200_000_000;
 const MAX_MICROS: i64 = 253_402_207_200_000_000;
 
@@ -166,8 +204,45 @@ mod tests {
     #[test]
     fn offsets_are_turned_into_utc_and_nanoseconds_are_cut() {
         assert_eq!(format(parse("2026-01-02T03:04:05.123456789+02:00").unwrap()), "2026-01-02T01:04:05.123456Z");
+        assert_eq!(format(parse("2026-01-02T00:00:00+23:59").unwrap()), "2026-01-01T00:01:00.000000Z");
         for bad in ["", "2026-01-02", "2026-01-02T03:04:05", "yesterday", "-000001-01-01T00:00:00Z"] {
             assert_eq!(parse(bad), None, "{bad}");
+        }
+        for bad in ["2026-01-02T03:04:05+24:00", "2026-01-02t03:04:05.5-25:00", "2026-01-02 03:04:05+24:00[UTC]"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_the_functions_of_sqlite_write_is_read_as_utc() {
+        for (text, expected) in [
+            ("2026-01-02 03:04:05", "2026-01-02T03:04:05.000000Z"),
+            ("2026-01-02 03:04:05.678", "2026-01-02T03:04:05.678000Z"),
+            ("2026-01-02 03:04", "2026-01-02T03:04:00.000000Z"),
+            ("2026-01-02T03:04:05", "2026-01-02T03:04:05.000000Z"),
+            ("2026-01-02", "2026-01-02T00:00:00.000000Z"),
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000000Z"),
+            ("2026-01-02T03:04:05.6Z", "2026-01-02T03:04:05.600000Z"),
+            ("2026-01-02T03:04:05.123456789Z", "2026-01-02T03:04:05.123456Z"),
+            ("2026-01-02 03:04:05+02:00", "2026-01-02T01:04:05.000000Z"),
+            ("2026-01-02T03:04:05-05:30", "2026-01-02T08:34:05.000000Z"),
+        ] {
+            assert_eq!(stored(text).map(format).as_deref(), Some(expected), "{text}");
+        }
+        for bad in [
+            "",
+            "1700000000",
+            "2461042.62",
+            "yesterday",
+            "2026-02-30 00:00:00",
+            "2026-13-01 00:00:00",
+            "2026-01-02 25:00:00",
+            "9999-12-31 23:59:59",
+            "9999-12-31T23:59:59Z",
+            "2026-01-02 03:04:05 Europe/Berlin",
+            "2026-01-02T03:04:05[Europe/Berlin]",
+        ] {
+            assert_eq!(stored(bad), None, "{bad}");
         }
     }
 

@@ -1,4 +1,8 @@
+mod clients;
 mod deliveries;
+mod insist;
+mod keys;
+mod parsers;
 mod tenants;
 
 use std::net::SocketAddr;
@@ -8,7 +12,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gatewright::entities::Action;
 
+pub(crate) use clients::ClientCommand;
 pub(crate) use deliveries::{MailCommand, OutboxCommand};
+pub(crate) use insist::Insist;
+pub(crate) use keys::KeyCommand;
 pub(crate) use tenants::{Member, TenantCommand};
 
 /// A whole backend from one file: accounts, entities with REST endpoints, live event streams.
@@ -88,12 +95,27 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TABLE[.COLUMN]")]
         leave: Vec<String>,
     },
+    /// Reads every record of the declared entities, and names values that the configuration does not describe
+    ///
+    /// Names table, column and id of each value that is not of its field's type, and of JSON with a number that is not in
+    /// canonical form. It changes nothing, and a server may be running. Exit status 1 if there are such values.
+    ///
+    /// With --json: `{"items":[{"table","id","column","reason"}],"total","records"}`.
+    Verify {
+        /// Prints JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Checks a running deployment from outside, and reports problems
     ///
-    /// Exit status 1 if there is a problem.
+    /// With --config or --database it also reads the database: its encoding, and whether the running servers have equal
+    /// settings. Exit status 1 if there is a problem.
     Doctor {
         /// The URL of the deployment, such as `https://example.com`
         url: String,
+        /// A PEM file with your own certificate authority, to trust besides those of the system
+        #[arg(long, value_name = "FILE")]
+        ca: Option<PathBuf>,
     },
     /// Prints the completion script of a shell
     Completions {
@@ -147,6 +169,9 @@ pub(crate) enum Command {
     /// Manages the clients of the OAuth authorization server
     #[command(subcommand)]
     Client(ClientCommand),
+    /// Manages the keys that sign JWTs
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Explains whether a caller may do something with a record: exit status 0 if allowed, 1 if denied
     ///
     /// Prints each check and each rule with its terms and values. Exit status 2 if there is no decision.
@@ -171,11 +196,12 @@ pub(crate) struct Serve {
     /// Runs without HTTPS, a mail server and fixed secrets. Without a configuration it serves an example
     #[arg(long)]
     pub(crate) dev: bool,
-    /// Allows dev mode on an address that other computers can reach; anybody who can reach it can sign in as any user
+    /// Allows dev mode with an address or a public URL that other computers can reach; anybody who can reach it can sign in
+    /// as any user
     #[arg(long)]
     pub(crate) allow_public_dev: bool,
     /// The address to listen on; overrides the configuration
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = parsers::address)]
     pub(crate) listen: Option<SocketAddr>,
 }
 
@@ -276,6 +302,8 @@ pub(crate) enum TokenCommand {
         /// The lifetime in seconds; 0: the token does not expire
         #[arg(long, value_name = "SECONDS", default_value_t = 0)]
         ttl: i64,
+        #[command(flatten)]
+        insist: Insist,
     },
     /// Lists the tokens that are not revoked, newest first
     ///
@@ -288,6 +316,7 @@ pub(crate) enum TokenCommand {
     /// Revokes a token; it is refused from the next request
     Revoke {
         /// The token's id, as `token list` prints it
+        #[arg(value_parser = parsers::id)]
         id: String,
     },
 }
@@ -301,58 +330,6 @@ pub(crate) struct TokenOwner {
     /// The service account that owns it
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ClientCommand {
-    /// Registers a client and prints its identifier and its secret, which cannot be shown again
-    ///
-    /// With --service it acts as a service account; with --redirect-uri it acts for users who consent.
-    Create {
-        /// The name that users see
-        name: String,
-        /// The service account that it acts as, with `client_credentials`
-        #[arg(long, value_name = "ACCOUNT", conflicts_with_all = ["redirect_uri", "public"])]
-        service: Option<String>,
-        /// A redirect URI, for a client that acts for users; may be repeated
-        #[arg(long, value_name = "URI", required_unless_present = "service")]
-        redirect_uri: Vec<String>,
-        /// The scopes that it may request, such as `posts:read,comments:*`
-        #[arg(long, value_name = "A:B,…", value_delimiter = ',', required_unless_present = "redirect_uri")]
-        scopes: Vec<String>,
-        /// Creates no secret, for an application that cannot keep one
-        #[arg(long)]
-        public: bool,
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Lists registered clients, the oldest first
-    List {
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Removes a client and ends all its connections and tokens
-    Remove {
-        /// The client's id, as `client list` prints it
-        id: String,
-    },
-    /// Lists the programs connected by a user, the newest first
-    Connections {
-        /// The user's address
-        email: String,
-        /// Prints JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Disconnects a program from a user; its tokens are refused immediately
-    Disconnect {
-        /// The user's address
-        email: String,
-        /// The connection's identifier, as `client connections` prints it
-        id: String,
-    },
 }
 
 #[derive(Subcommand)]
@@ -376,7 +353,8 @@ pub(crate) enum UserCommand {
     },
     /// Lists accounts by email
     ///
-    /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`.
+    /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`,
+    /// one whose password hash cannot be used `"unknownHash":true`.
     List {
         /// The maximum number to print, up to 500
         #[arg(long, default_value_t = 50, value_name = "N", allow_negative_numbers = true)]
@@ -398,14 +376,21 @@ pub(crate) enum UserCommand {
         /// The new roles; "" for none
         #[arg(value_name = "A,B", value_delimiter = ',', required = true)]
         roles: Vec<String>,
+        #[command(flatten)]
+        insist: Insist,
     },
     /// Replaces an account's password and ends its sessions; asks for the password
+    ///
+    /// With --unverified, also removes everything else that a stranger may have added: passkeys, the second factor, API
+    /// tokens, linked providers and connected programs.
     SetPassword {
         /// The account's address
         email: String,
         /// Reads the password from standard input
         #[arg(long)]
         password_stdin: bool,
+        #[command(flatten)]
+        insist: Insist,
     },
     /// Removes the second factor and the backup codes of an account
     ///
@@ -432,6 +417,9 @@ pub(crate) enum UserCommand {
         /// The tenant that the account joins
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
+        /// Where accepting the invitation leads: a path, or an address that `auth.redirect_urls` or `server.app_url` allows
+        #[arg(long, value_name = "URL")]
+        next: Option<String>,
     },
     /// Disables an account: ends its sessions, and refuses sign-ins and API tokens until it is enabled
     ///
@@ -461,8 +449,4 @@ pub(crate) enum UserCommand {
         #[arg(long)]
         yes: bool,
     },
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    gatewright::config::listen_address(text).ok_or_else(|| format!("expected {}", gatewright::config::LISTEN_ADDRESS))
 }

@@ -61,9 +61,9 @@ fn managing(loader: Loader) -> anyhow::Result<Config> {
     Ok(loader.for_management().load()?)
 }
 
-/// Prints a note to standard error if there is no configuration file.
+/// Prints a note to standard error if there is no configuration: neither a file nor, as in containers, the environment.
 pub(crate) fn note_missing_file(loader: &Loader, dev: bool) {
-    if !dev && loader.name().is_none() {
+    if !dev && loader.name().is_none() && !loader.has_environment() {
         output::note(&format!("{}; --dev takes the example that `gatewright serve --dev` serves", no_file()));
     }
 }

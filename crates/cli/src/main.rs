@@ -19,8 +19,8 @@ use clap::Parser;
 use gatewright_base::Secret;
 
 use args::{
-    Args, ClientCommand, Command, MailCommand, OutboxCommand, ServiceAccountCommand, TenantCommand, TokenCommand,
-    UserCommand,
+    Args, ClientCommand, Command, KeyCommand, MailCommand, OutboxCommand, ServiceAccountCommand, TenantCommand,
+    TokenCommand, UserCommand,
 };
 
 #[global_allocator]
@@ -44,12 +44,13 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         match command {
             Command::Serve(serve) => commands::serve(&common, &serve).await,
             Command::Init { dir } => commands::init(&dir),
-            Command::Check { dev } => commands::check(&common, dev),
+            Command::Check { dev } => commands::check(&common, dev).await,
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
             Command::Backup { file } => commands::backup::backup(&common, &file).await,
             Command::Restore { file, replace } => commands::backup::restore(&common, &file, replace).await,
             Command::Promote { to, leave } => Box::pin(commands::promote(&common, &Secret::new(to), &leave)).await,
-            Command::Doctor { url } => commands::doctor(&url).await,
+            Command::Verify { json } => commands::verify(&common, json).await,
+            Command::Doctor { url, ca } => commands::doctor(&common, &url, ca.as_deref()).await,
             Command::Completions { shell } => Ok(commands::completions::completions(shell)),
             Command::Man { dir } => commands::completions::man(dir.as_deref()),
             Command::Openapi { dev } => commands::openapi(&common, dev),
@@ -61,6 +62,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::ServiceAccount(command) => service_account(&common, command).await,
             Command::Token(command) => token(&common, command).await,
             Command::Client(command) => client(&common, command).await,
+            Command::Key(KeyCommand::List { json }) => commands::key::list(&common, json).await,
+            Command::Key(KeyCommand::Rotate) => commands::key::rotate(&common).await,
             Command::Explain(wanted) => Ok(commands::explain(&common, &wanted).await),
             Command::Outbox(command) => outbox(&common, command).await,
             Command::Mail(command) => mail(&common, command).await,
@@ -81,7 +84,9 @@ async fn service_account(common: &args::Common, command: ServiceAccountCommand) 
 async fn token(common: &args::Common, command: TokenCommand) -> anyhow::Result<ExitCode> {
     use commands::token;
     match command {
-        TokenCommand::Issue { owner, name, scopes, ttl } => token::issue(common, owner, &name, &scopes, ttl).await,
+        TokenCommand::Issue { owner, name, scopes, ttl, insist } => {
+            token::issue(common, owner, &token::New { name: &name, scopes: &scopes, ttl }, insist).await
+        }
         TokenCommand::List { json } => token::list(common, json).await,
         TokenCommand::Revoke { id } => token::revoke(common, &id).await,
     }
@@ -123,8 +128,8 @@ async fn mail(common: &args::Common, command: MailCommand) -> anyhow::Result<Exi
 async fn tenant(common: &args::Common, command: TenantCommand) -> anyhow::Result<ExitCode> {
     use commands::tenant;
     match command {
-        TenantCommand::AddMember { tenant, member, roles } => {
-            tenant::add_member(common, &tenant, &member, roles.as_deref()).await
+        TenantCommand::AddMember { tenant, member, roles, insist } => {
+            tenant::add_member(common, &tenant, &member, roles.as_deref(), insist).await
         }
         TenantCommand::RemoveMember { tenant, member } => tenant::remove_member(common, &tenant, &member).await,
         TenantCommand::List { tenant, json } => tenant::list(common, tenant.as_deref(), json).await,
@@ -139,11 +144,13 @@ async fn user(common: &args::Common, command: UserCommand) -> anyhow::Result<Exi
             user::create(common, new, password_stdin).await
         }
         UserCommand::List { limit, offset, json } => user::list(common, limit, offset, json).await,
-        UserCommand::SetRoles { email, roles } => user::set_roles(common, &email, roles).await,
-        UserCommand::SetPassword { email, password_stdin } => user::set_password(common, &email, password_stdin).await,
+        UserCommand::SetRoles { email, roles, insist } => user::set_roles(common, &email, roles, insist).await,
+        UserCommand::SetPassword { email, password_stdin, insist } => {
+            user::set_password(common, &email, password_stdin, insist).await
+        }
         UserCommand::DisableTwoFactor { email } => user::disable_two_factor(common, &email).await,
         UserCommand::Logout { email } => user::logout(common, &email).await,
-        UserCommand::Invite { email, roles, tenant } => user::invite(common, &email, roles, tenant).await,
+        UserCommand::Invite { email, roles, tenant, next } => user::invite(common, &email, roles, tenant, next).await,
         UserCommand::Disable { email } => user::disable(common, &email).await,
         UserCommand::Enable { email } => user::enable(common, &email).await,
         UserCommand::Delete { email, yes } => user::delete(common, &email, yes).await,

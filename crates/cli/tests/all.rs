@@ -10,4 +10,5 @@ mod all {
     mod tenants;
     mod types;
     mod users;
+    mod verify;
 }

@@ -84,8 +84,10 @@ impl Db {
     /// connection once.
     ///
     /// `sqlite://data/app.db` is relative to the current folder, `sqlite:///var/lib/app.db` absolute. A Postgres URL
-    /// takes libpq's parameters; `sslmode` defaults to `disable` for loopback and sockets and to `verify-full`
-    /// elsewhere, `require` verifies too, and `sslrootcert` names a PEM file with the authority to trust.
+    /// takes libpq's parameters. Without `sslmode`, TLS is used on loopback if the server offers it, and required
+    /// elsewhere, with a certificate that is verified. `disable` uses none, `prefer` uses it where it is offered, without
+    /// verifying the certificate, and `require`, `verify-ca` and `verify-full` require and verify it. `sslrootcert` names a
+    /// PEM file with the authority to trust, and alone means `verify-full`.
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         // On the heap: opening is part of many futures, and happens once.
         let backend = match url.split_once(':').map(|(scheme, _)| scheme) {
@@ -106,6 +108,22 @@ impl Db {
             Some("postgres" | "postgresql") => postgres::check_url(url),
             _ => Err(OpenError::Url("it has no scheme that is known".to_owned())),
         }
+    }
+
+    /// Refuses a Postgres database that answers within a few seconds, and whose encoding is not UTF8, as
+    /// [`open`](Self::open) does. Everything else passes, also a server that does not answer.
+    pub async fn check_encoding(url: &str, options: &Options) -> Result<(), OpenError> {
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("postgres" | "postgresql") => Box::pin(postgres::check_encoding(url, options)).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether other computers may read what is sent to the server of a URL: it is a Postgres server on another computer,
+    /// and the URL does not require verified TLS. `false` for a URL that [`check_url`](Self::check_url) refuses.
+    pub fn is_exposed(url: &str) -> bool {
+        let is_postgres = matches!(url.split_once(':'), Some(("postgres" | "postgresql", _)));
+        is_postgres && postgres::is_exposed(url)
     }
 
     /// Claims the database for this server. On SQLite, another process (or another [`Db`] of this one) that claims the
@@ -297,8 +315,11 @@ impl Db {
         }
     }
 
-    /// Checks that the database responds.
+    /// Checks that the database responds, and that the files of a SQLite database are those that were opened.
     pub async fn ping(&self) -> Result<(), Error> {
+        if let Backend::Sqlite(sqlite) = &self.0.open.backend {
+            sqlite.check_files()?;
+        }
         self.query("SELECT 1", Vec::new()).await.map(|_| ())
     }
 }

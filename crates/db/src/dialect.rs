@@ -1,7 +1,11 @@
 //! The differences between the engines, one named function for each.
 
-use std::ops::RangeInclusive;
+mod fold;
+
 use std::sync::LazyLock;
+
+pub use fold::fold_case;
+use fold::{LAST_FOLDED, folded_in};
 
 use crate::{Engine, Error, Tx, params};
 
@@ -213,6 +217,7 @@ pub async fn notify_all(db: &crate::Db, channel: &str, payloads: &[String]) -> R
         return Ok(());
     }
     let list = serde_json::Value::from(payloads).to_string();
+    // Bytes: none of the payload is returned.
     let sql = "SELECT count(pg_notify(?1, payload))::text FROM jsonb_array_elements_text(?2::jsonb) AS payload";
     db.query(sql, params![channel, list]).await.map(|_| ())
 }
@@ -230,6 +235,15 @@ pub fn now_micros(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => "(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)",
         Engine::Postgres => "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
+    }
+}
+
+/// When the database server started, as an integer expression, in microseconds since 1970. 0 on SQLite, which has no
+/// server.
+pub fn server_start_micros(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "0",
+        Engine::Postgres => "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
     }
 }
 
@@ -279,43 +293,70 @@ pub fn decimal_order(engine: Engine, expression: &str) -> String {
     }
 }
 
-/// The exact sum of `expression`, a column of numbers or decimals, as text without an exponent; null if there is no value.
+/// The number at `path` in `column`, JSON of a record; not a number elsewhere, so its type must be known. Both engines
+/// compare it by its exact value.
+pub fn json_number(engine: Engine, column: &str, path: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_number({column} -> {path})"),
+        Engine::Postgres => format!("CAST(({column} #>> {path}) AS numeric)"),
+    }
+}
+
+/// Whether the JSON array at `path` in `column` has `number`. On Postgres `number` is a `numeric`.
+pub fn json_has_number(engine: Engine, column: &str, path: &str, number: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("has_number({column} -> {path}, {number})"),
+        Engine::Postgres => {
+            format!("(jsonb_typeof({column} #> {path}) = 'array' AND ({column} #> {path}) @> to_jsonb({number}))")
+        }
+    }
+}
+
+/// A condition that compares `number`, from [`json_number`], with `float`, a column of doubles, by their exact values.
+pub fn json_number_and_float(engine: Engine, number: &str, order: &str, float: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("{number} {order} {float}"),
+        // Postgres may spell a double otherwise than JSON does, so two doubles compare as doubles. An integer of 64 bits
+        // does not become one, and neither does an older number that none holds.
+        Engine::Postgres => format!(
+            "CASE WHEN {number} BETWEEN -9223372036854775808 AND 9223372036854775807 AND {number} = trunc({number}) \
+             OR abs({number}) NOT BETWEEN 5e-324 AND 1.7976931348623157e308 \
+             THEN {number} {order} {} ELSE CAST({number} AS double precision) {order} {float} END",
+            exact_float(float)
+        ),
+    }
+}
+
+/// `float`, a column of doubles, as a `numeric` of Postgres: the integer that it is, or its shortest digits.
+fn exact_float(float: &str) -> String {
+    format!(
+        "(CASE WHEN {float} >= -9223372036854775808 AND {float} < 9223372036854775808 AND {float} = trunc({float}) \
+         THEN CAST(CAST({float} AS bigint) AS numeric) \
+         WHEN abs({float}) BETWEEN 1e-300 AND 1e308 AND CAST(CAST({float} AS numeric) AS double precision) = {float} \
+         THEN CAST({float} AS numeric) \
+         ELSE CAST(CAST({float} AS text) AS numeric) END)"
+    )
+}
+
+/// The exact sum of `expression`, a column of integers or decimals, as text without an exponent; null if there is no value.
 pub fn exact_sum(engine: Engine, expression: &str) -> String {
     match engine {
         Engine::Sqlite => format!("exact_sum({expression})"),
-        // A double keeps all its digits only as text.
-        Engine::Postgres => format!("CAST(SUM(CAST(CAST({expression} AS text) AS numeric)) AS text)"),
+        Engine::Postgres => format!("CAST(SUM(CAST({expression} AS numeric)) AS text)"),
+    }
+}
+
+/// [`exact_sum`] of a column of doubles.
+pub fn exact_sum_of_floats(engine: Engine, expression: &str) -> String {
+    match engine {
+        Engine::Sqlite => exact_sum(engine, expression),
+        Engine::Postgres => exact_sum(engine, &exact_float(expression)),
     }
 }
 
 /// Compares two decimal texts by their numbers, as [`decimal_order`] does in SQL.
 pub fn compare_decimals(a: &str, b: &str) -> std::cmp::Ordering {
     crate::decimal::compare(a, b)
-}
-
-/// Folds upper case to lower case, independent of the locale: each character becomes its lower case if that is a single
-/// character in Unicode, and stays unchanged otherwise (`İ`, whose lower case is two characters).
-pub fn fold_case(text: &str) -> String {
-    if text.is_ascii() {
-        return text.to_ascii_lowercase();
-    }
-    text.chars().map(fold_char).collect()
-}
-
-fn fold_char(c: char) -> char {
-    let mut lower = c.to_lowercase();
-    match (lower.next(), lower.next()) {
-        (Some(single), None) => single,
-        _ => c,
-    }
-}
-
-/// After this character, none has a lower case.
-const LAST_FOLDED: char = '\u{1ffff}';
-
-/// The characters of a range that [`fold_case`] changes, and what it changes them to.
-fn folded_in(range: RangeInclusive<char>) -> (String, String) {
-    range.map(|c| (c, fold_char(c))).filter(|(c, folded)| c != folded).unzip()
 }
 
 /// A condition that is true if `expression`, a text, contains `needle`, ignoring case. `needle` must be the result of
@@ -325,6 +366,45 @@ pub fn contains_folded(engine: Engine, expression: &str, needle: &str) -> String
         Engine::Sqlite => format!("contains_folded({expression}, {needle})"),
         Engine::Postgres => format!("(position({needle} IN gatewright_fold_case({expression})) > 0)"),
     }
+}
+
+/// `expression`, a text, whole number, truth value, UUID or day, as the text that JSON has for it.
+pub fn as_text(engine: Engine, expression: &str, is_bool: bool) -> String {
+    match engine {
+        Engine::Sqlite if is_bool => format!("CASE {expression} WHEN 0 THEN 'false' WHEN 1 THEN 'true' END"),
+        _ => format!("CAST({expression} AS text)"),
+    }
+}
+
+/// A JSON array of texts or nulls, without spaces.
+pub fn json_of_texts(engine: Engine, texts: &[String]) -> String {
+    match engine {
+        _ if texts.is_empty() => "'[]'".to_owned(),
+        Engine::Sqlite => format!("json_array({})", texts.join(", ")),
+        Engine::Postgres => {
+            let texts: Vec<String> =
+                texts.iter().map(|text| format!("COALESCE(CAST(to_json({text}) AS text), 'null')")).collect();
+            format!("('[' || {} || ']')", texts.join(" || ',' || "))
+        }
+    }
+}
+
+/// The greater of two numbers.
+pub fn greater(engine: Engine, one: &str, other: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("max({one}, {other})"),
+        Engine::Postgres => format!("GREATEST({one}, {other})"),
+    }
+}
+
+/// The number of characters of `expression`, a text.
+pub fn characters(expression: &str) -> String {
+    format!("length({expression})")
+}
+
+/// `expression`, a text, folded as [`fold_case`] does; Postgres needs [`create_functions`] before.
+pub fn folded(expression: &str) -> String {
+    format!("gatewright_fold_case({expression})")
 }
 
 /// Creates functions that statements use and the server lacks. On SQLite, each connection defines them.
@@ -342,16 +422,4 @@ pub async fn create_functions(tx: &Tx) -> Result<(), Error> {
                 ELSE translate(lower(value COLLATE \"C\"), '{upper}', '{lower}') END $body$"
     );
     tx.execute_script(&function).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_character_after_the_last_folded_one_has_a_lower_case() {
-        let all = folded_in('\u{80}'..=char::MAX);
-        assert_eq!(folded_in('\u{80}'..=LAST_FOLDED), all);
-        assert!(all.0.chars().count() > 1_000);
-    }
 }

@@ -58,6 +58,13 @@ pub enum Error {
     /// The disk is full.
     #[error("the database's disk is full")]
     DiskFull,
+    /// A file of the SQLite database was removed or replaced while this process has it open. Nothing is acknowledged until the
+    /// process is restarted: it would be stored where nobody finds it.
+    #[error("the file {} was removed or replaced while the database is open; restart the server", .0.display())]
+    FileLost(PathBuf),
+    /// The database's text is not UTF-8, so that some texts could not be stored, and searches would compare bytes.
+    #[error("the encoding of the database is {0}")]
+    Encoding(String),
     /// A stored value has an unexpected type or format.
     #[error("column {column} of \"{statement}\" holds {found} where {expected} belongs")]
     Corrupt {
@@ -68,6 +75,23 @@ pub enum Error {
         /// The kind of the value that was found, never the value itself.
         found: &'static str,
         /// The requested kind.
+        expected: &'static str,
+    },
+    /// A stored value of one record has an unexpected type or format. The other records are not affected.
+    #[error(
+        "column {column} of the record {id} of {table} holds {found} where {expected} belongs; \
+         `gatewright verify` lists all such values"
+    )]
+    Unreadable {
+        /// The table.
+        table: String,
+        /// The id of the record.
+        id: String,
+        /// The column.
+        column: String,
+        /// The kind of the value that was found, never the value itself.
+        found: &'static str,
+        /// The expected kind.
         expected: &'static str,
     },
     /// A transaction was begun inside another one; use the outer one's [`Tx`](crate::Tx).
@@ -101,6 +125,7 @@ impl Error {
                 | Self::Serialization
                 | Self::Closed
                 | Self::DiskFull
+                | Self::FileLost(_)
                 | Self::Outdated(_)
         )
     }
@@ -132,6 +157,17 @@ pub enum OpenError {
         location: String,
         /// The cause.
         reason: String,
+    },
+    /// The Postgres database has another encoding than UTF8.
+    #[error(
+        "the database {location} has the encoding {encoding}, and UTF8 is required; create one with \
+         `CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`, and copy the data with pg_dump and pg_restore"
+    )]
+    Encoding {
+        /// The server's host and database. Never the password.
+        location: String,
+        /// Its encoding, such as `SQL_ASCII` or `LATIN1`.
+        encoding: String,
     },
     /// The SQLite file is missing, and [`Options::create_file`](crate::Options::create_file) is off.
     #[error(

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gatewright_base::{Id, time};
+use gatewright_base::{Id, is_upper_uuid, time};
 use jiff::Timestamp;
 
 use crate::engine::{postgres, sqlite};
@@ -51,6 +51,16 @@ impl Row {
         &self.values
     }
 
+    /// What names the row in a log: its id, or the texts before the first other value.
+    pub(crate) fn name(&self) -> String {
+        if let Ok(id) = self.get::<String>("id") {
+            return id;
+        }
+        let texts =
+            self.values.iter().map_while(|value| if let Value::Text(text) = value { Some(&**text) } else { None });
+        texts.take(3).collect::<Vec<_>>().join(" ")
+    }
+
     pub(crate) fn from_ref(row: &RowRef<'_>, shape: &Arc<Shape>) -> Result<Self, Error> {
         let columns = 0..shape.columns.len();
         let values = columns.map(|index| row.value(index).map(|v| v.to_value())).collect::<Result<_, _>>()?;
@@ -64,7 +74,7 @@ fn kind(value: &Value) -> &'static str {
         Value::Bool(_) => "a boolean",
         Value::Int(_) => "an integer",
         Value::Float(_) => "a float",
-        Value::Text(_) => "text",
+        Value::Text(_) | Value::Json(_) => "text",
         Value::Bytes(_) => "bytes",
         Value::Time(_) => "a time",
     }
@@ -118,13 +128,13 @@ impl FromValue for Timestamp {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Time(time) => Some(*time),
-            Value::Text(text) => time::parse(text),
+            Value::Text(text) => time::stored(text),
             _ => None,
         }
     }
     fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
         match value {
-            ValueRef::Text(text) => time::parse(text),
+            ValueRef::Text(text) => time::stored(text),
             other => Self::from_value(&other.to_value()),
         }
     }
@@ -141,16 +151,21 @@ impl<T> FromValue for Id<T> {
     const EXPECTED: &'static str = "an identifier";
     fn from_value(value: &Value) -> Option<Self> {
         match value {
-            Value::Text(text) => Self::parse(text).ok(),
+            Value::Text(text) => stored_id(text),
             _ => None,
         }
     }
     fn from_ref(value: &ValueRef<'_>) -> Option<Self> {
         match value {
-            ValueRef::Text(text) => Self::parse(text).ok(),
+            ValueRef::Text(text) => stored_id(text),
             other => Self::from_value(&other.to_value()),
         }
     }
+}
+
+/// An identifier as the database has it. Another spelling is not converted: a query by it would not find the row.
+fn stored_id<T>(text: &str) -> Option<Id<T>> {
+    if is_upper_uuid(text.as_bytes()) { None } else { Id::parse(text).ok() }
 }
 
 impl<T: FromValue> FromValue for Option<T> {
@@ -214,6 +229,7 @@ impl RowRef<'_> {
             Source::Postgres(_) => None,
             Source::Given { values, places } => match values.get((*places.get(index)?)?) {
                 Some(Value::Text(text)) => Some(text.as_bytes()),
+                Some(Value::Json(json)) => Some(json.as_str().as_bytes()),
                 _ => None,
             },
         }
@@ -236,6 +252,10 @@ impl RowRef<'_> {
         Error::Corrupt { statement: format!("a query of {}", columns.join(", ")), column, found, expected }
     }
 }
+
+/// The first character of a time, a date or a decimal of Postgres that cannot be written as text, before its microseconds or
+/// days since 1970, where infinity is the greatest and the least number, or its name.
+pub(crate) const OUTSIDE: char = '@';
 
 /// A value in the driver's buffer.
 ///
@@ -270,6 +290,7 @@ impl<'a> ValueRef<'a> {
             Value::Int(value) => Self::Int(*value),
             Value::Float(value) => Self::Float(*value),
             Value::Text(value) => Self::Text(Cow::Borrowed(value)),
+            Value::Json(value) => Self::Text(Cow::Borrowed(value.as_str())),
             Value::Bytes(value) => Self::Bytes(value),
             Value::Time(value) => Self::Time(value.as_microsecond()),
         }
@@ -277,7 +298,8 @@ impl<'a> ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
-    /// An owned copy. Dates become their text, times outside the calendar are cut to its ends.
+    /// An owned copy. Dates become their text. A time or a date that cannot be written is `OUTSIDE` and its number: it
+    /// is not readable as a time, but equal to itself as a parameter.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -286,8 +308,11 @@ impl ValueRef<'_> {
             Self::Float(value) => Value::Float(*value),
             Self::Text(value) => Value::Text(value.clone().into_owned()),
             Self::Bytes(value) => Value::Bytes(value.to_vec()),
-            Self::Time(micros) => Value::Time(Timestamp::from_microsecond(*micros).unwrap_or(Timestamp::MAX)),
-            Self::Date(day) => Value::Text(time::format_date(*day)),
+            Self::Time(micros) => {
+                time::within(*micros).map_or_else(|| Value::Text(format!("{OUTSIDE}{micros}")), Value::Time)
+            }
+            Self::Date(day) if time::is_date(*day) => Value::Text(time::format_date(*day)),
+            Self::Date(day) => Value::Text(format!("{OUTSIDE}{day}")),
         }
     }
 }

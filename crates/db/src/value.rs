@@ -1,6 +1,8 @@
 use gatewright_base::Id;
 use jiff::Timestamp;
 
+use crate::json::Json;
+
 /// A parameter of a statement, or a value of a row.
 ///
 /// On Postgres a value is encoded with the type that the server reports for the placeholder, so that text can be stored
@@ -17,6 +19,8 @@ pub enum Value {
     Float(f64),
     /// Text without NUL characters.
     Text(String),
+    /// The value of a `json` field. Other JSON that the service writes is [`Text`](Self::Text).
+    Json(Json),
     /// Raw bytes.
     Bytes(Vec<u8>),
     /// A point in time, kept to the microsecond.
@@ -43,6 +47,7 @@ from! {
     Vec<u8> => |value| Self::Bytes(value),
     &[u8] => |value| Self::Bytes(value.to_vec()),
     Timestamp => |value| Self::Time(value),
+    Json => |value| Self::Json(value),
 }
 
 impl<const N: usize> From<[u8; N]> for Value {

@@ -9,6 +9,12 @@ mod basics;
 mod closing;
 #[path = "all/counts.rs"]
 mod counts;
+#[path = "all/descriptors.rs"]
+mod descriptors;
+#[path = "all/encoding.rs"]
+mod encoding;
+#[path = "all/files.rs"]
+mod files;
 #[path = "all/lanes.rs"]
 mod lanes;
 #[path = "all/legacy.rs"]

@@ -43,6 +43,7 @@ use crate::plan::Plan;
 pub(crate) struct Follower {
     me: Option<Arc<str>>,
     roles: Arc<str>,
+    tenant_roles: Arc<str>,
     tenant: Option<Arc<str>>,
     wanted: Option<Wanted>,
 }
@@ -298,8 +299,8 @@ impl Followers {
 
 impl Follower {
     fn new(viewer: &Viewer, wanted: Option<Wanted>) -> Self {
-        let Viewer { me, roles, tenant, now: _ } = viewer.clone();
-        Self { me, roles, tenant, wanted }
+        let Viewer { me, roles, tenant_roles, tenant, now: _ } = viewer.clone();
+        Self { me, roles, tenant_roles, tenant, wanted }
     }
 
     /// Whether there is room for the filter of `holder` in addition to those in `open`.
@@ -317,9 +318,10 @@ fn statement(plan: &Plan, asked: &[Asked], id: &str, before: Option<&str>, now: 
     let filters: BTreeSet<Wanted> = asked.iter().filter_map(wanted).collect();
     let filters: Vec<&Wanted> = filters.iter().collect();
     let described = |asked: &Asked| {
-        let Follower { me, roles, tenant, .. } = &asked.follower;
+        let Follower { me, roles, tenant_roles, tenant, .. } = &asked.follower;
         let wanted = wanted(asked).and_then(|wanted| filters.binary_search(&&wanted).ok());
-        serde_json::json!({"me": me.as_deref(), "roles": &**roles, "tenant": tenant.as_deref(), "wanted": wanted})
+        serde_json::json!({"me": me.as_deref(), "roles": &**roles, "tenant_roles": &**tenant_roles,
+            "tenant": tenant.as_deref(), "wanted": wanted})
     };
     let all = serde_json::Value::from(asked.iter().map(described).collect::<Vec<_>>()).to_string();
     let table = quoted(&plan.table);
@@ -392,10 +394,12 @@ fn callers(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => {
             "(SELECT \"key\" AS \"n\", json_extract(\"value\", '$.me') AS \"me\", json_extract(\"value\", '$.roles') AS \"roles\", \
+             json_extract(\"value\", '$.tenant_roles') AS \"tenant_roles\", \
              json_extract(\"value\", '$.tenant') AS \"tenant\", json_extract(\"value\", '$.wanted') AS \"wanted\" FROM json_each(?1)) AS \"_c\""
         }
         Engine::Postgres => {
             "(SELECT \"number\" - 1 AS \"n\", \"caller\" ->> 'me' AS \"me\", \"caller\" ->> 'roles' AS \"roles\", \
+             \"caller\" ->> 'tenant_roles' AS \"tenant_roles\", \
              \"caller\" ->> 'tenant' AS \"tenant\", CAST(\"caller\" ->> 'wanted' AS integer) AS \"wanted\" \
              FROM jsonb_array_elements(CAST(?1 AS jsonb)) WITH ORDINALITY AS \"_a\" (\"caller\", \"number\")) AS \"_c\""
         }

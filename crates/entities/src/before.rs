@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use gatewright_db::{RowRef, Tx, Value, dialect};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::access::Action;
 use crate::condition::Condition;
@@ -32,11 +33,6 @@ fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a C
     }
     let all = &plan.catalog.at(plan.index).columns;
     names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
-}
-
-/// The keys, on the wire, of the fields of a record that `condition` reads.
-pub(crate) fn keys_of<'a>(plan: &'a Plan, condition: &'a Condition) -> Vec<&'a str> {
-    columns_of(plan, Some(condition)).into_iter().map(|column| &*column.key).collect()
 }
 
 /// Whether the event log has every value of a record that the read rule reads: records on the wire lack hidden fields.
@@ -83,8 +79,8 @@ pub(crate) async fn take(tx: &Tx, plan: &Plan, ids: &[&str], is_asked: bool) -> 
 /// A SELECT that returns the stored values as a row. Its parameters are numbered from `first`. `None` if the values do
 /// not fit the current declaration.
 pub(crate) fn row(plan: &Plan, before: &str, first: usize) -> Option<(String, Vec<Value>)> {
-    let taken: serde_json::Map<String, Json> = serde_json::from_str(before).ok()?;
-    select(plan, columns(plan), first, |column| taken.get(&column.name))
+    let taken: HashMap<String, &RawValue> = serde_json::from_str(before).ok()?;
+    select(plan, columns(plan), first, |column| taken.get(&column.name).copied())
 }
 
 /// A SELECT that returns the values that `condition` reads of a record in wire form, as a row. Its parameters are numbered from
@@ -95,10 +91,10 @@ pub(crate) fn logged_row(
     record: &str,
     first: usize,
 ) -> Option<(String, Vec<Value>)> {
-    let record: serde_json::Map<String, Json> = serde_json::from_str(record).ok()?;
+    let record: HashMap<String, &RawValue> = serde_json::from_str(record).ok()?;
     // A field that was declared later is absent.
     select(plan, columns_of(plan, Some(condition)), first, |column| {
-        Some(record.get(&column.key).unwrap_or(&Json::Null))
+        Some(record.get(&column.key).copied().unwrap_or(RawValue::NULL))
     })
 }
 
@@ -106,7 +102,7 @@ fn select<'a>(
     plan: &Plan,
     columns: Vec<&Column>,
     first: usize,
-    found: impl Fn(&Column) -> Option<&'a Json>,
+    found: impl Fn(&Column) -> Option<&'a RawValue>,
 ) -> Option<(String, Vec<Value>)> {
     let (mut sql, mut params) = ("SELECT ".to_owned(), Vec::new());
     for column in columns {
@@ -118,10 +114,13 @@ fn select<'a>(
     Some((sql, params))
 }
 
-fn value(kind: Kind, json: &Json) -> Option<Value> {
-    Some(match (kind, json) {
+fn value(kind: Kind, json: &RawValue) -> Option<Value> {
+    if kind == Kind::Json && json.get() != "null" {
+        // Numbers keep their text.
+        return Some(Value::Text(json.get().to_owned()));
+    }
+    Some(match (kind, &serde_json::from_str::<Json>(json.get()).ok()?) {
         (_, Json::Null) => Value::Null,
-        (Kind::Json, json) => Value::Text(json.to_string()),
         (Kind::Bool, Json::Bool(truth)) => Value::Bool(*truth),
         (Kind::Int, Json::Number(number)) => Value::Int(number.as_i64()?),
         (Kind::Float, Json::Number(number)) => Value::Float(number.as_f64()?),

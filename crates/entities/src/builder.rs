@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, JsonCase, RolePermissions, Secret};
+use gatewright_base::{Ambient, Budget, JsonCase, RolePermissions, Secret};
 use gatewright_db::Db;
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, EventLog, Streams};
@@ -11,6 +11,7 @@ use gatewright_http::Origin;
 use http::HeaderName;
 
 use crate::access::Policy;
+use crate::answers::KeptAnswers;
 use crate::audience::Followers;
 use crate::context::body_turns::BodyTurns;
 use crate::context::cursor::CursorKey;
@@ -62,6 +63,7 @@ pub struct Builder {
     streams: Streams,
     log: Option<EventLog>,
     outbox: Option<Outbox>,
+    answers: Option<KeptAnswers>,
     policy: Policy,
     json_case: JsonCase,
     public_origin: Option<Origin>,
@@ -70,6 +72,7 @@ pub struct Builder {
     tables: Tables,
     cursors: CursorKey,
     lists: ListLimits,
+    budget: Budget,
     hooks: Vec<Arc<dyn ChangeHook>>,
     own_hooks: Vec<(String, Arc<dyn EntityHooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
@@ -140,9 +143,20 @@ impl Builder {
         Self { cursors: CursorKey::derive(secret), ..self }
     }
 
+    /// Accepts the cursors that replicas authenticate with these secrets too, for a rotation. Call it after
+    /// [`secret`](Self::secret).
+    pub fn previous_secrets(self, secrets: &[Secret]) -> Self {
+        Self { cursors: self.cursors.accepting(secrets), ..self }
+    }
+
     /// How many lists may run at the same time for one caller and for one address.
     pub fn lists(self, lists: ListLimits) -> Self {
         Self { lists, ..self }
+    }
+
+    /// What the records that writes read take their memory from. Default: no limit.
+    pub fn budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// Whether missing tables are created. Default: they are.
@@ -153,6 +167,11 @@ impl Builder {
     /// Stages the event of every write for durable consumers, in the write's own transaction.
     pub fn outbox(self, outbox: Outbox) -> Self {
         Self { outbox: Some(outbox), ..self }
+    }
+
+    /// Keeps the answers to requests with an `Idempotency-Key`. Without it such a request runs each time.
+    pub fn answers(self, answers: KeptAnswers) -> Self {
+        Self { answers: Some(answers), ..self }
     }
 
     /// Logs the event of every write in the write's own transaction, so that streams can resume.
@@ -227,6 +246,7 @@ impl Builder {
             followers: Followers::default(),
             log: self.log,
             outbox: self.outbox,
+            answers: self.answers,
             policy: self.policy,
             json_case: self.json_case,
             public_origin: self.public_origin,
@@ -234,6 +254,7 @@ impl Builder {
             public_users,
             cursors: self.cursors,
             list_gate: Gate::new(self.lists),
+            budget: self.budget,
             body_turns: BodyTurns::new(),
             hooks: self.hooks,
             own_hooks,
@@ -250,12 +271,14 @@ impl Entities {
         Builder {
             cursors: CursorKey::random(ambient.bytes()),
             lists: ListLimits::default(),
+            budget: Budget::unlimited(),
             db,
             ambient,
             bus: None,
             streams: Streams::disabled(),
             log: None,
             outbox: None,
+            answers: None,
             policy: Policy::default(),
             json_case: JsonCase::default(),
             public_origin: None,

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use gatewright_base::{Identity, TenantId, UserId};
+use http::HeaderValue;
 
+use crate::answers::Keeping;
 use crate::plan::Plan;
 use crate::tenancy::Named;
 
@@ -28,10 +30,14 @@ pub struct Call {
     pub address: Option<IpAddr>,
     /// The interface of the request.
     pub surface: Surface,
+    /// The languages that the caller reads, as an `Accept-Language`.
+    pub(crate) languages: Option<HeaderValue>,
     /// The rights under which the call is made.
     pub(crate) authority: Authority,
     /// The deleted account that the call releases records of.
     pub(crate) released: Option<UserId>,
+    /// How the answer is kept, if its request has a key.
+    pub(crate) keeping: Option<Keeping>,
 }
 
 /// The rights under which a call is made.
@@ -66,6 +72,12 @@ impl Call {
     /// The same call by a surface.
     pub fn through(self, surface: Surface) -> Self {
         Self { surface, ..self }
+    }
+
+    /// The same call with the languages that the caller reads, as `Accept-Language` (RFC 9110) writes them: for the messages of
+    /// [checks](crate::RecordCheck).
+    pub fn reading(self, languages: &str) -> Self {
+        Self { languages: HeaderValue::from_str(languages).ok(), ..self }
     }
 
     /// The same call for a tenant.

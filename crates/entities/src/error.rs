@@ -1,4 +1,6 @@
+use gatewright_base::OverBudget;
 use gatewright_db::Error as DatabaseError;
+use gatewright_events::outbox::OutboxFull;
 
 use crate::access::{Action, Refusal};
 use crate::plan::Plan;
@@ -35,6 +37,9 @@ pub enum Error {
     /// An access rule does not hold for a record that the caller may read or wants to create.
     #[error("the access rule for {} does not allow this", .0.as_str())]
     Rule(Action),
+    /// The rules of these fields do not let the caller set or change them: their keys on the wire.
+    #[error("{} may not be set or changed by this caller", .0.join(", "))]
+    FieldForbidden(Vec<String>),
     /// The caller may read the record, but not change or delete it.
     #[error("this record is not yours to change")]
     NotChangeable,
@@ -53,6 +58,12 @@ pub enum Error {
          include, or fewer items"
     )]
     TooLarge,
+    /// There is no memory for the record at the moment.
+    #[error(transparent)]
+    OverBudget(OverBudget),
+    /// The outbox has no room for the event of the write.
+    #[error(transparent)]
+    OutboxFull(#[from] OutboxFull),
     /// The limit of running lists of the caller or their address is reached.
     #[error("too many lists are under way for this caller or address; wait for one to end")]
     TooManyLists,
@@ -61,9 +72,13 @@ pub enum Error {
         "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"
     )]
     ListTooSlow,
-    /// Another record has a value that must be unique. Contains the field, unless it is hidden.
-    #[error("a value is taken already{}", .0.as_deref().map(|field| format!(": {field}")).unwrap_or_default())]
-    Taken(Option<String>),
+    /// Another record has a value that must be unique, or the values of a key. Contains all such fields in the order of their
+    /// declaration, except those that the caller does not see.
+    #[error("a value is taken already{}{}", if .0.is_empty() { "" } else { ": " }, keys(.0).join(", "))]
+    Taken(Vec<FieldError>),
+    /// A record, perhaps one that the caller does not reach, has the id that the caller chose.
+    #[error("the id is taken already")]
+    IdTaken,
     /// Other records refer to this one.
     #[error("other records refer to this one")]
     InUse,
@@ -76,6 +91,9 @@ pub enum Error {
     /// The record does not match `If-Match`.
     #[error("the record has changed since it was read")]
     Precondition,
+    /// Another request has the idempotency key of this one, or has taken it over.
+    #[error("a request with this idempotency key is in progress")]
+    KeyInProgress,
     /// A hook refused the write. The text is for the caller.
     #[error("{0}")]
     Rejected(String),
@@ -94,22 +112,30 @@ pub enum Error {
     Database(#[from] DatabaseError),
 }
 
+fn keys(errors: &[FieldError]) -> Vec<&str> {
+    errors.iter().map(|error| &*error.field).collect()
+}
+
 impl Error {
     /// The error of a hook. It is only logged.
     pub fn hook(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Hook(error.into())
     }
 
-    /// A unique violation in the words of the entity that was written.
+    /// A unique violation in the words of the entity that was written. The database names one field of several.
     pub(crate) fn named_by(self, plan: &Plan) -> Self {
         let Self::Database(DatabaseError::Unique { table, columns }) = &self else { return self };
         if **table != *plan.table {
             return self;
         }
         // The tenant's column is part of every unique index there, and repeats as a matter of course.
-        let tenant = plan.tenant.map(|index| &plan.fields.at(index).column);
-        let known = plan.fields().find(|field| columns.contains(&field.column) && Some(&field.column) != tenant);
-        Self::Taken(known.map(|field| field.key.clone()))
+        if matches!(&**columns, [column] if column == "id") {
+            return Self::IdTaken;
+        }
+        let tenant = plan.tenant.map(|index| &*plan.fields.at(index).column);
+        let columns: Vec<&str> = columns.iter().map(String::as_str).filter(|column| Some(*column) != tenant).collect();
+        let known = plan.unique.iter().find(|key| plan.columns_of(key).eq(columns.iter().copied()));
+        Self::Taken(known.map(|key| plan.taken(key)).unwrap_or_default())
     }
 
     /// The error of a relation to a record that is not there, or not for the caller.

@@ -3,6 +3,17 @@
 pub(crate) use gatewright_db::dialect::quoted;
 use gatewright_db::{Engine, column_types};
 
+/// Null in a column's type.
+pub(crate) fn null(engine: Engine, word: &str) -> String {
+    match engine {
+        Engine::Sqlite => "NULL".to_owned(),
+        Engine::Postgres => {
+            let name = column_types(word, engine);
+            format!("CAST(NULL AS {})", name.split(" COLLATE ").next().unwrap_or(&name))
+        }
+    }
+}
+
 /// A parameter in a column's type. SQLite keeps the types of its values.
 pub(crate) fn typed(engine: Engine, word: &str, number: usize) -> String {
     match engine {

@@ -15,6 +15,7 @@
 //! request's extensions.
 
 pub mod access;
+pub mod answers;
 mod audience;
 mod before;
 mod builder;
@@ -46,7 +47,7 @@ pub use context::gate::ListLimits;
 pub use context::table::Table;
 pub use declare::{
     DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
-    OnDelete, TextPlace, UnknownKind, UnknownOnDelete,
+    OnDelete, RecordCheck, TextPlace, Unique, UnknownKind, UnknownOnDelete,
 };
 pub use encode::Record;
 pub use error::UnknownTable;
@@ -54,6 +55,7 @@ pub use operations::MAX_ITEMS;
 pub use plan::{Bound, Constraints, Field as PlanField, Plan};
 pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};
 pub use query::{Count, ListQuery, RecordQuery};
+pub use rest::once::{IdempotencyKey, Repeatable};
 pub use schema::Users;
 pub use tenancy::TENANT_HEADER;
 pub use value::{BodyError, FieldError, code};

@@ -37,14 +37,19 @@ impl From<Error> for Problem {
             Error::ServiceOwner | Error::NotServed(_) | Error::Rule(_) | Error::NotChangeable => {
                 Self::forbidden(error.to_string())
             }
+            Error::FieldForbidden(ref keys) => {
+                let detail = error.to_string();
+                let keys = keys.clone().into_iter();
+                Self::forbidden(detail).with_code("field_forbidden").with_fields(keys.map(|key| ProblemField {
+                    field: Some(key.into()),
+                    code: code::FIELD_FORBIDDEN.into(),
+                    message: "may not be set or changed by this caller".into(),
+                }))
+            }
             Error::NotFound => Self::not_found("no such record"),
             Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
             Error::Body(BodyError::Invalid(errors)) => {
-                Self::unprocessable(invalid(&errors)).with_fields(errors.into_iter().map(|error| ProblemField {
-                    field: error.field.into(),
-                    code: error.code.into(),
-                    message: error.message.into(),
-                }))
+                Self::unprocessable(invalid(&errors)).with_fields(errors.into_iter().map(field))
             }
             Error::TooLarge => Self::too_large().with_code("answer_too_large").with_detail(error.to_string()),
             Error::Query(detail) => Self::bad_request(detail),
@@ -52,14 +57,27 @@ impl From<Error> for Problem {
                 let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_lists", error.to_string());
                 problem.retry_after(RETRY)
             }
+            Error::OverBudget(over) => Self::unavailable(over.to_string(), RETRY).with_code("over_budget"),
+            Error::OutboxFull(full) => Self::unavailable(full.to_string(), RETRY).with_code("outbox_full"),
             Error::ListTooSlow => Self::unavailable(error.to_string(), RETRY).with_code("list_timeout"),
             Error::Database(DatabaseError::SearchTooLarge) => {
                 Self::bad_request("the list would search too much text; use fewer ~ conditions or narrow the list")
                     .with_code("list_too_costly")
             }
-            Error::Taken(None) => Self::conflict("a value that must be unique is taken already"),
-            Error::Taken(Some(field)) => {
-                Self::conflict(format!("{field} is taken already")).with_field(field, code::UNIQUE, "is taken already")
+            Error::KeyInProgress => {
+                Self::new(StatusCode::CONFLICT, "idempotency_in_progress", error.to_string()).retry_after(RETRY)
+            }
+            Error::IdTaken => Self::conflict(error.to_string()).with_code("id_taken"),
+            Error::Taken(errors) => {
+                let detail = match &*errors {
+                    [] => "a value that must be unique is taken already".to_owned(),
+                    [error] => format!("{} is taken already", error.field),
+                    errors => {
+                        let fields: Vec<&str> = errors.iter().map(|error| &*error.field).collect();
+                        format!("{} are taken already", fields.join(", "))
+                    }
+                };
+                Self::conflict(detail).with_fields(errors.into_iter().map(field))
             }
             Error::InUse | Error::TooManyDependents(_) | Error::LostRelation => Self::conflict(error.to_string()),
             Error::Precondition => Self::precondition_failed(error.to_string()),
@@ -105,6 +123,12 @@ impl From<Refusal> for Problem {
     }
 }
 
+fn field(FieldError { field, code: of, message }: FieldError) -> ProblemField {
+    // A check need not be about a field, or is about one that the caller does not know.
+    let is_about_none = of == code::CHECK && field.is_empty();
+    ProblemField { field: (!is_about_none).then(|| field.into()), code: of.into(), message: message.into() }
+}
+
 /// A single error is the message itself; several are a list.
 fn invalid(errors: &[FieldError]) -> Cow<'static, str> {
     match errors {
@@ -121,6 +145,9 @@ fn database(error: &DatabaseError) -> Problem {
         tracing::error!(%error, "a newer configuration changed the tables; restart this server with that configuration");
         return Problem::unavailable("this server runs a configuration from before a change of the tables", RETRY)
             .with_code("schema_changed");
+    }
+    if DatabaseError::is_unreadable(error) {
+        return Problem::record_unreadable(error);
     }
     if error.is_unavailable() {
         tracing::warn!(%error, "the database cannot answer");
@@ -162,10 +189,13 @@ mod tests {
             (Error::Query("page is a whole number from 1".into()), 400),
             (Error::TooLarge, 413),
             (Error::TooManyLists, 429),
+            (Error::OverBudget(gatewright_base::OverBudget::Share), 503),
             (Error::ListTooSlow, 503),
             (Error::Database(DatabaseError::SearchTooLarge), 400),
-            (Error::Taken(Some("title".into())), 409),
-            (Error::Taken(None), 409),
+            (Error::Taken(vec![FieldError::taken("title".into(), false)]), 409),
+            (Error::Taken(Vec::new()), 409),
+            (Error::IdTaken, 409),
+            (Error::KeyInProgress, 409),
             (Error::InUse, 409),
             (Error::TooManyDependents(10), 409),
             (Error::LostRelation, 409),
@@ -184,7 +214,8 @@ mod tests {
             let shown = error.to_string();
             let problem = Problem::from(error);
             assert_eq!(problem.status(), status, "{shown}");
-            assert_eq!(problem.headers().contains_key("retry-after"), status == 503 || status == 429, "{shown}");
+            let waits = [503, 429].contains(&status) || problem.code() == "idempotency_in_progress";
+            assert_eq!(problem.headers().contains_key("retry-after"), waits, "{shown}");
             let is_of_scope = shown.contains("lacks the scope");
             let challenges = problem.headers().contains_key("www-authenticate");
             assert_eq!(challenges, status == 401 || is_of_scope, "{shown}");

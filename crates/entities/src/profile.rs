@@ -1,18 +1,19 @@
 //! Fields of profiles of accounts: declared, parsed and checked like those of entities, as one JSON object for each
 //! account. This crate neither stores profiles nor decides who may change them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Engine, Sql, dialect};
+use gatewright_db::{Engine, Sql, Value, dialect};
 use serde_json::{Map, Value as Json};
 
-use crate::declare::{DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Location};
+use crate::declare::{DeclarationError, DeclarationErrors, Declarations, DefaultWord, Entity, Field, Kind, Location};
 use crate::fragment::quoted;
 use crate::plan::{Field as PlanField, Fields, wire_value};
 use crate::value::body::{MAX_ERRORS, Mode, malformed};
 use crate::value::json::Members;
-use crate::value::{BodyError, Draft, Fault, FieldError, code};
+use crate::value::{BodyError, Draft, Fault, FieldError, code, merge};
 
 /// The most bytes of JSON that the profile of one account has.
 pub const MAX_PROFILE_BYTES: usize = 16 * 1024;
@@ -91,22 +92,54 @@ impl Profile {
     }
 
     /// The profile `stored` with the changes of a request's body `{"profile": {…}}`. Fields that the body does not name
-    /// stay unchanged, and null clears a field. Returns all errors of the body.
-    pub fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, BodyError> {
-        let Draft { values, .. } = self.read(body)?;
-        let kept = stored.and_then(|stored| serde_json::from_str::<Map<String, Json>>(stored).ok());
-        let mut kept = kept.unwrap_or_default();
-        for (field, value) in self.fields.iter().zip(values) {
-            if let Some(value) = value {
-                kept.insert(field.column.clone(), wire_value(field.kind, &value).unwrap_or(Json::Null));
+    /// stay unchanged, and null clears a field. With `is_merge_patch`, an object for a JSON field is merged into what is
+    /// stored (RFC 7396). Returns all errors of the body.
+    pub fn merge(&self, stored: Option<&str>, body: &[u8], is_merge_patch: bool) -> Result<String, BodyError> {
+        let Draft { mut values, .. } = self.read(body, Mode::Update)?;
+        let kept = stored.and_then(|stored| serde_json::from_str(stored).ok());
+        let Members(mut kept) = kept.unwrap_or(Members(Vec::new()));
+        if is_merge_patch {
+            let partial = |value: &Option<Value>| value.as_ref().is_some_and(merge::is_partial);
+            for (field, value) in self.fields.iter().zip(&mut values).filter(|(_, value)| partial(value)) {
+                if let Some(Value::Json(patch)) = value {
+                    let stored = kept.iter().find(|(name, _)| *name == field.column).map(|(_, json)| *json);
+                    let whole = merge::merged(stored, patch).map_err(|fault| fault.at(&field.key));
+                    *value = Some(whole.map_err(|error| BodyError::Invalid(vec![error]))?);
+                }
             }
         }
-        let merged = Json::Object(kept).to_string();
-        if merged.len() > MAX_PROFILE_BYTES {
-            let message = format!("must have at most {MAX_PROFILE_BYTES} bytes in all");
-            return Err(BodyError::Invalid(vec![Fault::new(code::MAX, message).at(PROFILE)]));
+        let changed = self.fields.iter().zip(&values).filter_map(|(field, value)| Some((field, value.as_ref()?)));
+        let changed: Vec<(&str, String)> = changed
+            .map(|(field, value)| (&*field.column, wire_value(value).unwrap_or(Json::Null).to_string()))
+            .collect();
+        // What stays keeps its text.
+        for (name, json) in &changed {
+            match kept.iter_mut().find(|(kept, _)| kept == name) {
+                Some((_, kept)) => *kept = json,
+                None => kept.push((Cow::Borrowed(name), json)),
+            }
         }
-        Ok(merged)
+        let kept: Vec<String> = kept.iter().map(|(name, json)| format!("{}:{json}", Json::from(&**name))).collect();
+        bounded(format!("{{{}}}", kept.join(",")))
+    }
+
+    /// The profile of a new account, from a body `{"profile": {…}}`. Each required field must be there or have a default.
+    /// Returns all errors of the body.
+    pub fn begin(&self, body: &[u8]) -> Result<String, BodyError> {
+        let Draft { values, .. } = self.read(body, Mode::Create)?;
+        let given = self.fields.iter().zip(&values);
+        let given = given.filter_map(|(field, value)| Some((&*field.column, wire_value(value.as_ref()?)?)));
+        let given = given.filter(|(_, json)| !json.is_null());
+        let members: Vec<String> = given.map(|(name, json)| format!("{}:{json}", Json::from(name))).collect();
+        bounded(format!("{{{}}}", members.join(",")))
+    }
+
+    /// The keys of required fields that a stored profile does not have. Fields become required, and some ways to sign in
+    /// create an account without a profile.
+    pub fn missing(&self, stored: Option<&str>) -> Vec<String> {
+        let shown = self.shown(stored);
+        let required = self.fields.iter().filter(|field| field.is_required());
+        required.map(|field| field.key.clone()).filter(|key| shown.get(key).is_none_or(Json::is_null)).collect()
     }
 
     /// A stored profile as its account sees it: every field, with its default or null if nothing is stored.
@@ -114,7 +147,7 @@ impl Profile {
         self.select(stored, |_| true)
     }
 
-    fn read(&self, body: &[u8]) -> Result<Draft, BodyError> {
+    fn read(&self, body: &[u8], mode: Mode) -> Result<Draft, BodyError> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let (mut profile, mut errors) = (None, Vec::<FieldError>::new());
         for (key, json) in members {
@@ -135,7 +168,7 @@ impl Profile {
             Some(json) if !json.starts_with('{') => {
                 Err(BodyError::Invalid(vec![Fault::new(code::TYPE, "must be an object").at(PROFILE)]))
             }
-            Some(json) => Draft::read(&self.fields, json.as_bytes(), Mode::Update).map_err(|invalid| invalid.error),
+            Some(json) => Draft::read(&self.fields, json.as_bytes(), mode).map_err(|invalid| invalid.error),
         }
     }
 
@@ -159,10 +192,20 @@ impl Profile {
     }
 }
 
+/// A profile that is not too large to be stored.
+fn bounded(profile: String) -> Result<String, BodyError> {
+    if profile.len() <= MAX_PROFILE_BYTES {
+        return Ok(profile);
+    }
+    let message = format!("must have at most {MAX_PROFILE_BYTES} bytes in all");
+    Err(BodyError::Invalid(vec![Fault::new(code::MAX, message).at(PROFILE)]))
+}
+
 /// The value that is shown for a field. A stored value of a type other than the declared one counts as absent; one that
-/// only violates a newer bound is shown.
+/// only violates a newer bound is shown, and so is any JSON.
 fn value_of(field: &PlanField, stored: Option<&str>) -> Json {
     let fits = |json: &str| match field.rule.read(json) {
+        _ if field.kind == Kind::Json => true,
         Ok(_) => true,
         Err(fault) => [code::MIN, code::MAX, code::PATTERN].contains(&fault.code),
     };
@@ -181,12 +224,20 @@ fn meaningless(declared: &[ProfileField]) -> Vec<DeclarationError> {
             let message = "a profile has no relations: the type string or uuid keeps an id".to_owned();
             errors.push(wrong(Some((index, field)), Some("type"), message));
         }
+        // No page asks for JSON, so that an account of a form, a provider or a mailed link would stay without it.
+        if field.kind == Kind::Json && field.required && field.default.is_none() {
+            let message = "a JSON field of profiles cannot be required without a default: no page can ask for it";
+            errors.push(wrong(Some((index, field)), Some("required"), message.to_owned()));
+        }
         for (attribute, given) in [
             ("unique", field.unique),
             ("index", field.index),
             ("hidden", field.hidden),
             ("read_only", field.read_only),
             ("renamed_from", field.renamed_from.is_some()),
+            ("write", field.write.is_some()),
+            ("sequence", field.sequence.is_some()),
+            ("default", DefaultWord::of(field).is_some()),
         ] {
             if given {
                 let message = format!("{attribute} has no meaning for a field of profiles");
@@ -259,9 +310,9 @@ mod tests {
         let profile = profile();
         let first =
             br#"{"profile": {"displayName": "Ann", "balance": 12345678901234567890.25, "extra": {"a_b": [1]}}}"#;
-        let first = profile.merge(None, first).unwrap();
+        let first = profile.merge(None, first, false).unwrap();
         let second = br#"{"profile": {"birth_year": 1990, "extra": null, "seenAt": "2026-01-31T13:00:00+01:00"}}"#;
-        let second = profile.merge(Some(&first), second).unwrap();
+        let second = profile.merge(Some(&first), second, false).unwrap();
         assert_eq!(
             Json::from(profile.shown(Some(&second))),
             json!({
@@ -269,7 +320,7 @@ mod tests {
                 "seenAt": "2026-01-31T12:00:00.000000Z", "extra": null,
             })
         );
-        let cleared = profile.merge(Some(&second), br#"{"profile": {"theme": null}}"#).unwrap();
+        let cleared = profile.merge(Some(&second), br#"{"profile": {"theme": null}}"#, false).unwrap();
         assert_eq!(profile.shown(Some(&cleared))["theme"], Json::Null, "null wins over the default");
         let public: Json = serde_json::from_slice(&profile.public("u1", Some(&second))).unwrap();
         assert_eq!(public, json!({ "id": "u1", "displayName": "Ann", "theme": "light" }));
@@ -304,18 +355,18 @@ mod tests {
             (r#"{"profile": {"birthYear": 1990, "birth_year": 1991}}"#, &[("birthYear", code::DUPLICATE)]),
         ];
         for (body, expected) in cases {
-            let found = faults(profile.merge(None, body.as_bytes()));
+            let found = faults(profile.merge(None, body.as_bytes(), false));
             let found: Vec<_> = found.iter().map(|(field, code)| (field.as_str(), *code)).collect();
             assert_eq!(found, *expected, "{body}");
         }
         for body in ["", "[]", "{", "null"] {
-            assert!(matches!(profile.merge(None, body.as_bytes()), Err(BodyError::Malformed(_))), "{body}");
+            assert!(matches!(profile.merge(None, body.as_bytes(), false), Err(BodyError::Malformed(_))), "{body}");
         }
         let half = "x".repeat(MAX_PROFILE_BYTES / 2);
         let stored = json!({ "left_over": half }).to_string();
         let body = json!({ "profile": { "extra": half } }).to_string();
-        assert_eq!(faults(profile.merge(Some(&stored), body.as_bytes())), [("profile".to_owned(), code::MAX)]);
-        profile.merge(None, body.as_bytes()).unwrap();
+        assert_eq!(faults(profile.merge(Some(&stored), body.as_bytes(), false)), [("profile".to_owned(), code::MAX)]);
+        profile.merge(None, body.as_bytes(), false).unwrap();
     }
 
     #[test]
@@ -325,7 +376,7 @@ mod tests {
         let shown = profile.shown(Some(stored));
         assert_eq!((&shown["displayName"], &shown["birthYear"]), (&json!("A"), &Json::Null));
         assert!(!shown.contains_key("gone"));
-        let merged = profile.merge(Some(stored), br#"{"profile": {"displayName": "Ann"}}"#).unwrap();
+        let merged = profile.merge(Some(stored), br#"{"profile": {"displayName": "Ann"}}"#, false).unwrap();
         let merged: Json = serde_json::from_str(&merged).unwrap();
         assert_eq!(merged, json!({ "display_name": "Ann", "birth_year": "long ago", "gone": 1 }));
     }
@@ -339,6 +390,7 @@ mod tests {
             (Field::string("code").hidden(), "hidden"),
             (Field::string("code").read_only(), "read_only"),
             (Field::string("code").renamed_from("word"), "renamed_from"),
+            (Field::json("settings").required(), "required"),
             (Field::string("id"), "name"),
             (Field::string("Bad"), "name"),
             (Field::string("code").min(5).max(2), "min"),

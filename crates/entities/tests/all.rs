@@ -4,11 +4,13 @@
 
 mod all {
     mod access;
+    mod amplification;
     mod batch;
     mod batch_hooks;
     mod bounds;
     mod canary;
     mod cascade;
+    mod client_ids;
     mod cursor;
     mod entity_hooks;
     mod events;
@@ -18,9 +20,14 @@ mod all {
     mod groups;
     mod hooks;
     mod hostile;
+    mod idempotency;
     mod include;
+    mod json_numbers;
+    mod keys;
     mod library;
     mod list;
+    mod mixed_batch;
+    mod operators;
     mod outbox;
     mod public_users;
     mod races;
@@ -36,10 +43,12 @@ mod all {
     mod schema_history;
     mod schema_pairs;
     mod schema_renames;
+    mod sequences;
     mod sizes;
     mod slices;
     mod soft_delete_later;
     mod sort_paths;
+    mod stored_forms;
     mod stream_filter_shares;
     mod stream_filters;
     mod support;
@@ -50,7 +59,11 @@ mod all {
     mod transaction;
     mod trash;
     mod turns;
+    mod unique_together;
     mod unreadable_tags;
+    mod upserts;
     mod validation;
+    mod verify;
     mod view;
+    mod written;
 }

@@ -16,6 +16,8 @@ pub(crate) struct Envelope {
     pub(crate) origin: String,
     /// Counts the events that this bus sent.
     pub(crate) number: u64,
+    /// The name of the log to which the event's position belongs. Servers before 0.11 do not send it.
+    pub(crate) log: Option<String>,
     pub(crate) event: EntityEvent,
 }
 
@@ -63,6 +65,8 @@ struct Head<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +86,8 @@ struct Wire<'a> {
     id: Option<String>,
     #[serde(default)]
     position: Option<i64>,
+    #[serde(default)]
+    log: Option<String>,
     #[serde(borrow)]
     record: &'a RawValue,
 }
@@ -100,6 +106,7 @@ impl Envelope {
             owner: event.owner(),
             id: event.id(),
             position: event.position(),
+            log: event.position().and(event.generation()).map(|generation| &*generation.name),
         };
         let mut message = Vec::with_capacity(160 + event.record().len());
         serde_json::to_writer(&mut message, &head).expect("text is written to memory");
@@ -130,7 +137,7 @@ impl Envelope {
         if let (Some(id), Some(position)) = (wire.id, wire.position) {
             event = event.with_place(id, position);
         }
-        Ok(Self { origin: wire.origin, number: wire.number, event })
+        Ok(Self { origin: wire.origin, number: wire.number, log: wire.log, event })
     }
 }
 

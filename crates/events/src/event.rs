@@ -6,6 +6,10 @@ use bytes::Bytes;
 use gatewright_base::JsonCase;
 use gatewright_http::entity_tag;
 
+use crate::Cursor;
+use crate::log::generation::Generation;
+use crate::log::witness::Witness;
+
 /// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
@@ -56,6 +60,7 @@ pub struct EntityEvent {
     payload: Option<Arc<dyn Any + Send + Sync>>,
     view: OnceLock<Arc<dyn Any + Send + Sync>>,
     before: Option<Arc<str>>,
+    generation: Option<Arc<Generation>>,
     place: Option<Place>,
 }
 
@@ -66,6 +71,8 @@ struct Place {
     position: i64,
     /// All events up to here were published, with this event.
     passed: i64,
+    /// An event that the log has, for a client that has everything up to there and this event.
+    witness: Option<Witness>,
 }
 
 impl EntityEvent {
@@ -91,6 +98,7 @@ impl EntityEvent {
             payload: None,
             view: OnceLock::new(),
             before: None,
+            generation: None,
             place: None,
         }
     }
@@ -144,14 +152,31 @@ impl EntityEvent {
 
     /// Names the event and its position in the log.
     pub(crate) fn with_place(mut self, id: impl Into<Arc<str>>, position: i64) -> Self {
-        self.place = Some(Place { id: id.into(), position, passed: 0 });
+        self.place = Some(Place { id: id.into(), position, passed: 0, witness: None });
         self
     }
 
-    pub(crate) fn set_passed(&mut self, passed: i64) {
+    /// The generation of the log in which its write began.
+    pub(crate) fn of_generation(self, generation: Arc<Generation>) -> Self {
+        Self { generation: Some(generation), ..self }
+    }
+
+    /// Sets what a client has that has got this event: everything up to `passed`.
+    pub(crate) fn set_passed(&mut self, passed: i64, witness: Option<Witness>, generation: &Arc<Generation>) {
+        self.generation = Some(generation.clone());
         if let Some(place) = &mut self.place {
-            place.passed = passed;
+            (place.passed, place.witness) = (passed, witness);
         }
+    }
+
+    pub(crate) fn generation(&self) -> Option<&Arc<Generation>> {
+        self.generation.as_ref()
+    }
+
+    /// The position of a client that has got this event.
+    pub(crate) fn cursor(&self) -> Option<Cursor> {
+        let (place, generation) = (self.place.as_ref()?, self.generation.as_ref()?);
+        Some(Cursor { log: generation.name.clone(), position: place.passed, witness: place.witness })
     }
 
     /// The event's id, the same on every replica and for every consumer, if events are logged.

@@ -13,12 +13,18 @@ mod http;
 mod log;
 #[path = "all/log_changes.rs"]
 mod log_changes;
+#[path = "all/log_lost.rs"]
+mod log_lost;
+#[path = "all/memory.rs"]
+mod memory;
 #[path = "all/outbox.rs"]
 mod outbox;
 #[path = "all/pulls.rs"]
 mod pulls;
 #[path = "all/rechecks.rs"]
 mod rechecks;
+#[path = "all/room.rs"]
+mod room;
 #[path = "all/seats.rs"]
 mod seats;
 #[path = "all/slow.rs"]

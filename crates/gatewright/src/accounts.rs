@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_auth::{AccountError, Accounts, Auth, AuthInitError};
-use gatewright_base::{Ambient, UserId};
+use gatewright_base::{Ambient, Budget, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::Builder as EntitiesBuilder;
 
@@ -45,9 +45,9 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
         Some(mailer) => builder.mailer(mailer),
         None => builder,
     };
-    let auth = builder.build().await.map_err(AccountsError::Auth)?;
-    let log = parts::log(&config, &db, &ambient).await?;
-    let outbox = parts::outbox(&config, &db, &ambient).await?;
+    let auth = builder.serving_nobody().build().await.map_err(AccountsError::Auth)?;
+    let log = parts::log(&config, &db, &ambient, &Budget::unlimited()).await?;
+    let outbox = parts::outbox(&config, &db, &ambient, &Budget::unlimited()).await?;
     let mut entities = parts::entities(&config, &db, &ambient);
     if parts::has_tenants(&config) {
         entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
@@ -57,6 +57,7 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     }
     let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
     let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);
+    let entities = entities.answers(parts::answers(&config, &db, &ambient).await?);
     let entities = entities.build().await?;
     EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(Some(&auth));
     Ok(auth.accounts().delete(id).await?)
@@ -75,6 +76,9 @@ pub enum DeleteAccountError {
     /// The outbox cannot be opened.
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),
+    /// The table of kept answers cannot be opened.
+    #[error(transparent)]
+    Answers(#[from] gatewright_entities::answers::AnswersInitError),
     /// The mail queue cannot be opened.
     #[cfg(feature = "mail")]
     #[error(transparent)]
@@ -97,5 +101,5 @@ pub async fn management(config: &Config) -> Result<Auth, AccountsError> {
     config.server.dev_mode = true;
     let db = parts::open(&config).await?;
     let builder = parts::auth(&config, &db, &Ambient::system()).ok_or(AccountsError::Disabled)?;
-    Ok(builder.build().await?)
+    Ok(builder.serving_nobody().build().await?)
 }

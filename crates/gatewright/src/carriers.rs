@@ -19,6 +19,7 @@ mod redis {
     }
 
     /// Where limits are counted.
+    #[derive(Clone)]
     pub(crate) struct Limits(Redis);
 
     impl Limits {
@@ -53,6 +54,7 @@ mod redis {
         Err(ChannelError::Url(without("redis")))
     }
 
+    #[derive(Clone)]
     pub(crate) enum Limits {}
 
     impl Limits {

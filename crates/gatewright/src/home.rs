@@ -1,19 +1,24 @@
 //! `GET /`: the page after a sign-in without `next`.
 
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use gatewright_base::Identity;
 use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, html};
 use http::header::CACHE_CONTROL;
 
 /// Shows the signed-in account, with links to sign in or out. A program with its own routes gets no such page.
-pub(crate) async fn home(auth_base: Option<&str>, Caller(identity): Caller) -> Response {
+///
+/// Where there is a front end, it is the home of its users.
+pub(crate) async fn home(auth_base: Option<&str>, app_url: Option<&str>, Caller(identity): Caller) -> Response {
+    if let Some(app) = app_url {
+        return ([(CACHE_CONTROL, "no-store")], Redirect::to(app)).into_response();
+    }
     let locale = Locale::current();
     let product = locale.product();
-    let running = locale.markup("home.running", &[]);
-    let heading = format!("<h1>{}</h1>\n<p>{running}</p>\n", html::escape(product));
+    let heading = format!("<h1>{}</h1>\n", html::escape(product));
     let Some(base) = auth_base else {
-        return html::page(product, &heading);
+        let running = locale.markup("home.running", &[]);
+        return html::page(product, &format!("{heading}<p>{running}</p>\n"));
     };
     // The next visitor at this browser sees another one.
     let headers = [(CACHE_CONTROL, "no-store")];

@@ -45,7 +45,7 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     let post = MailService::open(&mailing, &db, &ambient).await?;
     let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
-    let auth = builder.build().await.map_err(AccountsError::from)?;
+    let auth = builder.serving_nobody().build().await.map_err(AccountsError::from)?;
     let issued = auth.accounts().invite(invitation).await?;
     auth.settle(TIMEOUT).await;
     post.close(TIMEOUT).await;

@@ -6,6 +6,7 @@
 
 mod budget;
 mod fanout;
+mod limits;
 #[cfg(feature = "mail")]
 mod mail;
 #[cfg(not(feature = "mail"))]
@@ -15,14 +16,17 @@ mod outbox;
 mod passwords;
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
+use gatewright_base::Identity;
 use gatewright_events::{Bus, Streams};
-use gatewright_http::layers::{self, Answer, Middleware, RouteService, Wrapped, answer};
+use gatewright_http::layers::{self, Answer, CallerNote, Middleware, RouteService, Wrapped, answer};
+use gatewright_http::{ClientAddr, TrustedProxies};
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
@@ -188,7 +192,11 @@ impl Metrics {
 
 /// Counts requests and times their answers. Belongs around the routes, inside of which the template is known.
 #[derive(Clone)]
-pub(crate) struct CountLayer(pub(crate) Metrics);
+pub(crate) struct CountLayer {
+    pub(crate) metrics: Metrics,
+    /// Whose `X-Forwarded-For` is trusted.
+    pub(crate) proxies: TrustedProxies,
+}
 
 impl<S> Layer<S> for CountLayer {
     type Service = Wrapped<S, Self>;
@@ -199,10 +207,16 @@ impl<S> Layer<S> for CountLayer {
 }
 
 impl Middleware for CountLayer {
-    fn handle<S: RouteService>(&self, request: Request, inner: layers::Inner<'_, S>) -> Answer<S> {
+    fn handle<S: RouteService>(&self, mut request: Request, inner: layers::Inner<'_, S>) -> Answer<S> {
+        // What only the log has is not looked up without it.
+        let logged = tracing::enabled!(target: "gatewright::access", tracing::Level::DEBUG).then(|| {
+            let (caller, client) = (CallerNote::default(), ClientAddr::of_request(&request, &self.proxies));
+            request.extensions_mut().insert(caller.clone());
+            (caller, client.ip().map(network))
+        });
         let route = request.extensions().get::<MatchedPath>().cloned();
         let method = standard(request.method());
-        let metrics = self.0.clone();
+        let metrics = self.metrics.clone();
         let waiting = InFlight::new(&metrics);
         let start = Instant::now();
         let called = inner.call(request);
@@ -218,13 +232,32 @@ impl Middleware for CountLayer {
                 series.count(response.status(), took);
             }
             let status = response.status().as_u16();
-            // The id is looked up only if it is read.
-            tracing::debug!(
-                target: "gatewright::access",
-                %method, route, status, ?took, id = ?response.headers().get("x-request-id"), "answered"
-            );
+            if let Some((caller, client)) = logged {
+                let id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok());
+                let account =
+                    caller.identity().and_then(Identity::principal).map(|principal| principal.subject.as_str());
+                let ms = took.as_secs_f64() * 1000.0;
+                tracing::debug!(
+                    target: "gatewright::access",
+                    %method, route, status, ms, requestId = id, account, client, "answered"
+                );
+            }
             response
         })
+    }
+}
+
+/// The network of a client: many people share it.
+fn network(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, ..] = address.segments();
+            format!("{}/48", Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+        }
     }
 }
 
@@ -282,6 +315,18 @@ mod tests {
     use gatewright_base::Ambient;
 
     use super::*;
+
+    #[test]
+    fn a_client_is_shown_as_its_network() {
+        for (address, expected) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("127.0.0.1", "127.0.0.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+            ("::1", "::/48"),
+        ] {
+            assert_eq!(network(address.parse().unwrap()), expected);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn metrics_are_rendered_at_most_once_a_second() {

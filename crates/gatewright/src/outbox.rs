@@ -1,4 +1,4 @@
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Budget};
 use gatewright_db::OpenError;
 use gatewright_events::outbox::{InitError, Outbox};
 
@@ -23,5 +23,5 @@ pub enum OutboxError {
 /// Opens the outbox of a configuration for an operator, with or without a running server. Delivers nothing.
 pub async fn outbox(config: &Config) -> Result<Outbox, OutboxError> {
     let db = parts::open(config).await?;
-    parts::outbox(config, &db, &Ambient::system()).await?.ok_or(OutboxError::Disabled)
+    parts::outbox(config, &db, &Ambient::system(), &Budget::unlimited()).await?.ok_or(OutboxError::Disabled)
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use gatewright_auth::{AuthBuilder, legacy_booleans};
 use gatewright_base::{Ambient, Secret};
-use gatewright_db::{Db, MigrateError, OpenError, Step, legacy};
+use gatewright_db::{Db, Engine, MigrateError, OpenError, Step, legacy};
 use gatewright_entities::schema::{self, Changes, Rules, SchemaError, Users};
-use gatewright_entities::{DeclarationErrors, Declarations, tenancy};
+use gatewright_entities::{DeclarationErrors, Declarations, answers, tenancy};
 
 use gatewright_events::fanout::PostgresFanout;
 use gatewright_events::{log, outbox};
@@ -16,9 +16,9 @@ use gatewright_limits::SqlStore;
 
 use tempfile::TempDir;
 
-use crate::Config;
 use crate::app::{mail, parts};
 use crate::config::{Fanout, LimitStore};
+use crate::{Config, replicas};
 
 /// Why tables could not be migrated or compared.
 #[derive(Debug, thiserror::Error)]
@@ -103,9 +103,13 @@ async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), Migratio
 fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> {
     let auth = parts::auth(config, db, &Ambient::system());
     let mut components = auth.as_ref().map(AuthBuilder::components).unwrap_or_default();
+    if db.engine() == Engine::Postgres {
+        components.push(replicas::SCHEMA);
+    }
     if parts::has_log(config) {
         components.push((log::COMPONENT, log::STEPS));
     }
+    components.push((answers::COMPONENT, answers::STEPS));
     if config.outbox.enabled {
         components.push((outbox::COMPONENT, outbox::STEPS));
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use gatewright_auth::service_accounts::{ServiceAccountError, ServiceAccounts};
 use gatewright_auth::users::UserStoreError;
-use gatewright_auth::{AccountError, Accounts};
+use gatewright_auth::{AccountError, AccountName, Accounts, Unverified};
 use gatewright_base::{Ambient, Roles, ServiceId, Subject, TenantId, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::tenancy::{Member, MemberKind, MembershipsInitError, SqlMemberships};
@@ -61,8 +61,11 @@ pub enum TenantsError {
 /// A member to be added or removed, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberName<'a> {
-    /// The account with this address.
+    /// The account with this address. It is not made a member if a stranger may have registered it; see
+    /// [`Accounts::resolve`].
     User(&'a str),
+    /// The account with this address, whether or not its mailbox is proven.
+    UnverifiedUser(&'a str),
     /// The service account with this name.
     Service(&'a str),
 }
@@ -97,13 +100,13 @@ pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
 impl Tenants {
     /// Makes an account a member; `false` if it was one already.
     pub async fn add_member(&self, tenant: &str, member: MemberName<'_>) -> Result<bool, TenantsError> {
-        let tenant = named(tenant)?;
+        let tenant = tenant_id(tenant)?;
         Ok(self.memberships.add(&tenant, &self.subject(member).await?).await?)
     }
 
     /// Makes an account a member with exactly these roles, whether it was one or not. Fails for an unknown role.
     pub async fn put_member(&self, tenant: &str, member: MemberName<'_>, roles: &Roles) -> Result<(), TenantsError> {
-        let tenant = named(tenant)?;
+        let tenant = tenant_id(tenant)?;
         let known = |role: &str| [OWNER, ADMIN, MEMBER].contains(&role) || self.roles.contains(role);
         if let Some(unknown) = roles.iter().find(|role| !known(role)) {
             return Err(TenantsError::Role(unknown.to_owned()));
@@ -113,13 +116,18 @@ impl Tenants {
 
     /// Ends a membership; `false` if there was none. Open event streams end within a heartbeat.
     pub async fn remove_member(&self, tenant: &str, member: MemberName<'_>) -> Result<bool, TenantsError> {
-        let tenant = named(tenant)?;
+        let tenant = tenant_id(tenant)?;
+        // A membership ends whoever has the account.
+        let member = match member {
+            MemberName::User(email) => MemberName::UnverifiedUser(email),
+            other => other,
+        };
         Ok(self.memberships.remove(&tenant, &self.subject(member).await?).await?)
     }
 
     /// The members of one tenant, or of all, by tenant.
     pub async fn list(&self, tenant: Option<&str>) -> Result<Vec<TenantMember>, TenantsError> {
-        let tenant = tenant.map(named).transpose()?;
+        let tenant = tenant.map(tenant_id).transpose()?;
         let mut members = Vec::new();
         for member in self.memberships.list(tenant.as_ref()).await? {
             let (email, name) = match member.kind {
@@ -133,12 +141,17 @@ impl Tenants {
 
     async fn subject(&self, member: MemberName<'_>) -> Result<Subject, TenantsError> {
         Ok(match member {
-            MemberName::User(email) => Subject::User(self.accounts.find(email).await?.id),
+            MemberName::User(email) => self.user(email, Unverified::Refuse).await?,
+            MemberName::UnverifiedUser(email) => self.user(email, Unverified::Accept).await?,
             MemberName::Service(name) => {
                 let services = self.services.as_ref().ok_or(TenantsError::NoServiceAccounts)?;
                 Subject::Service(services.find(name).await?.id)
             }
         })
+    }
+
+    async fn user(&self, email: &str, unverified: Unverified) -> Result<Subject, TenantsError> {
+        Ok(Subject::User(self.accounts.resolve(AccountName::Address(email), unverified).await?.id))
     }
 
     async fn email(&self, member: &Member) -> Result<Option<String>, TenantsError> {
@@ -160,6 +173,7 @@ impl Tenants {
     }
 }
 
-fn named(text: &str) -> Result<TenantId, TenantsError> {
+/// The tenant that an operator names. A new tenant has its identifier as its name, and requests name it in a header.
+pub fn tenant_id(text: &str) -> Result<TenantId, TenantsError> {
     if text.is_ascii() { TenantId::parse(text).map_err(|_| TenantsError::Name) } else { Err(TenantsError::Name) }
 }

@@ -22,7 +22,7 @@ input,select,textarea{font:inherit;color:inherit;background:var(--paper);width:1
 input[type=checkbox]{width:auto;margin:0 .5rem 0 0}label.check{font-weight:400;margin-top:.4rem}\
 button{font:inherit;font-weight:600;margin-top:1rem;padding:.5rem 1.1rem;color:var(--on);background:var(--act);border:1px solid var(--act);border-radius:.4rem;cursor:pointer}\
 button.quiet{color:var(--link);background:transparent;border-color:var(--edge)}button.danger{color:#fff;background:#b3261e;border-color:#b3261e}\
-:focus-visible{outline:3px solid #5b9dff;outline-offset:2px}\
+:focus-visible{outline:3px solid var(--link);outline-offset:2px}\
 [role=alert],[role=status],[role=note]{padding:.6rem .9rem;border-radius:.4rem;font-weight:500}[role=alert]::first-letter{text-transform:uppercase}[role=alert]{color:var(--bad);background:var(--bad-ground)}\
 [role=status]{color:var(--good);background:var(--good-ground)}[role=note]{color:var(--note);background:var(--note-ground)}\
 .hint{color:var(--soft);font-size:.9rem;font-weight:400}.top{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:1rem}.top h1,.top button{margin:0}\

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use percent_encoding::{CONTROLS, percent_decode_str, utf8_percent_encode};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 /// The redirect target after a sign-in: a path on this origin, or a URL that [`RedirectUrls`](crate::RedirectUrls)
 /// allow, checked once and safe to write into `Location`.
@@ -38,6 +38,20 @@ impl Next {
     /// The path or the URL, in ASCII.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The same path or URL, with these names and values at the end of its query.
+    pub fn with_query<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+        let (address, fragment) =
+            self.0.split_once('#').map_or((&*self.0, None), |(address, rest)| (address, Some(rest)));
+        let pairs = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let joint = match address.split_once('?') {
+            None => "?",
+            Some((_, "")) => "",
+            Some(_) => "&",
+        };
+        let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+        format!("{address}{joint}{pairs}{fragment}")
     }
 
     /// Whether it is `path` or below it, in any way in which a browser or a proxy may read it.
@@ -203,6 +217,23 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(Next::parse(text).unwrap().is_at_or_below("/auth/oauth"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_are_added_to_the_query_before_the_fragment() {
+        let pairs = [("error", "access_denied"), ("error_description", "a & b?")];
+        let query = "error=access_denied&error_description=a+%26+b%3F";
+        for (text, expected) in [
+            ("/", format!("/?{query}")),
+            ("/a?b=c", format!("/a?b=c&{query}")),
+            ("/a?", format!("/a?{query}")),
+            ("/a#/route?x", format!("/a?{query}#/route?x")),
+            ("/a?b=c#d", format!("/a?b=c&{query}#d")),
+        ] {
+            let with = Next::parse(text).unwrap().with_query(pairs);
+            assert_eq!(with, expected);
+            assert_eq!(Next::parse(&with).map(|next| next.to_string()), Some(with));
         }
     }
 

@@ -13,10 +13,17 @@ pub struct Origin(String);
 pub struct InvalidOrigin(pub String);
 
 impl Origin {
-    /// The origin that `url` belongs to; `None` unless it is `http` or `https`.
+    /// The origin that `url` belongs to; `None` unless it is `http` or `https` and its host is an address or a name of
+    /// letters, digits, dots, hyphens and underscores. The URL parser accepts other characters in a host, such as `*`, `;`
+    /// and `,`, which are special where origins are listed: in policies and headers.
     pub fn of(url: &Url) -> Option<Self> {
-        let web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        web.then(|| Self(url.origin().ascii_serialization()))
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        let is_plain = match url.host()? {
+            Host::Domain(name) => !name.is_empty() && name.bytes().all(plain),
+            Host::Ipv4(_) | Host::Ipv6(_) => true,
+        };
+        let is_web = matches!(url.scheme(), "http" | "https");
+        (is_web && is_plain).then(|| Self(url.origin().ascii_serialization()))
     }
 
     /// The text, such as `https://app.example.com` or `http://127.0.0.1:8080`: no default port, no slash at the end.
@@ -88,6 +95,21 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(text.parse::<Origin>().unwrap().as_str(), expected);
         }
+    }
+
+    #[test]
+    fn a_host_has_no_character_that_is_special_in_a_policy() {
+        for host in ["*", "*.example.com", "a.example;sandbox", "a.example,x", "a'b.example", "a.example;", "$x", "(a)"]
+        {
+            for url in [format!("https://{host}"), format!("http://{host}:8080/cb")] {
+                let url = Url::parse(&url).unwrap();
+                assert_eq!(Origin::of(&url), None, "{url}");
+            }
+        }
+        let origin = |url: &str| Origin::of(&Url::parse(url).unwrap()).map(|origin| origin.to_string());
+        assert_eq!(origin("https://b\u{fc}cher.example/x").as_deref(), Some("https://xn--bcher-kva.example"));
+        assert_eq!(origin("http://in_house:81/").as_deref(), Some("http://in_house:81"));
+        assert_eq!(origin("com.example.app://x"), None);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::body::form;
 /// The query string as a `T`, which spells its fields in `snake_case`; callers may use camelCase too.
 ///
 /// If the query is not a `T`, the answer is 400 with the name of the parameter that is repeated, missing or of another
-/// type. It is a page for browsers and a [`Problem`] for programs. Parameters that `T` does not have are ignored.
+/// type. It is a page for browsers and a [`Problem`] for programs. Parameters that `T` does not have are ignored, unless it
+/// denies unknown fields.
 #[derive(Debug, Clone)]
 pub struct Query<T>(pub T);
 

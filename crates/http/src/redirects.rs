@@ -3,7 +3,7 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::next::readings;
-use crate::{Next, Origin};
+use crate::{FormTarget, Next, Origin};
 
 /// The URLs of other origins to which a browser may be redirected after a sign-in: those of a front end on another
 /// origin.
@@ -16,6 +16,7 @@ use crate::{Next, Origin};
 pub struct RedirectUrls {
     allowed: Arc<[Allowed]>,
     own: Option<Origin>,
+    home: Option<Next>,
     logs: bool,
 }
 
@@ -71,6 +72,24 @@ impl RedirectUrls {
         Self { own, ..self }
     }
 
+    /// The front end, to which flows without a `next` and with a refused one lead. It is allowed like the others.
+    pub fn home(mut self, url: &Url) -> Result<Self, InvalidRedirectUrl> {
+        let home = Allowed::of(url).ok_or(InvalidRedirectUrl)?;
+        self.allowed = self.allowed.iter().cloned().chain([home]).collect();
+        self.home = self.next(url.as_str());
+        Ok(self)
+    }
+
+    /// Where a flow without a `next` leads: the front end, or `/`.
+    pub fn otherwise(&self) -> &str {
+        self.home.as_ref().map_or("/", Next::as_str)
+    }
+
+    /// What a refused `next` leads to: the front end, or `/`.
+    pub(crate) fn fallback(&self) -> Next {
+        self.home.clone().unwrap_or_default()
+    }
+
     /// Logs each refused `next` with the reason. Only for development, because `next` is untrusted text.
     pub fn log_refused(self, logs: bool) -> Self {
         Self { logs, ..self }
@@ -84,7 +103,7 @@ impl RedirectUrls {
                 if self.logs {
                     // The query may have a token in it.
                     let shown: String = text.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
-                    tracing::info!(next = ?shown, %reason, "next was refused; the browser is redirected to /");
+                    tracing::info!(next = ?shown, %reason, "next was refused; the browser is redirected to `server.app_url` or /");
                 }
                 None
             }
@@ -126,13 +145,12 @@ impl RedirectUrls {
         Ok(Next::allowed(bare.unwrap_or(url.as_str())))
     }
 
-    /// The other origins, for a page whose form is answered with a redirect to one: `https://a.example https://b.example`.
-    /// `None` without any.
-    pub fn policy_sources(&self) -> Option<String> {
-        let mut origins: Vec<&str> = self.allowed.iter().map(|allowed| allowed.origin.as_str()).collect();
-        origins.sort_unstable();
+    /// The other origins, for a page whose form is answered with a redirect to one.
+    pub fn form_targets(&self) -> Vec<FormTarget> {
+        let mut origins: Vec<&Origin> = self.allowed.iter().map(|allowed| &allowed.origin).collect();
+        origins.sort_unstable_by_key(|origin| origin.as_str());
         origins.dedup();
-        (!origins.is_empty()).then(|| origins.join(" "))
+        origins.into_iter().map(FormTarget::from).collect()
     }
 }
 
@@ -290,7 +308,7 @@ mod tests {
         let none = RedirectUrls::default();
         assert!(none.check("/home").is_ok());
         assert_eq!(none.check("https://app.example.com/"), Err(RefusedNext::Origin));
-        assert_eq!(none.policy_sources(), None);
+        assert_eq!(none.form_targets(), []);
     }
 
     #[test]
@@ -313,11 +331,15 @@ mod tests {
             ("https://app.example.com//a", false),
             ("ftp://app.example.com", false),
             ("myapp:/callback", false),
+            ("https://*", false),
+            ("https://app.example.com;sandbox", false),
         ] {
             assert_eq!(RedirectUrls::parse(&[text.parse().unwrap()]).is_ok(), sound, "{text}");
         }
         let list = urls(&["https://b.example.com/x", "https://a.example.com", "https://b.example.com/y"]);
-        assert_eq!(list.policy_sources().unwrap(), "https://a.example.com https://b.example.com");
+        let origins =
+            ["https://a.example.com", "https://b.example.com"].map(|origin| origin.parse::<Origin>().unwrap());
+        assert_eq!(list.form_targets(), origins.each_ref().map(FormTarget::from));
     }
 
     proptest! {

@@ -1,15 +1,16 @@
 //! Limiters and buckets by the address of a request's client, and refusals as answers.
 
 use axum::response::{IntoResponse, Response};
-use gatewright_http::{RateLimited, TrustedProxies};
+use gatewright_http::{Problem, RateLimited, TrustedProxies};
+use http::StatusCode;
 use http::request::Parts;
 
-use crate::address::NoAddress;
+use crate::address::{AddressKeys, NoAddress};
 use crate::bucket::TokenBucket;
-use crate::{Denied, Limiter};
+use crate::{Attempt, Denied, Limiter};
 
 impl Limiter {
-    /// Whether [`Limiter::address_key`] reads `X-Forwarded-For`. Default: off.
+    /// Whether [`Limiter::address_keys`] reads `X-Forwarded-For`. Default: off.
     pub fn trust_forwarded_for(self, trust: bool) -> Self {
         self.with(|inner| inner.address.trust_forwarded_for = trust)
     }
@@ -19,9 +20,23 @@ impl Limiter {
         self.with(|inner| inner.address.trusted_proxies = Some(proxies))
     }
 
-    /// The key of the client who sent the request with these parts: its IPv4 address, or its IPv6 /64.
-    pub fn address_key(&self, parts: &Parts) -> Result<String, NoAddress> {
-        self.0.address.key(parts)
+    /// The keys of the client who sent the request with these parts.
+    pub fn address_keys(&self, parts: &Parts) -> Result<AddressKeys, NoAddress> {
+        self.0.address.keys(parts)
+    }
+
+    /// Counts one attempt of a client's address; `Err` if it must be refused. See [`Limiter::attempt`].
+    pub async fn attempt_by(&self, keys: &AddressKeys) -> Result<(), Denied> {
+        self.begin_by(keys).await.map(drop)
+    }
+
+    /// Like [`Limiter::attempt_by`], for attempts of which only failures should count. See [`Limiter::begin`].
+    pub async fn begin_by(&self, keys: &AddressKeys) -> Result<Attempt, Denied> {
+        let mut attempt = Attempt::empty();
+        for (key, times) in keys.iter() {
+            self.add_to(&mut attempt, key, self.policy().times(times)).await?;
+        }
+        Ok(attempt)
     }
 }
 
@@ -38,20 +53,20 @@ impl TokenBucket {
         self
     }
 
-    /// The key of the client's address.
-    pub fn address_key(&self, parts: &Parts) -> Result<String, NoAddress> {
-        self.address.key(parts)
+    /// The keys of the client's address.
+    pub fn address_keys(&self, parts: &Parts) -> Result<AddressKeys, NoAddress> {
+        self.address.keys(parts)
     }
 }
 
-impl From<Denied> for RateLimited {
+impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
-        Self { retry_after: denied.retry_after }
+        Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after())
     }
 }
 
 impl IntoResponse for Denied {
     fn into_response(self) -> Response {
-        RateLimited::from(self).into_response()
+        RateLimited { retry_after: self.retry_after() }.into_response()
     }
 }

@@ -34,7 +34,7 @@ impl FailClosed {
                     let cause = error.source().map(ToString::to_string);
                     tracing::error!(scope, cause, "{error}: attempts are refused until it does");
                 }
-                Err(Denied { retry_after: Self::RETRY })
+                Err(Denied::StoreDown { retry_after: Self::RETRY })
             }
         }
     }

@@ -8,20 +8,20 @@ use http::HeaderMap;
 use http::request::Parts;
 use tower::Layer;
 
-use crate::Limiter;
 use crate::gate::{Gate, GateFuture, refuse};
+use crate::{Denied, Limiter};
 
 /// Puts a [`Limiter`] in front of a service. Refuses with 429, `Retry-After` and the text `rate limit exceeded`.
 #[derive(Clone)]
 pub struct LimiterLayer(Gate);
 
 impl LimiterLayer {
-    /// Counts by the client's address; see [`Limiter::address_key`].
+    /// Counts by the client's address; see [`Limiter::address_keys`].
     pub fn by_address(limiter: Limiter) -> Self {
         Self(Gate::new(move |parts| {
-            let (limiter, key) = (limiter.clone(), limiter.address_key(parts));
-            Some(match key {
-                Ok(key) => pass(limiter, key),
+            let (limiter, keys) = (limiter.clone(), limiter.address_keys(parts));
+            Some(match keys {
+                Ok(keys) => passed(async move { limiter.attempt_by(&keys).await }),
                 Err(missing) => refuse(missing),
             })
         }))
@@ -37,10 +37,11 @@ impl LimiterLayer {
 }
 
 fn pass(limiter: Limiter, key: String) -> GateFuture {
-    Box::pin(async move {
-        let attempt = limiter.attempt(&key).await;
-        attempt.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response)
-    })
+    passed(async move { limiter.attempt(&key).await })
+}
+
+fn passed(attempt: impl Future<Output = Result<(), Denied>> + Send + 'static) -> GateFuture {
+    Box::pin(async move { attempt.await.map(|()| HeaderMap::new()).map_err(IntoResponse::into_response) })
 }
 
 impl fmt::Debug for LimiterLayer {

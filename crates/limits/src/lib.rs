@@ -43,6 +43,9 @@
 //! }
 //! ```
 //!
+//! Where only failures should count, [`Limiter::begin`] counts the attempt first, and a success gives back its own
+//! ([`Attempt::give_back`]): no number of parallel attempts gets past the limit, and a success resets nothing.
+//!
 //! # Stores
 //!
 //! Limits apply per process with [`MemoryStore`], and to all replicas together with the others. One instance may serve
@@ -99,7 +102,7 @@ mod redis;
 mod store;
 
 #[cfg(feature = "http")]
-pub use address::NoAddress;
+pub use address::{AddressKeys, NoAddress};
 pub use denied::Denied;
 #[cfg(feature = "http")]
 pub use gate::Gate;
@@ -111,7 +114,7 @@ pub use gatewright_db as db;
 pub use key::Key;
 #[cfg(feature = "http")]
 pub use layer::LimiterLayer;
-pub use limiter::Limiter;
+pub use limiter::{Attempt, Limiter};
 pub use policy::{Policy, Verdict};
 #[cfg(feature = "redis")]
 pub use redis::{Redis, RedisUrlError};

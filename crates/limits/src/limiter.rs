@@ -61,15 +61,27 @@ impl Limiter {
     /// A store that fails, or takes longer than [`Limiter::store_timeout`], refuses with [`Limiter::STORE_DOWN_RETRY`].
     /// The future may be dropped at any time: the attempt has then counted or not, and the limiter continues normally.
     pub async fn attempt(&self, key: &str) -> Result<(), Denied> {
+        self.begin(key).await.map(drop)
+    }
+
+    /// Like [`Limiter::attempt`], for attempts of which only failures should count: a success gives its own attempt back.
+    pub async fn begin(&self, key: &str) -> Result<Attempt, Denied> {
+        let mut attempt = Attempt(Vec::new());
+        self.add_to(&mut attempt, key, self.0.policy).await.map(|()| attempt)
+    }
+
+    /// Counts a key of an attempt under a policy, which must be the same for every attempt of the key.
+    pub(crate) async fn add_to(&self, attempt: &mut Attempt, key: &str, policy: Policy) -> Result<(), Denied> {
         if self.0.dev_mode {
             return Ok(());
         }
         let key = Key::new(&self.0.scope, key);
-        let answer = self.0.store.attempt(&key, &self.0.policy);
+        let answer = self.0.store.count(&key, &policy);
         match self.0.fail_closed.ask(&self.0.scope, answer).await? {
-            Verdict::Admitted => Ok(()),
-            Verdict::Blocked { retry_after } => Err(Denied { retry_after }),
+            (Verdict::Admitted, at) => attempt.0.push(Counted { limiter: self.clone(), key, policy, at }),
+            (Verdict::Blocked { retry_after }, _) => return Err(Denied::Limit { retry_after }),
         }
+        Ok(())
     }
 
     /// Forgets `key`: its count and its block. `Err` if the store cannot.
@@ -90,6 +102,38 @@ impl Limiter {
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
+    }
+}
+
+/// An admitted attempt. It counts, unless it is given back.
+#[derive(Debug)]
+pub struct Attempt(Vec<Counted>);
+
+/// A key for which an attempt was counted.
+#[derive(Debug)]
+struct Counted {
+    limiter: Limiter,
+    key: Key,
+    policy: Policy,
+    at: i64,
+}
+
+impl Attempt {
+    /// Makes this attempt as if it had never been made, because it was a success. It can be given back once, no other attempt is,
+    /// and a key that is blocked stays blocked. If the store fails, or the future is dropped, the attempt may still count.
+    pub async fn give_back(self) {
+        for Counted { limiter, key, policy, at } in self.0 {
+            let answer = limiter.0.store.give_back(&key, &policy, at);
+            if limiter.0.fail_closed.ask(&limiter.0.scope, answer).await.is_err() {
+                tracing::warn!(scope = &*limiter.0.scope, "a successful attempt still counts: the store cannot answer");
+            }
+        }
+    }
+
+    /// An attempt without a key yet.
+    #[cfg(feature = "http")]
+    pub(crate) fn empty() -> Self {
+        Self(Vec::new())
     }
 }
 

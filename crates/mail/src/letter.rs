@@ -18,6 +18,8 @@ pub enum Kind {
     EmailChange,
     /// A notice that an address was changed, with a link that undoes it.
     EmailChanged,
+    /// A notice that a change of address was undone, with a link to the account page.
+    EmailChangeUndone,
     /// The notice of a new passkey, with a link to the page on which it is removed.
     PasskeyAdded,
     /// The notice of an enrolled second factor, with a link to the page on which it is managed.
@@ -28,22 +30,35 @@ pub enum Kind {
     BackupCodesReplaced,
     /// The notice of a sign-in from a new device, with a link to the page on which it is forgotten.
     NewDevice,
+    /// The notice of a new API token, with a link to the page on which it is revoked.
+    TokenCreated,
+    /// The notice of a connected program, with a link to the page on which it is disconnected.
+    ProgramConnected,
+    /// The notice of a linked provider, with a link to the page on which it is unlinked.
+    ProviderLinked,
+    /// The notice of a change of a tenant's members, with a link to the page on which sessions are ended.
+    MembersChanged,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::MagicLink,
         Self::EmailVerification,
         Self::PasswordReset,
         Self::Invitation,
         Self::EmailChange,
         Self::EmailChanged,
+        Self::EmailChangeUndone,
         Self::PasskeyAdded,
         Self::TwoFactorEnabled,
         Self::TwoFactorDisabled,
         Self::BackupCodesReplaced,
         Self::NewDevice,
+        Self::TokenCreated,
+        Self::ProgramConnected,
+        Self::ProviderLinked,
+        Self::MembersChanged,
     ];
 
     /// Reads a kind's name, also one of before.
@@ -61,11 +76,16 @@ impl Kind {
             Self::Invitation => "invitation",
             Self::EmailChange => "email_change",
             Self::EmailChanged => "email_changed",
+            Self::EmailChangeUndone => "email_change_undone",
             Self::PasskeyAdded => "passkey_added",
             Self::TwoFactorEnabled => "two_factor_enabled",
             Self::TwoFactorDisabled => "two_factor_disabled",
             Self::BackupCodesReplaced => "backup_codes_replaced",
             Self::NewDevice => "new_device",
+            Self::TokenCreated => "token_created",
+            Self::ProgramConnected => "program_connected",
+            Self::ProviderLinked => "provider_linked",
+            Self::MembersChanged => "members_changed",
         }
     }
 }
@@ -88,8 +108,25 @@ pub struct Letter {
     pub language: Option<Arc<str>>,
     /// The code, sent together with the link: `7K3Q-9XWD`.
     pub code: Option<Secret>,
+    /// For [`Kind::EmailChange`]: the account's present address.
+    pub account: Option<Arc<str>>,
+    /// For [`Kind::EmailChanged`] and [`Kind::EmailChangeUndone`]: one line for each credential that an undo removes.
+    pub credentials: Vec<String>,
+    /// For [`Kind::Invitation`]: who invites to what. For [`Kind::MembersChanged`]: the tenant.
+    pub invitation: Invited,
+    /// For [`Kind::MembersChanged`]: the change, one line in the mail's language.
+    pub change: Option<String>,
     /// For [`Kind::NewDevice`]: the device that signed in.
     pub device: Option<Device>,
+}
+
+/// Who invites to what. A name that there is not is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Invited {
+    /// The name of the tenant.
+    pub tenant: String,
+    /// The address of the inviting account.
+    pub inviter: String,
 }
 
 /// The device that signed in, in words.
@@ -111,7 +148,20 @@ impl Letter {
 
     /// A letter of these parts.
     pub fn new(kind: Kind, to: impl Into<Arc<str>>, link: Secret, lifetime: Duration) -> Self {
-        Self { kind, to: to.into(), link, lifetime, language: None, code: None, device: None }
+        let (language, code, account, device) = (None, None, None, None);
+        Self {
+            kind,
+            to: to.into(),
+            link,
+            lifetime,
+            language,
+            code,
+            account,
+            credentials: Vec::new(),
+            invitation: Invited::default(),
+            change: None,
+            device,
+        }
     }
 
     /// The same, with a code in addition to the link.

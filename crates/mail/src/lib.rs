@@ -52,7 +52,7 @@ pub mod testing;
 
 pub use address::{Address, InvalidAddress};
 pub use dev::{Both, DevMailbox};
-pub use letter::{Device, Kind, Letter};
+pub use letter::{Device, Invited, Kind, Letter};
 pub use mail::Mail;
 pub use mailbox::{InvalidMailbox, Mailbox};
 pub use outgoing::{Counts, Outgoing, QueuePolicy, RetryPolicy};

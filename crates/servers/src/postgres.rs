@@ -1,4 +1,4 @@
-use std::{ffi::OsString, fs, path::Path};
+use std::{ffi::OsString, fs, path::Path, process::Command};
 
 use crate::{
     Error, Folder,
@@ -8,6 +8,7 @@ use crate::{
 
 const USER: &str = "gatewright";
 const DATA: &str = "data";
+const COPY: &str = "copy";
 
 /// The server's settings besides its address. No code should depend on the time zone.
 const SETTINGS: [&str; 6] = [
@@ -88,11 +89,41 @@ impl PrivatePostgres {
         self.daemon.stop();
     }
 
+    /// Keeps a copy of the data as it is now, for [`PrivatePostgres::lose_commits`]. Ends the server in order and starts
+    /// it again.
+    pub fn keep_copy(&mut self) -> Result<(), Error> {
+        self.daemon.stop();
+        let folder = self.daemon.folder.path();
+        copy(&folder.join(DATA), &folder.join(COPY))?;
+        self.daemon.start()
+    }
+
+    /// Ends the server as a crash would, and starts it without the commits since [`PrivatePostgres::keep_copy`], as a
+    /// standby that had not received them.
+    pub fn lose_commits(&mut self) -> Result<(), Error> {
+        self.daemon.kill();
+        let folder = self.daemon.folder.path();
+        let data = folder.join(DATA);
+        fs::remove_dir_all(&data).map_err(Error::during(format_args!("cannot remove {}", data.display())))?;
+        copy(&folder.join(COPY), &data)?;
+        self.daemon.start()
+    }
+
     /// Starts a killed or stopped server again, on the same data and port.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.daemon.stop();
         self.daemon.start()
     }
+}
+
+/// Copies a folder with its owners and permissions. An earlier copy is replaced.
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let failed = || format!("cannot copy {} to {}", from.display(), to.display());
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(Error::during(failed()))?;
+    }
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().map_err(Error::during(failed()))?;
+    if status.success() { Ok(()) } else { Err(Error::new(failed())) }
 }
 
 fn initialise(

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
-use gatewright_db::{Db, Error, Lane, MigrateError, Row, Share, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, MigrateError, Row, Share, Tx, dialect, params, readable};
 
 use crate::{
     COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
@@ -73,7 +73,8 @@ impl SqlMemberships {
              ORDER BY tenant_id, member_kind, member_id"
         );
         let params = tenant.map_or_else(Vec::new, |tenant| params![tenant]);
-        self.db.listing_for(Share::default()).query(sql, params).await?.iter().map(member).collect()
+        let rows = self.db.listing_for(Share::default()).query(sql, params).await?;
+        readable("tenant_members", &rows, member)
     }
 
     /// At most `limit` tenants that have members, by id, starting after `after` if it is given.
@@ -84,6 +85,17 @@ impl SqlMemberships {
     /// One tenant, whether it has members or not.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantSummary, Error> {
         tenants::one(&self.db.listing_for(Share::default()), tenant).await
+    }
+
+    /// At most `limit` members of a tenant in the order of their kind and id, starting after `after` if it is given: users and
+    /// service accounts, for operators.
+    pub async fn members(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Subject>,
+        limit: u32,
+    ) -> Result<Vec<TenantMember>, Error> {
+        tenants::members(&self.db.listing_for(Share::default()), tenant, after, limit).await
     }
 
     /// The roles of a member; `None` if the account is not a member.
@@ -134,14 +146,14 @@ impl TenantStore for SqlMemberships {
         Ok(self.roles_of(tenant, member).await?)
     }
 
-    async fn members(
+    async fn users(
         &self,
         tenant: &TenantId,
-        after: Option<&Subject>,
+        after: Option<&UserId>,
         limit: u32,
         share: Share,
     ) -> Result<Vec<TenantMember>, TenantStoreError> {
-        Ok(tenants::members(&self.db.listing_for(share), tenant, after, limit).await?)
+        Ok(tenants::users(&self.db.listing_for(share), tenant, after, limit).await?)
     }
 
     async fn set_roles(

@@ -27,12 +27,12 @@ pub trait TenantStore: Send + Sync + 'static {
     /// sending it.
     async fn roles(&self, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, TenantStoreError>;
 
-    /// At most `limit` members in the order of their kind and id, starting after `after` if it is given. `share` is that of the
-    /// caller: one who lists many must not delay the requests of others.
-    async fn members(
+    /// At most `limit` members that are users, by id, starting after `after` if it is given. `share` is that of the caller: one who
+    /// lists many must not delay the requests of others. Service accounts belong to operators: members do not see them.
+    async fn users(
         &self,
         tenant: &TenantId,
-        after: Option<&Subject>,
+        after: Option<&UserId>,
         limit: u32,
         share: Share,
     ) -> Result<Vec<TenantMember>, TenantStoreError>;

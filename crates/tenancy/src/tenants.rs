@@ -1,7 +1,7 @@
 //! Tenants and their members: the SQL.
 
 use gatewright_base::{Roles, Subject, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Tx, params};
+use gatewright_db::{Db, Error, ReadablePage, Row, Sql, Tx, Value, params, readable};
 use jiff::Timestamp;
 
 use crate::roles;
@@ -18,7 +18,7 @@ pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>,
         let name = row.get::<Option<String>>("name")?.unwrap_or_else(|| id.as_str().to_owned());
         Ok(TenantOfUser { id, name, roles: roles::read(row)? })
     };
-    rows.iter().map(tenant).collect()
+    readable("tenant_members", &rows, tenant)
 }
 
 /// One tenant, as an operator sees it.
@@ -33,16 +33,14 @@ pub struct TenantSummary {
 }
 
 pub(crate) async fn all(db: &Db, after: &str, limit: u32) -> Result<Vec<TenantSummary>, Error> {
-    let sql = format!(
-        "SELECT tenant_members.tenant_id, MAX(tenant_names.name) AS name, COUNT(*) AS members FROM tenant_members \
+    let sql = "SELECT tenant_members.tenant_id, MAX(tenant_names.name) AS name, COUNT(*) AS members FROM tenant_members \
          LEFT JOIN tenant_names ON tenant_names.tenant_id = tenant_members.tenant_id \
          WHERE tenant_members.tenant_id > ?1 GROUP BY tenant_members.tenant_id \
-         ORDER BY tenant_members.tenant_id LIMIT {limit}"
-    );
+         ORDER BY tenant_members.tenant_id LIMIT ?2";
     let summary = |row: &Row| {
         Ok(TenantSummary { id: row.get("tenant_id")?, name: row.get("name")?, members: row.get("members")? })
     };
-    db.query(sql, params![after]).await?.iter().map(summary).collect()
+    page(db, sql, &params![after], limit, summary).await
 }
 
 pub(crate) async fn one(db: &Db, tenant: &TenantId) -> Result<TenantSummary, Error> {
@@ -90,17 +88,53 @@ pub(crate) async fn members(
     };
     let sql = format!(
         "SELECT member_kind, member_id, roles, created_at FROM tenant_members WHERE tenant_id = ?1{beyond} \
-         ORDER BY member_kind, member_id LIMIT {limit}"
+         ORDER BY member_kind, member_id LIMIT ?{}",
+        params.len() + 1
     );
-    let rows = db.query(sql, params).await?;
-    rows.iter().filter_map(|row| member(row).transpose()).collect()
+    page(db, sql, &params, limit, member).await
 }
 
-/// A row with an invalid id is skipped.
-fn member(row: &Row) -> Result<Option<TenantMember>, Error> {
-    let kind = MemberKind::parse(&row.get::<String>("member_kind")?);
-    let Some(subject) = kind.subject(&row.get::<String>("member_id")?) else { return Ok(None) };
-    Ok(Some(TenantMember { subject, roles: roles::read(row)?, since: row.get("created_at")? }))
+pub(crate) async fn users(
+    db: &Db,
+    tenant: &TenantId,
+    after: Option<&UserId>,
+    limit: u32,
+) -> Result<Vec<TenantMember>, Error> {
+    let sql = "SELECT member_kind, member_id, roles, created_at FROM tenant_members \
+               WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id > ?3 ORDER BY member_id LIMIT ?4";
+    // No id is the empty text.
+    let params = params![tenant, MemberKind::User.as_str(), after.map_or("", UserId::as_str)];
+    page(db, sql, &params, limit, member).await
+}
+
+/// At most `limit` rows that can be read. The last placeholder of `sql` is the number of rows.
+async fn page<T>(
+    db: &Db,
+    sql: impl Into<Sql>,
+    params: &[Value],
+    limit: u32,
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let (sql, mut page) = (sql.into(), ReadablePage::new("tenant_members", limit));
+    loop {
+        let params = params.iter().cloned().chain([Value::Int(page.asked())]).collect();
+        page.add_all(&db.query(&sql, params).await?, &read)?;
+        match page.finish()? {
+            Ok(found) => return Ok(found),
+            Err(longer) => page = longer,
+        }
+    }
+}
+
+fn member(row: &Row) -> Result<TenantMember, Error> {
+    let id: String = row.get("member_id")?;
+    let subject = MemberKind::parse(&row.get::<String>("member_kind")?).subject(&id).ok_or_else(|| Error::Corrupt {
+        statement: "a read of tenant_members".to_owned(),
+        column: "member_id".to_owned(),
+        found: "text",
+        expected: "an identifier",
+    })?;
+    Ok(TenantMember { subject, roles: roles::read(row)?, since: row.get("created_at")? })
 }
 
 pub(crate) async fn set_roles(

@@ -46,13 +46,22 @@ impl AuditEvent {
 
     /// Sets the subject, as `resource/id`.
     pub fn about(mut self, subject: Option<String>) -> Self {
-        self.subject = subject;
+        self.subject = subject.map(storable);
         self
     }
 
     /// Adds a detail.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.meta.insert(name.to_owned(), value.into());
+        let value = match value.into() {
+            Value::String(text) => Value::String(storable(text)),
+            value => value,
+        };
+        self.meta.insert(name.to_owned(), value);
         self
     }
+}
+
+/// A text that every database stores: Postgres refuses NUL, and a caller must not avoid an entry by sending one.
+fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

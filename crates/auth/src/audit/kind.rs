@@ -140,6 +140,57 @@ impl AuditKind {
         Self::AdminActed,
     ];
 
+    /// Whether the act is refused if its event cannot be stored: what gives access or a right, changes a credential, and what
+    /// operators do over the admin API. What ends access is never refused for that reason, and failures are only counted.
+    pub fn must_be_stored(self) -> bool {
+        match self {
+            Self::LoginSucceeded
+            | Self::LoginPendingTwoFactor
+            | Self::TwoFactorEnrolled
+            | Self::TwoFactorChallengeSucceeded
+            | Self::TwoFactorDisabled
+            | Self::TwoFactorBackupCodesRegenerated
+            | Self::PasswordResetCompleted
+            | Self::OAuthLinked
+            | Self::AccountEnabled
+            | Self::EmailChanged
+            | Self::InvitationCreated
+            | Self::InvitationAccepted
+            | Self::PasskeyAdded
+            | Self::TenantCreated
+            | Self::TenantRolesChanged
+            | Self::TokenCreated
+            | Self::OAuth2Authorized
+            | Self::AdminActed => true,
+            Self::LoginFailed
+            | Self::RegisterSucceeded
+            | Self::SessionRevoked
+            | Self::TwoFactorChallengeFailed
+            | Self::PasswordResetRequested
+            | Self::EmailVerificationRequested
+            | Self::EmailVerified
+            | Self::OAuthUnlinked
+            | Self::OAuthLogin
+            | Self::OAuthRefused
+            | Self::MagicLinkRequested
+            | Self::MagicLinkConsumed
+            | Self::AccountClosed
+            | Self::AccountDeleted
+            | Self::AccountDisabled
+            | Self::EmailChangeRequested
+            | Self::EmailChangeUndone
+            | Self::ProfileChanged
+            | Self::PasskeyRemoved
+            | Self::DeviceAdded
+            | Self::DeviceForgotten
+            | Self::TenantMemberRemoved
+            | Self::TokenRevoked
+            | Self::TokenAuthFailed
+            | Self::OAuth2Revoked
+            | Self::OAuth2ReplayDetected => false,
+        }
+    }
+
     /// The name that sinks store. It never changes.
     pub fn name(self) -> &'static str {
         match self {

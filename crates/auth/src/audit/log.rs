@@ -1,4 +1,4 @@
-use gatewright_db::{Db, Error, Lane, Row, Share, Tx, Value};
+use gatewright_db::{Db, Error, Lane, ReadablePage, Row, Share, Tx, Value};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
@@ -59,14 +59,21 @@ impl AuditLog {
 
     /// The events, the newest first.
     pub async fn list(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, Error> {
-        let (sql, params) = statement(query);
-        let rows =
-            self.db.read(async move |tx: &Tx| -> Result<_, Error> { tx.query(sql.clone(), params.clone()).await });
-        rows.await?.iter().map(record).collect()
+        let mut page = ReadablePage::new("audit_log", query.limit.clamp(1, AuditQuery::MOST));
+        loop {
+            let (sql, params) = statement(query, page.asked());
+            let rows =
+                self.db.read(async move |tx: &Tx| -> Result<_, Error> { tx.query(sql.clone(), params.clone()).await });
+            page.add_all(&rows.await?, record)?;
+            match page.finish()? {
+                Ok(found) => return Ok(found),
+                Err(longer) => page = longer,
+            }
+        }
     }
 }
 
-fn statement(query: &AuditQuery) -> (String, Vec<Value>) {
+fn statement(query: &AuditQuery, limit: i64) -> (String, Vec<Value>) {
     let mut params: Vec<Value> = Vec::new();
     let mut conditions = Vec::new();
     let mut holds = |condition: &str, value: Value| {
@@ -93,7 +100,8 @@ fn statement(query: &AuditQuery) -> (String, Vec<Value>) {
         conditions.push(format!("(created_at, id) < (?{}, ?{})", params.len() - 1, params.len()));
     }
     let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-    params.push(Value::from(i64::from(query.limit.clamp(1, AuditQuery::MOST))));
+    params.push(Value::Int(limit));
+    // Bytes: `meta` names what happened and has no contents; a page has few entries.
     let sql = format!(
         "SELECT id, kind, user_id, remote, subject, meta, created_at FROM audit_log{filter} \
          ORDER BY created_at DESC, id DESC LIMIT ?{}",

@@ -1,5 +1,5 @@
 use gatewright_base::UserId;
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, Counted};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid, Variant, Version};
@@ -17,7 +17,7 @@ impl AuditEvent {
         let detail = |name: &str| self.meta.get(name).and_then(Value::as_str);
         let parts = [
             Some(self.kind.name()),
-            Some(&*ClientAddr::new(self.remote).limit_key()),
+            Some(&*Counted::Repetitions.limit_key(ClientAddr::new(self.remote))),
             self.user_id.as_ref().map(UserId::as_str),
             detail("reason"),
             detail("email"),

@@ -21,6 +21,8 @@ pub struct SqlAuditSink {
     log: AuditLog,
 }
 
+/// The key of `meta` that marks the event of an act whose outcome is not known yet.
+const PENDING: &str = "pending";
 /// Events that one statement looks at or changes when an account is forgotten.
 const BATCH: usize = 1_000;
 /// Keys of `meta` with personal data, in addition to the client's address: the address, the values of records, names of
@@ -98,14 +100,10 @@ impl SqlAuditSink {
             ambient,
         }
     }
-}
 
-#[async_trait]
-impl AuditSink for SqlAuditSink {
-    async fn record(&self, event: AuditEvent) -> Result<(), BoxError> {
-        let meta = serde_json::to_string(&event.meta)?;
+    async fn insert(&self, id: &str, event: &AuditEvent, meta: String) -> Result<(), BoxError> {
         let params = params![
-            event.repetition().unwrap_or_else(|| self.ambient.uuid()).to_string(),
+            id,
             event.kind.name(),
             event.user_id.as_ref(),
             event.remote.map(|address| address.to_string()),
@@ -114,6 +112,37 @@ impl AuditSink for SqlAuditSink {
             event.subject.as_deref()
         ];
         self.db.execute(&self.insert, params).await?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl AuditSink for SqlAuditSink {
+    async fn record(&self, event: AuditEvent) -> Result<(), BoxError> {
+        let meta = serde_json::to_string(&event.meta)?;
+        let id = event.repetition().unwrap_or_else(|| self.ambient.uuid()).to_string();
+        self.insert(&id, &event, meta).await
+    }
+
+    async fn begin(&self, event: &AuditEvent) -> Result<Option<String>, BoxError> {
+        let id = self.ambient.uuid().to_string();
+        let mut meta = event.meta.clone();
+        meta.insert(PENDING.to_owned(), true.into());
+        self.insert(&id, event, serde_json::to_string(&meta)?).await?;
+        Ok(Some(id))
+    }
+
+    async fn settle(&self, id: &str, event: Option<AuditEvent>) -> Result<(), BoxError> {
+        match event {
+            Some(event) => {
+                let meta = serde_json::to_string(&event.meta)?;
+                let sql = "UPDATE audit_log SET meta = ?2, user_id = ?3 WHERE id = ?1";
+                self.db.execute(sql, params![id, meta, event.user_id.as_ref()]).await?;
+            }
+            None => {
+                self.db.execute("DELETE FROM audit_log WHERE id = ?1", params![id]).await?;
+            }
+        }
         Ok(())
     }
 

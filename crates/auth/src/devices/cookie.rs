@@ -55,8 +55,7 @@ const LIFETIME: Duration = Duration::from_hours(400 * 24);
 impl DeviceCookie {
     /// Signs with a key of the present secret; without one, devices are known until the process ends.
     pub(crate) fn new(jwt: &JwtConfig, secure: bool, ambient: &Ambient) -> Self {
-        let secrets = std::iter::once(&jwt.secret).chain(&jwt.previous_secrets);
-        Self { keys: secrets.map(|secret| SigningKey::derive(secret, OF_COOKIE, ambient)).collect(), secure }
+        Self { keys: jwt.secrets().map(|secret| SigningKey::derive([secret], OF_COOKIE, ambient)).collect(), secure }
     }
 
     fn name(&self) -> &'static str {

@@ -10,7 +10,6 @@
 
 mod cookie;
 mod name;
-mod notice;
 mod rows;
 mod sign_in;
 
@@ -21,7 +20,6 @@ use uuid::Uuid;
 
 pub(crate) use cookie::DeviceCookie;
 pub(crate) use name::device_name;
-pub(crate) use notice::Notices;
 use rows::Rows;
 pub(crate) use rows::{COMPONENT, MIGRATIONS, OWNERS, OWNERS_OF_BEFORE, StoredDevice};
 pub(crate) use sign_in::{Browser, Counted, DeviceBudget, current};

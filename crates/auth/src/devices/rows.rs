@@ -1,5 +1,5 @@
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params, readable};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -154,7 +154,7 @@ impl Rows {
         let sql = "SELECT id, first_used_at, last_used_at, address, user_agent FROM known_devices \
                    WHERE user_id = ?1 AND last_used_at > ?2 ORDER BY last_used_at DESC, id DESC";
         let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user, oldest]).await?;
-        rows.iter().map(read).collect()
+        readable("known_devices", &rows, read)
     }
 
     pub(super) async fn remove(&self, user: &UserId, id: Uuid) -> Result<bool, Error> {

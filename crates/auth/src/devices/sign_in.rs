@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use gatewright_base::UserId;
-use gatewright_limits::{Denied, Limiter};
+use gatewright_http::locale::Locale;
+use gatewright_limits::{Attempt, Denied, Limiter};
 use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::Devices;
 use super::cookie::{Held, Token};
+use super::name::safe_name;
 use super::rows::{Arrival, Arrived};
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::mail::{NewDevice, Notice};
 use crate::session::{Client, SessionSecret};
 use crate::users::User;
 
@@ -35,13 +39,22 @@ pub(crate) enum Counted {
     /// For the account, or for the submitted address.
     Account,
     /// For a known device.
-    Device(Uuid),
+    Device(Attempt),
 }
 
 impl Browser {
     /// The parts of this request.
     pub(crate) fn of(core: &Core, headers: &HeaderMap) -> Self {
         Self { replaces: core.cookie.read(headers), held: core.device_cookie.read(headers) }
+    }
+}
+
+impl Counted {
+    /// After a success. The budget of a device is one of failures.
+    pub(crate) async fn succeeded(self) {
+        if let Self::Device(attempt) = self {
+            attempt.give_back().await;
+        }
     }
 }
 
@@ -61,23 +74,11 @@ impl DeviceBudget {
         key: &str,
     ) -> Result<Counted, Denied> {
         match known(core, user, browser).await {
-            Some(device) => {
-                self.limiter.attempt(&device.to_string()).await?;
-                Ok(Counted::Device(device))
-            }
+            Some(device) => Ok(Counted::Device(self.limiter.begin(&device.to_string()).await?)),
             None => {
                 of_account.attempt(key).await?;
                 Ok(Counted::Account)
             }
-        }
-    }
-
-    /// After a success. The budget of a device is one of failures.
-    pub(crate) async fn succeeded(&self, counted: &Counted) {
-        if let Counted::Device(device) = counted
-            && let Err(error) = self.limiter.forget(&device.to_string()).await
-        {
-            tracing::warn!(%error, "the failed attempts of a known device could not be cleared");
         }
     }
 }
@@ -118,7 +119,7 @@ impl Devices {
         }
         if matches!(arrived, Ok(Arrived::New) | Err(_)) {
             audit_new(core, user, client, &arrival).await;
-            core.device_notices.send(core, user, client, arrival.at).await;
+            notify(core, user, client, arrival.at).await;
         }
         arrived.is_ok().then(|| core.device_cookie.set(&browser.held, &tags, fresh))
     }
@@ -127,6 +128,15 @@ impl Devices {
 /// Which of an account's devices a request comes from.
 pub(crate) async fn current(core: &Arc<Core>, user: &UserId, headers: &HeaderMap) -> Option<Uuid> {
     known(core, Some(user), &Browser::of(core, headers)).await
+}
+
+async fn notify(core: &Core, user: &User, client: &Client, at: Timestamp) {
+    if core.config.new_device_notice {
+        // Not in the language of the request, which may be a thief's.
+        let locale = Locale::current().presentation().locale(None);
+        let name = locale.within(|| safe_name(client.user_agent()));
+        core.notify(user, Notice::NewDevice(NewDevice { at, address: client.address(), name })).await;
+    }
 }
 
 async fn audit_new(core: &Core, user: &User, client: &Client, arrival: &Arrival) {

@@ -1,4 +1,4 @@
-//! JSON web tokens, for programs without cookies (RFC 7519, only HS256).
+//! JSON web tokens, for programs without cookies (RFC 7519).
 //!
 //! A token says who signed in and when; it does not decide what they may do. Each use loads the current user
 //! (`schemes/jwt.rs`). So roles are up to date, tokens of a deleted account are refused, and a password reset or a
@@ -9,7 +9,11 @@
 //! compared.
 
 mod claims;
+pub(crate) mod keys;
+mod published;
 mod signer;
 
 pub use claims::Claims;
+pub use keys::{JwtAlgorithm, JwtKeys, KeyError, KeyState, ListedKey, RotateError, SigningKeys, UnknownAlgorithm};
+pub(crate) use published::routes;
 pub use signer::{InvalidJwt, JwtConfig, Jwts};

@@ -5,6 +5,10 @@ use argon2::{Argon2, CustomizedPasswordHasher as _, PasswordHasher as _};
 use gatewright_base::Secret;
 use subtle::ConstantTimeEq;
 
+use super::foreign::Foreign;
+use super::opaque::Opaque;
+use super::setting::HashSetting;
+
 /// Most bytes that bcrypt takes in; it would silently ignore the rest.
 pub(crate) const BCRYPT_MAX_BYTES: usize = 72;
 
@@ -42,9 +46,15 @@ pub enum AlgorithmError {
     /// Argon2 refused its input.
     #[error("argon2id: {0}")]
     Argon2(#[from] argon2::Error),
-    /// A stored hash in an unknown format.
+    /// A password that is longer than any can be.
+    #[error("the password is too long")]
+    TooLong,
+    /// A stored hash in an unknown format, damaged, or with a cost that no sign-in may compute.
     #[error("a stored password hash is in no known format")]
     UnknownFormat,
+    /// A stored hash that is usable only with `auth.allow_weak_hashes`.
+    #[error("a stored password hash is weak; `auth.allow_weak_hashes` allows it")]
+    Weak,
 }
 
 impl Default for PasswordAlgorithm {
@@ -64,8 +74,9 @@ impl PasswordAlgorithm {
     }
 
     /// The setting that a stored hash names, from its whole text or from the part before the salt: `$2b$12$…`,
-    /// `$argon2id$v=19$m=19456,t=2,p=1…`. The variants of Argon2, which cost the same, count as Argon2id.
-    pub fn of_stored(text: &str) -> Option<Self> {
+    /// `$argon2id$v=19$m=19456,t=2,p=1…`. The variants of Argon2, which cost the same, count as Argon2id. Formats of other
+    /// systems: [`HashSetting::of_stored`](super::HashSetting::of_stored).
+    pub(super) fn of_stored(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix('$')?.split('$');
         let algorithm = parts.next()?;
         if matches!(algorithm, "2a" | "2b" | "2y") {
@@ -91,16 +102,18 @@ impl PasswordAlgorithm {
     }
 
     /// Whether the algorithm uses all of `password`.
-    pub(super) fn takes(&self, password: &Secret) -> bool {
+    pub(super) fn takes(&self, password: &Opaque) -> bool {
         match self {
-            Self::Bcrypt { .. } => password.len() <= BCRYPT_MAX_BYTES,
+            Self::Bcrypt { .. } => password.secret().len() <= BCRYPT_MAX_BYTES,
             Self::Argon2id { .. } => true,
         }
     }
 
     /// Hashes `password`, which takes a large part of a second. bcrypt ignores bytes beyond its limit: callers check
     /// [`takes`](Self::takes) first.
-    pub(super) fn hash(&self, password: &Secret, salt: [u8; 16]) -> Result<PasswordHash, AlgorithmError> {
+    pub(super) fn hash(&self, password: &Opaque, salt: [u8; 16]) -> Result<PasswordHash, AlgorithmError> {
+        count();
+        let password = password.secret();
         let text = match *self {
             Self::Bcrypt { cost } => bcrypt_parts(password, cost, salt)?.to_string(),
             Self::Argon2id { .. } => {
@@ -135,11 +148,33 @@ impl PasswordHash {
         self.0.expose()
     }
 
-    /// Whether `password` matches this hash. Takes as long as the hash's own algorithm and cost require.
+    /// Whether some password can match it: it is complete, in a known format, and its cost is within bounds.
+    pub(crate) fn is_readable(&self) -> bool {
+        let stored = self.expose();
+        match Foreign::parse(stored) {
+            Some(foreign) => foreign.is_ok(),
+            None if is_bcrypt(stored) => bcrypt::HashParts::from_str(stored).is_ok(),
+            None => phc::PasswordHash::new(stored).is_ok_and(|hash| {
+                hash.salt.is_some() && hash.hash.is_some() && argon2::Params::try_from(&hash).is_ok()
+            }),
+        }
+    }
+
+    /// Whether it is usable only where weak hashes are allowed.
+    pub(crate) fn is_weak(&self) -> bool {
+        HashSetting::of_stored(self.expose()).is_some_and(HashSetting::is_weak)
+    }
+
+    /// Whether `password` matches this hash, in the form in which it is given: old hashes are of passwords as they were
+    /// typed. Takes as long as the hash's own algorithm and cost require.
     pub(super) fn matches(&self, password: &Secret) -> Result<bool, AlgorithmError> {
         let stored = self.expose();
-        if ["$2a$", "$2b$", "$2y$"].iter().any(|version| stored.starts_with(version)) {
+        if let Some(foreign) = Foreign::parse(stored) {
+            return foreign?.matches(password);
+        }
+        if is_bcrypt(stored) {
             let parts = bcrypt::HashParts::from_str(stored)?;
+            count();
             let computed = bcrypt_parts(password, parts.get_cost(), parts.get_salt_raw())?;
             // The same version on both sides: `$2a$`, `$2b$` and `$2y$` name one algorithm.
             let same = computed.to_string().as_bytes().ct_eq(parts.to_string().as_bytes());
@@ -150,6 +185,7 @@ impl PasswordHash {
         let expected = hash.hash.ok_or(AlgorithmError::UnknownFormat)?;
         let salt = hash.salt.ok_or(AlgorithmError::UnknownFormat)?;
         let params = argon2::Params::try_from(&hash).map_err(|_| AlgorithmError::UnknownFormat)?;
+        count();
         let computed: phc::PasswordHash = Argon2::default()
             .hash_password_customized(
                 password.expose().as_bytes(),
@@ -183,6 +219,10 @@ impl PasswordHash {
     }
 }
 
+fn is_bcrypt(stored: &str) -> bool {
+    ["$2a$", "$2b$", "$2y$"].iter().any(|version| stored.starts_with(version))
+}
+
 fn bcrypt_parts(password: &Secret, cost: u32, salt: [u8; 16]) -> Result<bcrypt::HashParts, bcrypt::BcryptError> {
     let bytes = password.expose().as_bytes();
     if bytes.len() < BCRYPT_MAX_BYTES {
@@ -194,11 +234,36 @@ fn bcrypt_parts(password: &Secret, cost: u32, salt: [u8; 16]) -> Result<bcrypt::
     }
 }
 
+#[cfg(not(test))]
+pub(super) fn count() {}
+
+#[cfg(test)]
+pub(super) use tests::computed;
+#[cfg(test)]
+pub(super) use tests::count;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SALT: [u8; 16] = [7; 16];
+
+    thread_local! {
+        static COMPUTED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+
+    pub(in crate::password) fn count() {
+        COMPUTED.set(COMPUTED.get() + 1);
+    }
+
+    /// The hashes that this thread has computed.
+    pub(in crate::password) fn computed() -> u32 {
+        COMPUTED.get()
+    }
+
+    fn opaque(text: impl Into<String>) -> Opaque {
+        Opaque::of(&Secret::new(text)).unwrap()
+    }
 
     fn small_argon() -> PasswordAlgorithm {
         PasswordAlgorithm::Argon2id { memory_kib: 64, iterations: 1, parallelism: 1 }
@@ -207,7 +272,7 @@ mod tests {
     #[test]
     fn a_hash_matches_only_its_password() {
         for algorithm in [PasswordAlgorithm::Bcrypt { cost: 4 }, small_argon()] {
-            let hash = algorithm.hash(&Secret::new("correct horse"), SALT).unwrap();
+            let hash = algorithm.hash(&opaque("correct horse"), SALT).unwrap();
             assert!(hash.matches(&Secret::new("correct horse")).unwrap());
             assert!(!hash.matches(&Secret::new("correct horsf")).unwrap());
             assert!(!hash.matches(&Secret::new("")).unwrap());
@@ -238,7 +303,7 @@ mod tests {
     #[test]
     fn a_password_that_bcrypt_would_cut_matches_nothing() {
         let full = "a".repeat(72);
-        let hash = PasswordAlgorithm::Bcrypt { cost: 4 }.hash(&Secret::new(&*full), SALT).unwrap();
+        let hash = PasswordAlgorithm::Bcrypt { cost: 4 }.hash(&opaque(&*full), SALT).unwrap();
         assert!(hash.matches(&Secret::new(&*full)).unwrap());
         assert!(!hash.matches(&Secret::new(full + "b")).unwrap());
         assert!(!hash.matches(&Secret::new("a".repeat(71))).unwrap());
@@ -247,10 +312,10 @@ mod tests {
     #[test]
     fn a_change_of_algorithm_or_cost_outdates_a_hash() {
         let (four, five) = (PasswordAlgorithm::Bcrypt { cost: 4 }, PasswordAlgorithm::Bcrypt { cost: 5 });
-        let hash = four.hash(&Secret::new("correct horse"), SALT).unwrap();
+        let hash = four.hash(&opaque("correct horse"), SALT).unwrap();
         assert!(!hash.is_current(&five));
         assert!(!hash.is_current(&small_argon()));
-        let hash = small_argon().hash(&Secret::new("correct horse"), SALT).unwrap();
+        let hash = small_argon().hash(&opaque("correct horse"), SALT).unwrap();
         assert!(!hash.is_current(&four));
         assert!(!hash.is_current(&PasswordAlgorithm::argon2id()));
     }
@@ -258,7 +323,7 @@ mod tests {
     #[test]
     fn a_stored_hash_names_its_setting() {
         for algorithm in [PasswordAlgorithm::Bcrypt { cost: 4 }, small_argon()] {
-            let hash = algorithm.hash(&Secret::new("correct horse"), SALT).unwrap();
+            let hash = algorithm.hash(&opaque("correct horse"), SALT).unwrap();
             assert_eq!(PasswordAlgorithm::of_stored(hash.expose()), Some(algorithm));
         }
         for (text, expected) in [
@@ -277,7 +342,7 @@ mod tests {
 
     #[test]
     fn debug_does_not_show_the_hash() {
-        let hash = PasswordAlgorithm::Bcrypt { cost: 4 }.hash(&Secret::new("correct horse"), SALT).unwrap();
+        let hash = PasswordAlgorithm::Bcrypt { cost: 4 }.hash(&opaque("correct horse"), SALT).unwrap();
         assert!(!format!("{hash:?}").contains("$2b$"));
     }
 }

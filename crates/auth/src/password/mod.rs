@@ -1,24 +1,35 @@
 //! Passwords: which are accepted, how they are hashed, and where the hashing runs.
 //!
-//! A new password becomes a [`NewPassword`] (`rules.rs`), is hashed by the configured [`PasswordAlgorithm`]
+//! A password is normalised (`opaque.rs`). A new one becomes a [`NewPassword`] (`rules.rs`), is hashed by the configured [`PasswordAlgorithm`]
 //! (`algorithm.rs`) on a bounded pool (`pool.rs`) and stored as a [`PasswordHash`] that names its algorithm and cost.
 //! Each [`Requester`] has its own queue for the pool, and requesters take turns (`turns.rs`).
-//! At sign-in [`Passwords::check`] compares. Every comparison computes the same amount (`effort.rs`), so that an unknown
+//! Hashes of other systems stay usable until their first sign-in (`foreign`).
+//! At sign-in [`Passwords::check`] compares. Earlier versions hashed passwords as they were typed, so a password whose
+//! normalised form differs is compared in both. Every comparison computes the same amount (`effort.rs`), so that an unknown
 //! address takes as long as a wrong password, also after a change of algorithm or cost.
 
 mod algorithm;
+mod common;
+mod comparison;
 mod effort;
+mod foreign;
+mod opaque;
+mod patterns;
 mod pool;
 mod requester;
 mod rules;
+mod setting;
+mod stored_hashes;
 mod turns;
 
-pub(crate) use algorithm::BCRYPT_MAX_BYTES;
+use algorithm::BCRYPT_MAX_BYTES;
 pub use algorithm::{AlgorithmError, PasswordAlgorithm, PasswordHash};
 pub use pool::{HashingLoad, Overloaded};
 pub use requester::Requester;
-pub(crate) use rules::MAX_CHARS;
-pub use rules::{NewPassword, WeakPassword};
+pub(crate) use rules::MAX_BYTES;
+pub use rules::{NewPassword, PasswordOwner, PasswordPolicy, WeakPassword};
+pub use setting::{Digest, HashSetting};
+pub use stored_hashes::{StoredHashes, Unusable};
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -27,8 +38,11 @@ use gatewright_base::{Ambient, Secret};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 
+use comparison::Comparison;
 use effort::Effort;
+use opaque::Opaque;
 use pool::Pool;
+use rules::Rules;
 use turns::Capacity;
 
 /// Callers without a known device that may wait for each core. At bcrypt's cost 12 the last of them waits about eight
@@ -46,6 +60,8 @@ pub struct Passwords {
     effort: Arc<RwLock<Effort>>,
     settings_read_at: Arc<RwLock<Timestamp>>,
     pool: Pool,
+    rules: Arc<Rules>,
+    allow_weak: bool,
     ambient: Ambient,
 }
 
@@ -54,9 +70,12 @@ pub struct Passwords {
 pub enum Check {
     /// The password is wrong, or there is no hash to compare with.
     Wrong,
+    /// The stored hash is in no known format or damaged: no password fits it.
+    Unreadable,
     /// It is the password.
     Right {
-        /// The hash was created with another algorithm or cost than new ones: it must be replaced.
+        /// The hash was created with another algorithm or cost than new ones, or of a password that was not normalised: it
+        /// must be replaced.
         outdated: bool,
     },
 }
@@ -86,12 +105,45 @@ impl Passwords {
             waiting_per_requester: workers.get() * WAITING_PER_CORE_AND_REQUESTER,
         });
         let effort = Arc::new(RwLock::new(Effort::of(algorithm)));
-        Self { algorithm, effort, settings_read_at: Arc::new(RwLock::new(Timestamp::MIN)), pool, ambient }
+        Self {
+            algorithm,
+            effort,
+            settings_read_at: Arc::new(RwLock::new(Timestamp::MIN)),
+            pool,
+            rules: Arc::default(),
+            allow_weak: false,
+            ambient,
+        }
+    }
+
+    /// The same with other requirements of new passwords. `host` is that of the service's public URL.
+    pub fn with_policy(self, policy: PasswordPolicy, host: Option<&str>) -> Self {
+        let rules = Rules { policy, host: host.map(str::to_lowercase) };
+        Self { rules: Arc::new(rules), ..self }
+    }
+
+    /// The same, and weak hashes of imported accounts are compared if `allow`.
+    pub fn with_weak_hashes(self, allow: bool) -> Self {
+        Self { allow_weak: allow, ..self }
+    }
+
+    /// Whether weak hashes are compared.
+    pub(crate) fn allows_weak_hashes(&self) -> bool {
+        self.allow_weak
+    }
+
+    /// The fewest characters of a new password, and the most that its algorithm can take.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        let longest = match self.algorithm {
+            PasswordAlgorithm::Bcrypt { .. } => BCRYPT_MAX_BYTES,
+            PasswordAlgorithm::Argon2id { .. } => MAX_BYTES,
+        };
+        (self.rules.policy.min_length, longest)
     }
 
     /// Sets the settings of stored hashes, and replaces the known ones: every comparison computes as much as the most
     /// expensive of them.
-    pub(crate) fn stored_settings(&self, settings: impl IntoIterator<Item = PasswordAlgorithm>) {
+    pub(crate) fn stored_settings(&self, settings: impl IntoIterator<Item = HashSetting>) {
         let mut effort = Effort::of(self.algorithm);
         for setting in settings {
             learn(&mut effort, setting);
@@ -110,56 +162,44 @@ impl Passwords {
         self.pool.load()
     }
 
-    /// Checks a new password against the rules.
-    pub fn accept(&self, text: Secret) -> Result<NewPassword, WeakPassword> {
-        NewPassword::parse(text, &self.algorithm)
+    /// Checks a new password of `owner` against the rules.
+    #[expect(clippy::needless_pass_by_value, reason = "the caller gives the typed text away")]
+    pub fn accept(&self, text: Secret, owner: PasswordOwner<'_>) -> Result<NewPassword, WeakPassword> {
+        self.rules.accept(&text, &self.algorithm, owner)
     }
 
     /// Hashes a password for storing.
     pub async fn hash(&self, requester: Requester, password: &NewPassword) -> Result<PasswordHash, HashError> {
-        let (algorithm, password, salt) = (self.algorithm, password.secret().clone(), self.ambient.bytes());
+        let (algorithm, password, salt) = (self.algorithm, password.opaque().clone(), self.ambient.bytes());
         Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
     }
 
-    /// Compares `password` with `stored`. Without a stored hash, or with an invalid one, it returns [`Check::Wrong`]
-    /// after the same computations. A text that is longer than any password is not hashed, for any account.
+    /// Compares `password` with `stored`, in its normalised form and, if it differs, as it was typed. Without a stored hash,
+    /// or with an invalid one, it answers after the same computations: their number depends on the typed text alone. A
+    /// text that is longer than any password is not hashed, for any account.
     pub async fn check(
         &self,
         requester: Requester,
         password: &Secret,
         stored: Option<PasswordHash>,
     ) -> Result<Check, Overloaded> {
-        if rules::is_oversized(password) {
-            return Ok(Check::Wrong);
-        }
-        let own = stored.as_ref().and_then(|hash| PasswordAlgorithm::of_stored(hash.expose()));
-        let beside = self.beside(own);
-        let (algorithm, password, salt) = (self.algorithm, password.clone(), self.ambient.bytes());
-        let compare = move || {
-            for setting in beside {
-                if let Err(error) = setting.hash(&password, salt) {
-                    tracing::error!(%error, "hashing failed");
-                }
-            }
-            match stored.map(|hash| (hash.matches(&password), hash)) {
-                Some((Ok(true), hash)) => {
-                    Check::Right { outdated: !hash.is_current(&algorithm) && algorithm.takes(&password) }
-                }
-                Some((Ok(false), _)) | None => Check::Wrong,
-                Some((Err(error), _)) => {
-                    tracing::error!(%error, "a stored password hash cannot be read; its owner cannot sign in with a password");
-                    // It took no time, and an account must not be recognisable by that.
-                    let _ = own.map(|setting| setting.hash(&password, salt));
-                    Check::Wrong
-                }
-            }
+        let Some(opaque) = Opaque::of(password) else { return Ok(Check::Wrong) };
+        let own = stored.as_ref().and_then(|hash| HashSetting::of_stored(hash.expose()));
+        let comparison = Comparison {
+            typed: password.clone(),
+            opaque,
+            stored,
+            own,
+            beside: self.beside(own),
+            allow_weak: self.allow_weak,
         };
-        self.pool.run(requester, compare).await
+        let (algorithm, salt) = (self.algorithm, self.ambient.bytes());
+        self.pool.run(requester, move || comparison.run(&algorithm, salt)).await
     }
 
     /// The work in addition to the comparison with a hash of the setting `own`. A new setting counts for every later
     /// comparison.
-    fn beside(&self, own: Option<PasswordAlgorithm>) -> Vec<PasswordAlgorithm> {
+    fn beside(&self, own: Option<HashSetting>) -> Vec<HashSetting> {
         if let Some(own) = own
             && !self.effort.read().covers(own)
         {
@@ -171,12 +211,13 @@ impl Passwords {
     /// Hashes a correct password whose stored hash is outdated. The rules for new passwords do not apply: they may have
     /// changed since it was chosen.
     pub(crate) async fn rehash(&self, requester: Requester, password: &Secret) -> Result<PasswordHash, HashError> {
-        let (algorithm, password, salt) = (self.algorithm, password.clone(), self.ambient.bytes());
+        let password = Opaque::of(password).ok_or(AlgorithmError::TooLong)?;
+        let (algorithm, salt) = (self.algorithm, self.ambient.bytes());
         Ok(self.pool.run(requester, move || algorithm.hash(&password, salt)).await??)
     }
 }
 
-fn learn(effort: &mut Effort, setting: PasswordAlgorithm) {
+fn learn(effort: &mut Effort, setting: HashSetting) {
     if !effort.learn(setting) {
         tracing::warn!(
             ?setting,
@@ -189,6 +230,10 @@ fn learn(effort: &mut Effort, setting: PasswordAlgorithm) {
 mod tests {
     use super::*;
 
+    fn opaque(text: &str) -> Opaque {
+        Opaque::of(&Secret::new(text)).unwrap()
+    }
+
     fn passwords(algorithm: PasswordAlgorithm) -> Passwords {
         Passwords::new(algorithm, Ambient::manual(jiff::Timestamp::UNIX_EPOCH, 1).0)
     }
@@ -196,8 +241,10 @@ mod tests {
     #[tokio::test]
     async fn right_wrong_and_absent_passwords_are_distinguished() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
-        let hash =
-            passwords.hash(Requester::SERVER, &passwords.accept(Secret::new("correct horse")).unwrap()).await.unwrap();
+        let hash = passwords
+            .hash(Requester::SERVER, &passwords.accept(Secret::new("correct horse"), PasswordOwner::default()).unwrap())
+            .await
+            .unwrap();
         let (right, wrong) = (Secret::new("correct horse"), Secret::new("wrong horse"));
         assert_eq!(
             passwords.check(Requester::SERVER, &right, Some(hash.clone())).await,
@@ -207,13 +254,13 @@ mod tests {
         assert_eq!(passwords.check(Requester::SERVER, &right, None).await, Ok(Check::Wrong));
         assert_eq!(
             passwords.check(Requester::SERVER, &right, Some(PasswordHash::from_stored("correct horse"))).await,
-            Ok(Check::Wrong)
+            Ok(Check::Unreadable)
         );
     }
 
     #[tokio::test]
     async fn a_hash_of_another_cost_is_right_and_outdated() {
-        let hash = PasswordAlgorithm::Bcrypt { cost: 5 }.hash(&Secret::new("correct horse"), [1; 16]).unwrap();
+        let hash = PasswordAlgorithm::Bcrypt { cost: 5 }.hash(&opaque("correct horse"), [1; 16]).unwrap();
         let verdict = passwords(PasswordAlgorithm::Bcrypt { cost: 4 })
             .check(Requester::SERVER, &Secret::new("correct horse"), Some(hash))
             .await;
@@ -232,7 +279,7 @@ mod tests {
     #[tokio::test]
     async fn equal_passwords_have_unequal_hashes() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
-        let password = passwords.accept(Secret::new("correct horse")).unwrap();
+        let password = passwords.accept(Secret::new("correct horse"), PasswordOwner::default()).unwrap();
         assert_ne!(
             passwords.hash(Requester::SERVER, &password).await.unwrap(),
             passwords.hash(Requester::SERVER, &password).await.unwrap()
@@ -243,12 +290,36 @@ mod tests {
     async fn a_setting_that_was_found_counts_for_every_later_comparison() {
         let passwords = passwords(PasswordAlgorithm::Bcrypt { cost: 4 });
         let costs = |passwords: &Passwords| passwords.effort.read().beside(None);
-        let stored = PasswordAlgorithm::Bcrypt { cost: 6 }.hash(&Secret::new("correct horse"), [1; 16]).unwrap();
+        let stored = PasswordAlgorithm::Bcrypt { cost: 6 }.hash(&opaque("correct horse"), [1; 16]).unwrap();
         passwords.check(Requester::SERVER, &Secret::new("wrong horse"), Some(stored)).await.unwrap();
-        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 6 }]);
-        passwords.stored_settings([PasswordAlgorithm::Bcrypt { cost: 5 }]);
-        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 5 }]);
-        passwords.stored_settings([PasswordAlgorithm::Bcrypt { cost: 31 }]);
-        assert_eq!(costs(&passwords), [PasswordAlgorithm::Bcrypt { cost: 4 }]);
+        let bcrypt = |cost| HashSetting::from(PasswordAlgorithm::Bcrypt { cost });
+        assert_eq!(costs(&passwords), [bcrypt(6)]);
+        passwords.stored_settings([bcrypt(5)]);
+        assert_eq!(costs(&passwords), [bcrypt(5)]);
+        passwords.stored_settings([bcrypt(31)]);
+        assert_eq!(costs(&passwords), [bcrypt(4)]);
+    }
+
+    /// `cafe` and an accent, as a Mac may send it, and the hash that an earlier version stored of it.
+    #[tokio::test]
+    async fn a_hash_of_a_password_as_it_was_typed_is_right_and_outdated() {
+        let typed = Secret::new("cafe\u{301} au lait");
+        let other = Secret::new("caf\u{e9} au lait");
+        for algorithm in [
+            PasswordAlgorithm::Bcrypt { cost: 4 },
+            PasswordAlgorithm::Argon2id { memory_kib: 64, iterations: 1, parallelism: 1 },
+        ] {
+            let passwords = passwords(algorithm);
+            let old = algorithm.hash(&Opaque::unprepared(typed.clone()), [1; 16]).unwrap();
+            let check = async |text: &Secret, hash: &PasswordHash| {
+                passwords.check(Requester::SERVER, text, Some(hash.clone())).await.unwrap()
+            };
+            assert_eq!(check(&typed, &old).await, Check::Right { outdated: true });
+            assert_eq!(check(&other, &old).await, Check::Wrong, "nobody can know how it was typed");
+            let renewed = passwords.rehash(Requester::SERVER, &typed).await.unwrap();
+            assert_eq!(check(&typed, &renewed).await, Check::Right { outdated: false });
+            assert_eq!(check(&other, &renewed).await, Check::Right { outdated: false });
+            assert_eq!(check(&Secret::new("CAF\u{c9} au lait"), &renewed).await, Check::Wrong);
+        }
     }
 }

@@ -115,9 +115,16 @@ impl Pool {
 const NICE: i32 = 5;
 
 /// Lowers the priority of the calling thread. On other systems than Linux, a nice value is of the whole process.
+///
+/// A sandbox may refuse it. Then hashing for strangers competes with other threads on equal terms.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
-    let _refused = rustix::process::nice(NICE);
+    if let Err(error) = rustix::process::nice(NICE) {
+        static NOTED: std::sync::Once = std::sync::Once::new();
+        NOTED.call_once(|| {
+            tracing::warn!(%error, "the system refuses threads a lower priority, so many sign-ins can slow down answers");
+        });
+    }
 }
 
 /// The right to compute one hash. Dropping it passes the right to the next caller.

@@ -1,7 +1,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use gatewright_base::UserId;
+use gatewright_http::{ClientAddr, Counted, Network};
 
 /// The client for whom a password is hashed. Requesters take turns: see [`Passwords`](super::Passwords).
 ///
@@ -16,7 +17,7 @@ enum Origin {
     Server,
     /// The hash of the account's id. Two accounts with one hash share their places.
     Known(u64),
-    Network(Option<IpAddr>),
+    Network(Option<Network>),
 }
 
 impl Requester {
@@ -25,11 +26,8 @@ impl Requester {
 
     /// The client at `address`. All clients without an address are one requester.
     pub fn client(address: Option<IpAddr>) -> Self {
-        let network = address.map(|address| match address.to_canonical() {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80))),
-        });
-        Self(Origin::Network(network))
+        let networks = Counted::Hashes.networks(ClientAddr::new(address));
+        Self(Origin::Network(networks.into_iter().last().map(|share| share.network)))
     }
 
     /// A known device of this account.

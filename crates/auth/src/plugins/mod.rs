@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use gatewright_db::Step;
+use gatewright_http::OpenPath;
 use gatewright_tenancy::TenantStore;
 
 use crate::core::Core;
@@ -110,6 +111,8 @@ pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<M
 pub(crate) struct Mounted {
     pub(crate) routes: Router,
     pub(crate) well_known: Router,
+    /// The paths that pages of every origin may call.
+    pub(crate) open_paths: Vec<OpenPath>,
     pub(crate) section: Arc<dyn Section>,
     #[cfg(feature = "authorization-server")]
     pub(crate) clients: authorization_server::OAuth2Clients,

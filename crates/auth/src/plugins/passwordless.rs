@@ -4,6 +4,7 @@ use gatewright_base::Secret;
 
 use crate::core::Core;
 use crate::email::EmailAddress;
+use crate::mailbox;
 use crate::password::{HashError, Requester};
 use crate::users::{NewPasswordlessUser, NewUser, User, UserStoreError};
 
@@ -29,9 +30,9 @@ pub(crate) async fn create(core: &Core, user: NewPasswordlessUser) -> Result<Use
     let random = Secret::new(format!("{:032x}", u128::from_ne_bytes(core.ambient.bytes())));
     let password_hash = core.passwords.rehash(Requester::SERVER, &random).await?;
     let NewPasswordlessUser { email, roles, email_verified } = user;
-    let user = core.users.store.create(NewUser { email, password_hash, roles }).await?;
-    if let Some(verifier) = core.users.email_verifier.as_ref().filter(|_| email_verified) {
-        verifier.verify_email(&user.id, &user.email).await?;
+    let user = core.users.store.create(NewUser { email, password_hash, roles, profile: None }).await?;
+    if email_verified {
+        mailbox::record_of_new(core, &user).await?;
     }
     Ok(core.users.store.find_by_id(&user.id).await?)
 }

@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices::{Browser, Devices};
+use crate::plugins::profile::section::COMPLETE;
 use crate::profiles::own_user;
 use crate::screens::paths::with_next;
-use crate::session::{Client, MintError, Minted, Proof};
+use crate::session::{Client, MintError, Minted, Proof, SessionStoreError};
 use crate::users::UserSummary;
-use crate::web::{Visitor, redirect_next, see_other, with_session};
+use crate::web::{Visitor, proved, redirect_next, see_other, with_session};
 
 /// A signed-in user: their session, and the proof for issuing a JWT.
 pub(crate) struct SignedIn {
@@ -72,7 +73,14 @@ async fn admitted(
         Minted::Session(..) => AuditKind::LoginSucceeded,
         Minted::Pending(..) => AuditKind::LoginPendingTwoFactor,
     };
-    core.audit.record(core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method)).await;
+    let event = core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method);
+    if let Err(unstored) = core.audit.store(event).await {
+        // Nobody has its secret. If it cannot be removed, it is of no use either.
+        if let Err(error) = core.sessions.remove(&proof.user().id, minted.id()).await {
+            tracing::warn!(%error, "the session of a refused sign-in stays until it expires");
+        }
+        return Err(SessionStoreError::new(unstored).into());
+    }
     let device = match &minted {
         Minted::Session(..) => Devices::remember(core, proof.user(), browser, client).await,
         Minted::Pending(..) => None,
@@ -104,7 +112,30 @@ pub(crate) async fn answer(
         Json(body(core, visitor, &signed_in.proof, pending).await).into_response()
     };
     let answer = with_session(answer, core, signed_in.minted.id(), signed_in.minted.secret());
-    with_device(answer, signed_in.device.as_ref())
+    proved(with_device(answer, signed_in.device.as_ref()))
+}
+
+/// [`answer`] after a sign-in that may have created the account: a form asks for required fields of its profile first.
+pub(crate) async fn answer_new(
+    core: &Core,
+    visitor: &Visitor,
+    kind: Kind,
+    signed_in: &SignedIn,
+    next: Option<&Next>,
+) -> Response {
+    let is_pending = matches!(signed_in.minted, Minted::Pending(..));
+    let asks = match &core.profiles {
+        Some(profiles) if kind.is_form() && !is_pending && core.screens.get().is_some() => {
+            let missing = profiles.missing_inputs(&signed_in.proof.user().id).await;
+            // The sign-in is complete. The page asks at the next one.
+            missing
+                .inspect_err(|error| tracing::warn!(%error, "cannot read the profile of who signed in"))
+                .is_ok_and(|missing| !missing.is_empty())
+        }
+        _ => false,
+    };
+    let page = asks.then(|| core.redirects.next(&with_next(COMPLETE, next))).flatten();
+    answer(core, visitor, kind, signed_in, page.as_ref().or(next)).await
 }
 
 /// Makes the browser a known device.

@@ -5,7 +5,7 @@ use url::{Url, form_urlencoded};
 
 use super::endpoint::Endpoint;
 use super::http::ProviderHttp;
-use super::{ProviderError, ProviderTokens};
+use super::{Authorization, Callback, ProviderError, ProviderTokens};
 
 /// This program's account at a provider.
 #[derive(Debug, Clone)]
@@ -50,27 +50,29 @@ impl OAuthClient {
         &self,
         endpoint: &Endpoint,
         scope: &str,
-        state: &str,
-        redirect: &Url,
+        request: &Authorization<'_>,
         more: &[(&str, &str)],
     ) -> Url {
         let mut url = endpoint.url().clone();
         url.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &self.id)
-            .append_pair("redirect_uri", redirect.as_str())
+            .append_pair("redirect_uri", request.redirect.as_str())
             .append_pair("scope", scope)
-            .append_pair("state", state)
+            .append_pair("state", request.state)
             .extend_pairs(more);
         url
     }
 }
 
 impl TokenEndpoint<'_> {
-    /// Exchanges a code (section 4.1.3).
-    pub(super) async fn exchange(&self, code: &Secret, redirect: &Url) -> Result<Granted, ProviderError> {
+    /// Exchanges a code (section 4.1.3), with the verifier of its challenge if one was sent (RFC 7636, section 4.5).
+    pub(super) async fn exchange(&self, callback: &Callback<'_>, pkce: bool) -> Result<Granted, ProviderError> {
         let grant = ("grant_type", "authorization_code");
-        self.ask(&[grant, ("code", code.expose()), ("redirect_uri", redirect.as_str())]).await
+        let (code, redirect) = (("code", callback.code.expose()), ("redirect_uri", callback.redirect.as_str()));
+        let verifier = ("code_verifier", callback.proofs.verifier().expose());
+        let form = [grant, code, redirect, verifier];
+        self.ask(if pkce { &form } else { &form[..3] }).await
     }
 
     /// Exchanges a refresh token (section 6).
@@ -194,7 +196,9 @@ mod tests {
         let client = OAuthClient { id: "id&1".into(), secret: Secret::new("s") };
         let endpoint = Endpoint::parse("https://idp.example.com/auth?tenant=7").unwrap();
         let back = Url::parse("https://app.example.com/auth/oauth/x/callback").unwrap();
-        let url = client.authorization(&endpoint, "openid email", "st.ate", &back, &[("access_type", "offline")]);
+        let proofs = crate::providers::Proofs::new(&Secret::new("a browser"), "st.ate");
+        let request = Authorization::new("st.ate", &back, &proofs);
+        let url = client.authorization(&endpoint, "openid email", &request, &[("access_type", "offline")]);
         assert_eq!(
             url.as_str(),
             "https://idp.example.com/auth?tenant=7&response_type=code&client_id=id%261\

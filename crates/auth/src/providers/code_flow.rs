@@ -7,7 +7,7 @@ use super::client::{ClientAuth, Granted, TokenEndpoint};
 use super::endpoint::Endpoint;
 use super::fields::Fields;
 use super::http::Answer;
-use super::{OAuthClient, ProviderError, ProviderHttp, ProviderTokens, setting};
+use super::{Authorization, Callback, OAuthClient, ProviderError, ProviderHttp, ProviderTokens, setting};
 use crate::init_error::AuthInitError;
 
 /// The description of a provider: its name, its addresses, and its parameters.
@@ -27,6 +27,7 @@ pub(super) struct Configured {
     pub(super) authorize_url: Option<Url>,
     pub(super) token_url: Option<Url>,
     pub(super) userinfo_url: Option<Url>,
+    pub(super) send_pkce: bool,
 }
 
 /// The steps that such providers share: redirect, exchange of the code for tokens, and profile.
@@ -35,6 +36,7 @@ pub(super) struct CodeFlow {
     redirect_url: Option<Url>,
     client: OAuthClient,
     scope: &'static str,
+    sends_pkce: bool,
     authorize: Endpoint,
     token: Endpoint,
     userinfo: Endpoint,
@@ -59,6 +61,7 @@ impl CodeFlow {
             userinfo: setting::endpoint(name, configured.userinfo_url, known.userinfo)?,
             client: configured.client,
             scope: known.scope,
+            sends_pkce: configured.send_pkce,
             http,
             ambient,
         })
@@ -68,14 +71,20 @@ impl CodeFlow {
         self.redirect_url.as_ref()
     }
 
+    pub(super) fn sends_pkce(&self) -> bool {
+        self.sends_pkce
+    }
+
     /// The redirect target, with further parameters of the provider.
-    pub(super) fn authorize_url(&self, state: &str, redirect: &Url, more: &[(&str, &str)]) -> Url {
-        self.client.authorization(&self.authorize, self.scope, state, redirect, more)
+    pub(super) fn authorize_url(&self, request: &Authorization<'_>, more: &[(&str, &str)]) -> Url {
+        let challenge = request.proofs.challenge();
+        let challenge = if self.sends_pkce { &challenge[..] } else { &[] };
+        self.client.authorization(&self.authorize, self.scope, request, &[challenge, more].concat())
     }
 
     /// Exchanges a code.
-    pub(super) async fn exchange(&self, code: &Secret, redirect: &Url) -> Result<ProviderTokens, ProviderError> {
-        let Granted { tokens, .. } = self.token_endpoint().exchange(code, redirect).await?;
+    pub(super) async fn exchange(&self, callback: &Callback<'_>) -> Result<ProviderTokens, ProviderError> {
+        let Granted { tokens, .. } = self.token_endpoint().exchange(callback, self.sends_pkce).await?;
         Ok(tokens)
     }
 

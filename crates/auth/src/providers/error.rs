@@ -24,6 +24,9 @@ pub enum ProviderError {
     /// The provider's discovery document is not that of the configured issuer.
     #[error("the provider is not the configured one: {0}")]
     Misconfigured(&'static str),
+    /// The callback does not name this provider as its issuer (RFC 9207): its code is another provider's.
+    #[error("the callback is not from this provider")]
+    OtherIssuer,
     /// The `id_token` failed a check.
     #[error("the id_token is refused: {0}")]
     IdToken(#[from] InvalidIdToken),

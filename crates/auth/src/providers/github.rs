@@ -8,7 +8,8 @@ use super::code_flow::{CodeFlow, Configured, Known};
 use super::endpoint::Endpoint;
 use super::fields::{self, Fields};
 use super::{
-    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, setting,
+    Authorization, Callback, Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity,
+    ProviderTokens, setting,
 };
 use crate::init_error::AuthInitError;
 
@@ -27,6 +28,8 @@ pub struct GitHubConfig {
     pub userinfo_url: Option<Url>,
     /// The listing of the user's addresses.
     pub emails_url: Option<Url>,
+    /// Whether a PKCE challenge is sent.
+    pub send_pkce: bool,
 }
 
 /// Sign-in with GitHub: the code flow, the profile, and the listing of addresses. Only the listing says which are
@@ -49,15 +52,24 @@ const EMAILS: &str = "https://api.github.com/user/emails?per_page=100";
 impl GitHubConfig {
     /// GitHub with its own endpoints.
     pub fn new(client: OAuthClient) -> Self {
-        Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None, emails_url: None }
+        Self {
+            client,
+            redirect_url: None,
+            authorize_url: None,
+            token_url: None,
+            userinfo_url: None,
+            emails_url: None,
+            send_pkce: true,
+        }
     }
 }
 
 impl GitHub {
     /// Checks the configuration.
     pub fn new(config: GitHubConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
-        let GitHubConfig { client, redirect_url, authorize_url, token_url, userinfo_url, emails_url } = config;
-        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url };
+        let GitHubConfig { client, redirect_url, authorize_url, token_url, userinfo_url, emails_url, send_pkce } =
+            config;
+        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url, send_pkce };
         let emails = setting::endpoint(GITHUB.name, emails_url, EMAILS)?;
         Ok(Self { flow: CodeFlow::new(&GITHUB, configured, http, ambient)?, emails })
     }
@@ -87,12 +99,16 @@ impl Provider for GitHub {
         self.flow.redirect_url()
     }
 
-    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        Ok(self.flow.authorize_url(state, redirect, &[]))
+    fn sends_pkce(&self) -> bool {
+        self.flow.sends_pkce()
     }
 
-    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
-        let tokens = self.flow.exchange(code, redirect).await?;
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
+        Ok(self.flow.authorize_url(request, &[]))
+    }
+
+    async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError> {
+        let tokens = self.flow.exchange(callback).await?;
         let user = self.flow.user(&tokens.access).await?;
         let listed = self.listed(&tokens.access).await?;
         Ok(Identified { identity: identity(&user, &listed)?, tokens })

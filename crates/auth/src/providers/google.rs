@@ -4,7 +4,10 @@ use url::Url;
 
 use super::code_flow::{CodeFlow, Configured, Known};
 use super::fields::{self, Fields};
-use super::{Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens};
+use super::{
+    Authorization, Callback, Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity,
+    ProviderTokens,
+};
 use crate::init_error::AuthInitError;
 
 /// The configuration of Google. Each endpoint defaults to Google's own.
@@ -20,10 +23,12 @@ pub struct GoogleConfig {
     pub token_url: Option<Url>,
     /// The endpoint that describes the user.
     pub userinfo_url: Option<Url>,
+    /// Whether a PKCE challenge is sent.
+    pub send_pkce: bool,
 }
 
 /// Sign-in with Google: the code flow, and then a call of the userinfo endpoint with the access token from the token
-/// endpoint.
+/// endpoint. No `id_token` is read, so no nonce is sent: PKCE binds the code to the browser.
 #[derive(Debug)]
 pub struct Google(CodeFlow);
 
@@ -38,15 +43,15 @@ const GOOGLE: Known = Known {
 impl GoogleConfig {
     /// Google with its own endpoints.
     pub fn new(client: OAuthClient) -> Self {
-        Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None }
+        Self { client, redirect_url: None, authorize_url: None, token_url: None, userinfo_url: None, send_pkce: true }
     }
 }
 
 impl Google {
     /// Checks the configuration.
     pub fn new(config: GoogleConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
-        let GoogleConfig { client, redirect_url, authorize_url, token_url, userinfo_url } = config;
-        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url };
+        let GoogleConfig { client, redirect_url, authorize_url, token_url, userinfo_url, send_pkce } = config;
+        let configured = Configured { client, redirect_url, authorize_url, token_url, userinfo_url, send_pkce };
         CodeFlow::new(&GOOGLE, configured, http, ambient).map(Self)
     }
 }
@@ -65,13 +70,17 @@ impl Provider for Google {
         self.0.redirect_url()
     }
 
-    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        // Without it, no refresh token is issued.
-        Ok(self.0.authorize_url(state, redirect, &[("access_type", "offline")]))
+    fn sends_pkce(&self) -> bool {
+        self.0.sends_pkce()
     }
 
-    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
-        let tokens = self.0.exchange(code, redirect).await?;
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
+        // Without it, no refresh token is issued.
+        Ok(self.0.authorize_url(request, &[("access_type", "offline")]))
+    }
+
+    async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError> {
+        let tokens = self.0.exchange(callback).await?;
         let user = self.0.user(&tokens.access).await?;
         Ok(Identified { identity: identity(&user)?, tokens })
     }

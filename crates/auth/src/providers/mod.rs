@@ -6,7 +6,8 @@
 //! # The path of a sign-in
 //!
 //! `client.rs` builds the URL of the redirect and exchanges the code at the token endpoint. [`Google`] and [`GitHub`]
-//! (which share `code_flow.rs`) then query the user's profile; an [`oidc`] issuer sends a signed `id_token`. Every call
+//! (which share `code_flow.rs`) then query the user's profile; an [`oidc`] issuer sends a signed `id_token`. [`Proofs`] bind
+//! both halves to the browser that began: PKCE for every provider, and a nonce for every `id_token`. Every call
 //! uses [`ProviderHttp`], and only for a URL that `endpoint.rs` allows. `fields.rs` parses the answers.
 //!
 //! Answers of a provider are never shown. Errors say which step failed, and contain nothing of an answer except an
@@ -21,6 +22,7 @@ mod github;
 mod google;
 mod http;
 pub mod oidc;
+mod proofs;
 mod provider;
 mod setting;
 pub mod tokens;
@@ -31,4 +33,5 @@ pub use error::ProviderError;
 pub use github::{GitHub, GitHubConfig};
 pub use google::{Google, GoogleConfig};
 pub use http::ProviderHttp;
-pub use provider::{Identified, Provider, ProviderIdentity, ProviderTokens, is_provider_name};
+pub use proofs::Proofs;
+pub use provider::{Authorization, Callback, Identified, Provider, ProviderIdentity, ProviderTokens, is_provider_name};

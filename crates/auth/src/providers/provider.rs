@@ -3,7 +3,7 @@ use gatewright_base::Secret;
 use jiff::Timestamp;
 use url::Url;
 
-use super::ProviderError;
+use super::{Proofs, ProviderError};
 
 /// An identity provider: the two halves of the authorization code flow (RFC 6749, section 4.1), and the refresh
 /// (section 6).
@@ -25,15 +25,68 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
-    /// The URL to which the browser is redirected, with `state` and `redirect` in the query.
-    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError>;
+    /// Whether [`authorize_url`](Self::authorize_url) has [`Proofs::challenge`] in its query. If it returns true, a flow
+    /// whose URL lacks the challenge is refused with 500. False is for a provider that refuses PKCE, or that gets the
+    /// challenge by another way than the URL (RFC 9126).
+    fn sends_pkce(&self) -> bool {
+        true
+    }
 
-    /// Exchanges `code` for tokens, checks the provider's answer, and returns the identity. `redirect` must be the one
-    /// of [`authorize_url`](Self::authorize_url). Succeeds once for a code.
-    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError>;
+    /// The URL to which the browser is redirected, with the parts of `request` in the query.
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError>;
+
+    /// Exchanges the code for tokens, with [`Proofs::verifier`], checks the provider's answer, and returns the identity.
+    /// Succeeds once for a code. An identity that is read from an `id_token` needs the check of its `nonce` against
+    /// [`Proofs::nonce`].
+    async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError>;
 
     /// Exchanges a refresh token for new tokens. An answer without a refresh token leaves the old one valid.
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError>;
+}
+
+/// The parts of a redirect to a provider that belong to one flow.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Authorization<'a> {
+    /// `state`, which comes back in the callback.
+    pub state: &'a str,
+    /// `redirect_uri`, the callback URL.
+    pub redirect: &'a Url,
+    /// PKCE and the nonce.
+    pub proofs: &'a Proofs,
+}
+
+/// A callback of a provider, in the browser that began the flow.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Callback<'a> {
+    /// `code`.
+    pub code: &'a Secret,
+    /// The callback URL of the redirect.
+    pub redirect: &'a Url,
+    /// `iss`, if there is one: the issuer that the callback claims to come from (RFC 9207).
+    pub issuer: Option<&'a str>,
+    /// The proofs of the redirect.
+    pub proofs: &'a Proofs,
+}
+
+impl<'a> Authorization<'a> {
+    /// The parts of a redirect.
+    pub fn new(state: &'a str, redirect: &'a Url, proofs: &'a Proofs) -> Self {
+        Self { state, redirect, proofs }
+    }
+}
+
+impl<'a> Callback<'a> {
+    /// A callback without `iss`.
+    pub fn new(code: &'a Secret, redirect: &'a Url, proofs: &'a Proofs) -> Self {
+        Self { code, redirect, issuer: None, proofs }
+    }
+
+    /// Sets `iss`.
+    pub fn issuer(self, issuer: Option<&'a str>) -> Self {
+        Self { issuer, ..self }
+    }
 }
 
 /// Whether this is a valid name of a provider: 1 to 48 lower-case letters, digits, `-` and `_`. It is part of paths.

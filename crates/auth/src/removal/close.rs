@@ -3,24 +3,28 @@
 
 use gatewright_base::UserId;
 
-use super::{Deletion, Deletions, RequestedBy, remove};
+use super::rows::Noted;
+use super::{By, Deletion, Deletions, RequestedBy, remove};
 use crate::accounts::AccountError;
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::open_session::{OpenSession, is_open};
 use crate::users::UserStoreError;
 
-/// Checks whether the deletion must be refused, and otherwise closes the account: from then on it cannot be used.
-pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -> Result<Deletion, AccountError> {
+/// Checks whether the deletion must be refused, and otherwise closes the account: from then on it cannot be used. A session that
+/// has ended closes nothing: [`UserStoreError::NotFound`].
+pub(super) async fn close(core: &Core, id: &UserId, by: By<'_>) -> Result<Deletion, AccountError> {
+    let requested_by = by.requested_by();
     let user = core.users.store.find_by_id(id).await?;
     // An unproven address may belong to another person, and so may data that is stored by it.
     let email = Some(user.email).filter(|_| user.email_verified);
     let deletion = Deletion { user: user.id, email, requested_by, is_closed: false };
     let is_first = match &core.deletions {
-        Some(deletions) if deletions.note(&deletion, core.ambient.now()).await? => {
-            decide(core, deletions, &deletion).await?
-        }
-        // It is closed already.
-        Some(_) => false,
+        Some(deletions) => match note(core, deletions, &deletion, by).await? {
+            Noted::Done => decide(core, deletions, &deletion).await?,
+            Noted::ClosedAlready => false,
+            Noted::SessionEnded => return Err(UserStoreError::NotFound.into()),
+        },
         None => {
             refuse(core, &deletion).await?;
             record_closed(core, &deletion).await;
@@ -35,6 +39,18 @@ pub(super) async fn close(core: &Core, id: &UserId, requested_by: RequestedBy) -
         tracing::warn!(user = %id, %error, "an account that is being deleted could not be disabled yet");
     }
     Ok(deletion)
+}
+
+async fn note(core: &Core, deletions: &Deletions, deletion: &Deletion, by: By<'_>) -> Result<Noted, AccountError> {
+    let By::Owner(session) = by else { return Ok(deletions.note(deletion, None, core.ambient.now()).await?) };
+    let open = OpenSession::of(core, session, deletions.database());
+    let is_shared = open.is_shared();
+    let noted = deletions.note(deletion, Some(open), core.ambient.now()).await?;
+    if noted == Noted::Done && !is_shared && !is_open(core, session).await? {
+        deletions.drop_note(&deletion.user).await?;
+        return Ok(Noted::SessionEnded);
+    }
+    Ok(noted)
 }
 
 /// Closes a noted account, or removes the note if the deletion is refused. Of concurrent calls one gets `true`. A failure

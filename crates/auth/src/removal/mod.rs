@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::accounts::{AccountError, Accounts};
 use crate::core::Core;
+use crate::session::Session;
 
 use close::{close, decide};
 pub use records::{AccountRecords, RecordsAt, RecordsPage};
@@ -42,6 +43,23 @@ pub enum DeletionProgress {
     UnderWay,
 }
 
+/// The requester of a deletion, at the moment of the request.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    /// A session of the account.
+    Owner(&'a Session),
+    Operator,
+}
+
+impl By<'_> {
+    fn requested_by(self) -> RequestedBy {
+        match self {
+            Self::Owner(_) => RequestedBy::Owner,
+            Self::Operator => RequestedBy::Operator,
+        }
+    }
+}
+
 /// How long a request waits for the end.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Deletions that one sweep continues.
@@ -55,14 +73,14 @@ impl Accounts {
     /// account's id. [`AccountRecords`] keeps or deletes records of entities. If a record restricts the deletion, fails
     /// with [`UserStoreError::Referenced`](crate::users::UserStoreError::Referenced), and nothing is deleted.
     pub async fn delete(&self, id: &UserId) -> Result<(), AccountError> {
-        let deletion = close(self.core(), id, RequestedBy::Operator).await?;
+        let deletion = close(self.core(), id, By::Operator).await?;
         remove(self.core(), &deletion).await
     }
 
     /// Starts to delete an account, and waits up to five seconds. The rest is done in the background, also after a
     /// restart.
     pub async fn request_deletion(&self, id: &UserId) -> Result<DeletionProgress, AccountError> {
-        request(self.core(), id, RequestedBy::Operator).await
+        request(self.core(), id, By::Operator).await
     }
 
     /// Which of these accounts are closed and being deleted.
@@ -75,12 +93,8 @@ impl Accounts {
 }
 
 /// The same for either.
-pub(crate) async fn request(
-    core: &Arc<Core>,
-    id: &UserId,
-    requested_by: RequestedBy,
-) -> Result<DeletionProgress, AccountError> {
-    let deletion = close(core, id, requested_by).await?;
+pub(crate) async fn request(core: &Arc<Core>, id: &UserId, by: By<'_>) -> Result<DeletionProgress, AccountError> {
+    let deletion = close(core, id, by).await?;
     let until = Instant::now() + TIMEOUT;
     // The turn first: waiting deletions take no room from other work. If deletions are stored, the sweep continues those that
     // got no turn, or whose caller disconnected.

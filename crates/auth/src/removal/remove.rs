@@ -76,9 +76,7 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
         if let Some(db) = &core.db {
             invitations::forget(db, id, email).await.map_err(AccountError::invitations)?;
         }
-        if let Some(mailer) = &core.mailer {
-            mailer.forget(email).await.map_err(AccountError::Mail)?;
-        }
+        core.post.forget(email).await.map_err(AccountError::Mail)?;
         if let Some(sink) = core.audit.sink() {
             sink.forget(id, email).await.map_err(AccountError::Audit)?;
         }
@@ -92,6 +90,9 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
     }
     if let Some(changes) = &core.email_changes {
         changes.forget(id).await?;
+    }
+    if let Some(accounts) = &core.operator_accounts {
+        accounts.forget(id).await?;
     }
     if let Some(records) = core.records.get() {
         records.forget(id).await.map_err(AccountError::Records)?;

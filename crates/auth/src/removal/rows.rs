@@ -3,11 +3,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Row, Step, Value, dialect, params};
+use gatewright_db::{Db, Error, Row, Share, Step, Tx, Value, dialect, params};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::email::EmailAddress;
+use crate::open_session::OpenSession;
 
 /// The accounts that are being deleted, in the table `users_deletions`. Cheap to clone.
 #[derive(Clone)]
@@ -49,6 +50,15 @@ pub(crate) struct Deletion {
     pub(super) is_closed: bool,
 }
 
+/// The result of a request to delete an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noted {
+    Done,
+    ClosedAlready,
+    /// The session that requested it has ended.
+    SessionEnded,
+}
+
 /// The requester of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestedBy {
@@ -75,13 +85,33 @@ impl Deletions {
         self.sweeping.clone().try_acquire_owned().ok()
     }
 
-    /// Notes the request to delete an account; `false` if it is closed already.
-    pub(super) async fn note(&self, deletion: &Deletion, now: Timestamp) -> Result<bool, Error> {
+    /// The database that they are in.
+    pub(super) fn database(&self) -> &Db {
+        &self.db
+    }
+
+    /// Notes the request to delete an account. That of a session is noted only if the session may still act: what ends it takes
+    /// the account's lock.
+    pub(super) async fn note(
+        &self,
+        deletion: &Deletion,
+        open: Option<OpenSession>,
+        now: Timestamp,
+    ) -> Result<Noted, Error> {
         let sql = "INSERT INTO users_deletions (user_id, email, method, begun_at, next_at) VALUES (?1, ?2, ?3, ?4, ?5) \
                    ON CONFLICT (user_id) DO UPDATE \
                    SET email = excluded.email, method = excluded.method, next_at = excluded.next_at \
                    WHERE users_deletions.closed_at IS NULL";
-        Ok(self.db.execute(sql, values(deletion, now)).await? > 0)
+        let values = values(deletion, now);
+        let note = async move |tx: &Tx| -> Result<Noted, Error> {
+            if let Some(open) = &open
+                && !open.holds(tx).await?
+            {
+                return Ok(Noted::SessionEnded);
+            }
+            Ok(if tx.execute(sql, values.clone()).await? > 0 { Noted::Done } else { Noted::ClosedAlready })
+        };
+        self.db.writing_for(Share::of_user(&deletion.user)).write(note).await
     }
 
     /// Closes the account: of any number of concurrent calls, one gets `true`.

@@ -30,7 +30,8 @@ impl Scheme for JwtScheme {
     async fn authenticate(&self, offer: &Offer<'_>) -> Result<Outcome, SchemeUnavailable> {
         let token = bearer(offer.headers).filter(|token| !token.starts_with(PREFIX));
         let Some(token) = token.map(Secret::new) else { return Ok(Outcome::NotRequested) };
-        let Ok(claims) = self.jwts.verify(&token) else { return Ok(Outcome::Failed) };
+        let verified = self.jwts.verify_with_new_keys(&token).await.map_err(SchemeUnavailable::new)?;
+        let Ok(claims) = verified else { return Ok(Outcome::Failed) };
         let user = match self.users.find_by_id(&claims.sub).await {
             Ok(user) => user,
             Err(UserStoreError::NotFound) => return Ok(Outcome::Failed),

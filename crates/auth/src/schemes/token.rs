@@ -120,7 +120,7 @@ impl TokenScheme {
 
 /// The refused tokens of one address, or of one IPv6 /48, share a budget of rows in the audit log.
 fn audited_key(client: gatewright_http::ClientAddr) -> String {
-    client.share_key().unwrap_or_else(|| client.limit_key())
+    gatewright_http::Counted::RefusedTokens.limit_key(client)
 }
 
 #[async_trait]

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::paths::with_next;
 use super::{PasswordRule, page, with_problem};
 use crate::core::Core;
+use crate::credentials::{self, Held};
 use crate::problem;
 use crate::single_use::Purpose;
 use crate::single_use::codes::CodeError;
@@ -56,6 +57,8 @@ struct Form<'a> {
     token: Option<&'a str>,
     next: Option<&'a str>,
     password_rule: PasswordRule,
+    /// What else has access to the account.
+    others: Vec<Held>,
     problem: Option<&'a str>,
     csrf: Option<&'a str>,
 }
@@ -83,7 +86,8 @@ async fn forgot(
         action,
         token: None,
         next: next.as_ref().map(Next::as_str),
-        password_rule: PasswordRule::of(&core.config.password),
+        password_rule: PasswordRule::of(&core.passwords),
+        others: Vec::new(),
         problem: None,
         csrf: csrf.as_deref(),
     };
@@ -97,11 +101,7 @@ async fn reset(
     Query(link): Query<Link>,
 ) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
-    match links.find_live(&token).await {
-        Ok(Some(_)) => render_reset(&core, &visitor, &token, None),
-        Ok(None) => spent_reset_link(&core).into_page(),
-        Err(error) => problem::store_failed(&error).into_page(),
-    }
+    render_reset(&core, &visitor, &links, &token, None).await
 }
 
 /// The refusal of a link to a new password that no longer works.
@@ -110,20 +110,46 @@ pub(crate) fn spent_reset_link(core: &Core) -> Problem {
 }
 
 /// A refused password: the form again, because the token is still valid.
-pub(crate) fn reset_failed(core: &Core, visitor: &Visitor, token: &Secret, problem: Problem) -> Response {
+pub(crate) async fn reset_failed(
+    core: &Core,
+    visitor: &Visitor,
+    links: &Links,
+    token: &Secret,
+    problem: Problem,
+) -> Response {
     if core.screens.get().is_none() {
         return problem.into_page();
     }
-    with_problem(&problem, render_reset(core, visitor, token, Some(&problem)))
+    with_problem(&problem, render_reset(core, visitor, links, token, Some(&problem)).await)
 }
 
-fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<&Problem>) -> Response {
+async fn render_reset(
+    core: &Core,
+    visitor: &Visitor,
+    links: &Links,
+    token: &Secret,
+    problem: Option<&Problem>,
+) -> Response {
+    let user = match links.find_live(token).await {
+        Ok(Some(live)) => live.user_id,
+        Ok(None) => return spent_reset_link(core).into_page(),
+        Err(error) => return problem::store_failed(&error).into_page(),
+    };
+    let others = match &user {
+        Some(user) => credentials::of(core, user).await,
+        None => Ok(Vec::new()),
+    };
+    let others = match others {
+        Ok(others) => others,
+        Err(error) => return problem::store_failed(&*error).into_page(),
+    };
     let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let form = Form {
         action: format!("{}/reset-password", core.config.base_path),
         token: Some(token.expose()),
         next: None,
-        password_rule: PasswordRule::of(&core.config.password),
+        password_rule: PasswordRule::of(&core.passwords),
+        others,
         problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };
@@ -132,7 +158,12 @@ fn render_reset(core: &Core, visitor: &Visitor, token: &Secret, problem: Option<
 
 /// After a mail was requested, whether or not it is sent: the page for typing its code.
 pub(crate) fn check_mail(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>) -> Response {
-    code_form(core, visitor, purpose, next, None)
+    code_form(core, visitor, purpose, next, &Shown::default())
+}
+
+/// The same after a request for a new address. A browser without a session of the account has to type the code `shown`.
+pub(crate) fn check_mail_showing(core: &Core, visitor: &Visitor, shown: &Secret) -> Response {
+    code_form(core, visitor, Purpose::EmailChange, None, &Shown { problem: None, code: Some(shown) })
 }
 
 /// A code without a valid token: the page for typing it again, for browsers.
@@ -148,6 +179,7 @@ pub(crate) fn code_refused(
         CodeError::Denied(denied) => denied.into_response(),
         CodeError::Invalid if kind.is_form() => code_failed(core, visitor, purpose, next, &error.into()),
         CodeError::Invalid => Problem::from(error).into_response(),
+        CodeError::Tokens(error) => kind.refuse(problem::store_failed(&error)),
     }
 }
 
@@ -159,28 +191,31 @@ pub(crate) fn code_failed(
     next: Option<&Next>,
     problem: &Problem,
 ) -> Response {
-    with_problem(problem, code_form(core, visitor, purpose, next, Some(problem)))
+    with_problem(problem, code_form(core, visitor, purpose, next, &Shown { problem: Some(problem), code: None }))
 }
 
-fn code_form(
-    core: &Core,
-    visitor: &Visitor,
-    purpose: Purpose,
-    next: Option<&Next>,
-    problem: Option<&Problem>,
-) -> Response {
+/// What the page for typing a code shows.
+#[derive(Default)]
+struct Shown<'a> {
+    problem: Option<&'a Problem>,
+    /// A code to be typed in another browser.
+    code: Option<&'a Secret>,
+}
+
+fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>, shown: &Shown<'_>) -> Response {
     let (route, text, again) = match purpose {
         Purpose::MagicLink => ("magic-link/verify", "mailed.sent", with_next("/login", next)),
         Purpose::EmailVerification => ("verify-email", "mailed.sent", super::account::PATH.to_owned()),
         Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
         Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
     };
-    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
+    let (csrf, message) = (visitor.csrf_field(), shown.problem.map(Problem::localized));
     let form = CodeForm {
         text,
+        shown: shown.code.map(Secret::expose),
         action: format!("{}/{route}", core.config.base_path),
         password: purpose == Purpose::PasswordReset,
-        password_rule: PasswordRule::of(&core.config.password),
+        password_rule: PasswordRule::of(&core.passwords),
         problem: message.as_deref(),
         next: next.map(Next::as_str),
         again: core.screens.get().map(|_| &*again),
@@ -193,6 +228,8 @@ fn code_form(
 struct CodeForm<'a> {
     /// The key of a text.
     text: &'a str,
+    /// The code to be typed in another browser in which the link is opened.
+    shown: Option<&'a str>,
     action: String,
     /// Whether the form asks for a new password too.
     password: bool,

@@ -22,7 +22,7 @@ use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use crate::password::{self, PasswordAlgorithm};
+use crate::password::Passwords;
 pub use crate::web::CsrfField;
 
 /// An environment that escapes every value and takes no unknown name for an empty one.
@@ -74,6 +74,8 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("invited.html", include_str!("templates/invited.html")),
         ("login.html", include_str!("templates/login.html")),
         ("passkey_sign_in.html", include_str!("templates/passkey_sign_in.html")),
+        ("profile_inputs.html", include_str!("templates/profile_inputs.html")),
+        ("complete_profile.html", include_str!("templates/complete_profile.html")),
         ("register.html", include_str!("templates/register.html")),
         ("two_factor.html", include_str!("templates/two_factor.html")),
     ] {
@@ -99,18 +101,14 @@ pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<Strin
 /// The requirements of a new password, for its field.
 #[derive(Serialize)]
 pub(crate) struct PasswordRule {
+    shortest: usize,
     longest: usize,
-    text: &'static str,
 }
 
 impl PasswordRule {
-    pub(crate) fn of(algorithm: &PasswordAlgorithm) -> Self {
-        match algorithm {
-            PasswordAlgorithm::Bcrypt { .. } => {
-                Self { longest: password::BCRYPT_MAX_BYTES, text: "password.rule_in_bytes" }
-            }
-            PasswordAlgorithm::Argon2id { .. } => Self { longest: password::MAX_CHARS, text: "password.rule" },
-        }
+    pub(crate) fn of(passwords: &Passwords) -> Self {
+        let (shortest, longest) = passwords.lengths();
+        Self { shortest, longest }
     }
 }
 

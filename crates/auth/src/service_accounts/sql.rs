@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use gatewright_base::ServiceId;
-use gatewright_db::{Db, Error, Lane, Row, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, dialect, params, readable};
 use jiff::Timestamp;
 
 use super::{ServiceAccount, ServiceAccountStore, ServiceAccountStoreError};
@@ -43,7 +43,7 @@ impl ServiceAccountStore for SqlServiceAccountStore {
         let sql = format!("SELECT id, name, roles, disabled, created_at FROM service_accounts WHERE {among}");
         let ids: Vec<&str> = ids.iter().map(ServiceId::as_str).collect();
         let rows = self.db.query(sql, params![serde_json::Value::from(ids).to_string()]).await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        Ok(readable("service_accounts", &rows, read)?)
     }
 
     async fn find_by_name(&self, name: &str) -> Result<Option<ServiceAccount>, ServiceAccountStoreError> {
@@ -54,7 +54,7 @@ impl ServiceAccountStore for SqlServiceAccountStore {
     async fn list(&self) -> Result<Vec<ServiceAccount>, ServiceAccountStoreError> {
         let sql = "SELECT id, name, roles, disabled, created_at FROM service_accounts ORDER BY name";
         let rows = self.db.query(sql, params![]).await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        Ok(readable("service_accounts", &rows, read)?)
     }
 
     async fn set_disabled(

@@ -4,6 +4,8 @@ use std::time::Duration;
 use gatewright_base::{Ambient, Secret, SessionId, UserId};
 use jiff::Timestamp;
 
+#[cfg(feature = "two-factor")]
+use super::TwoFactorMarkerWithin;
 use super::second_factors::{SecondFactor, SecondFactors};
 use super::{Client, MintError, NewSession, PendingSession, Session, SessionSecret, SessionStore};
 use crate::users::{BoxError, User};
@@ -179,12 +181,17 @@ impl Mint {
         client: Client,
     ) -> Result<(Session, SessionSecret), MintError> {
         let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
+        let verified = old.two_factor_verified();
+        let make = if verified { Session::verified } else { Session::new };
+        match self.store.replace(old.id(), &new, verified).await? {
+            Some(true) => return Ok((make(new, proof.user.clone()), secret)),
+            Some(false) => return Err(MintError::Gone),
+            None => {}
+        }
         if let Err(error) = self.store.create(&new).await {
             self.destroy(&new.user_id, &new.id).await;
             return Err(error.into());
         }
-        let verified = old.two_factor_verified();
-        let make = if verified { Session::verified } else { Session::new };
         let session = make(new, proof.user.clone());
         // In this order: if all sessions are ended concurrently, this ends either the old one before it is replaced, or
         // the new one.
@@ -207,6 +214,12 @@ impl Mint {
         self.second_factors.mark_verified(&session.user().id, session.id()).await
     }
 
+    /// The same in a transaction of the service's database, if sessions are stored there.
+    #[cfg(feature = "two-factor")]
+    pub(crate) fn marker_within(&self) -> Option<Arc<dyn TwoFactorMarkerWithin>> {
+        self.second_factors.marker_within()
+    }
+
     /// Whether any registered checker says that this user has a second factor.
     pub async fn has_second_factor(&self, user: &UserId) -> Result<bool, BoxError> {
         self.second_factors.enabled(user).await
@@ -220,6 +233,24 @@ impl Mint {
     /// Removes every second factor of this user; `false` if there was none.
     pub async fn remove_second_factors(&self, user: &UserId) -> Result<bool, BoxError> {
         self.second_factors.remove(user).await
+    }
+
+    /// What of this user's second factors was added at or after `since`, in the words of audit events.
+    pub(crate) async fn second_factors_since(
+        &self,
+        user: &UserId,
+        since: Timestamp,
+    ) -> Result<Vec<&'static str>, BoxError> {
+        self.second_factors.added_since(user, since).await
+    }
+
+    /// Removes it, and returns what it was.
+    pub(crate) async fn remove_second_factors_since(
+        &self,
+        user: &UserId,
+        since: Timestamp,
+    ) -> Result<Vec<&'static str>, BoxError> {
+        self.second_factors.remove_since(user, since).await
     }
 
     fn draw(&self, user: &User, started_at: Timestamp, ttl: Duration, client: Client) -> (NewSession, SessionSecret) {

@@ -77,12 +77,15 @@ pub use memory::MemorySessionStore;
 pub(crate) use mint::Proof;
 pub use mint::{Mint, Minted};
 pub(crate) use resolve::{Lookup, ResolveError, Resolver};
-pub use second_factors::SecondFactor;
+pub use second_factors::{AddedFactor, SecondFactor};
 pub use secret::{SessionKey, SessionSecret};
 pub use session::{AnySession, PendingSession, Session};
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSessionStore;
-pub use store::{Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker};
+pub use store::{
+    Client, NewSession, PendingMarker, SessionStore, SessionStoreError, StoredSession, TwoFactorMarker,
+    TwoFactorMarkerWithin,
+};
 
 /// Sessions for unit tests of code that uses them.
 #[cfg(test)]

@@ -2,7 +2,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Secret, SessionId, UserId};
+use jiff::Timestamp;
 
+#[cfg(feature = "two-factor")]
+use super::TwoFactorMarkerWithin;
 use super::{MintError, NewSession, PendingMarker, SessionStore, SessionStoreError, TwoFactorMarker};
 use crate::users::BoxError;
 
@@ -22,6 +25,44 @@ pub trait SecondFactor: Send + Sync + 'static {
     /// Removes the user's factor, even if its enrollment was not completed; `false` if there was none. For trusted
     /// callers, who have checked that the request is allowed.
     async fn remove(&self, user: &UserId) -> Result<bool, BoxError>;
+
+    /// What of the user's factor was added at or after `since`, because another person may have added it. The default
+    /// implementation, for factors without times, returns every enabled factor.
+    async fn added_since(&self, user: &UserId, since: Timestamp) -> Result<AddedFactor, BoxError> {
+        let _ = since;
+        Ok(if self.enabled(user).await? { AddedFactor::Factor } else { AddedFactor::Nothing })
+    }
+
+    /// Removes what [`added_since`](Self::added_since) returns.
+    async fn remove_since(&self, user: &UserId, since: Timestamp) -> Result<AddedFactor, BoxError> {
+        let added = self.added_since(user, since).await?;
+        if added == AddedFactor::Factor {
+            self.remove(user).await?;
+        }
+        Ok(added)
+    }
+}
+
+/// What of a second factor was added since a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddedFactor {
+    /// There is none, or it is older.
+    Nothing,
+    /// The factor is older, and its backup codes were replaced.
+    BackupCodes,
+    /// The factor itself.
+    Factor,
+}
+
+impl AddedFactor {
+    /// Its name in audit events; `None` for nothing.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::BackupCodes => Some("backup_codes"),
+            Self::Factor => Some("second_factor"),
+        }
+    }
 }
 
 /// All parts that the mint needs for second factors: the checkers of users, and the marker of sessions.
@@ -83,6 +124,26 @@ impl SecondFactors {
         Ok(any)
     }
 
+    /// What of this user's factors was added at or after `since`, each once.
+    pub(super) async fn added_since(&self, user: &UserId, since: Timestamp) -> Result<Vec<&'static str>, BoxError> {
+        let mut added = Vec::new();
+        for factor in &self.factors {
+            added.extend(factor.added_since(user, since).await?.name());
+        }
+        added.dedup();
+        Ok(added)
+    }
+
+    /// Removes what was added at or after `since`, and returns it.
+    pub(super) async fn remove_since(&self, user: &UserId, since: Timestamp) -> Result<Vec<&'static str>, BoxError> {
+        let mut removed = Vec::new();
+        for factor in &self.factors {
+            removed.extend(factor.remove_since(user, since).await?.name());
+        }
+        removed.dedup();
+        Ok(removed)
+    }
+
     /// Keeps a session that is pending from its first moment.
     pub(super) async fn create_pending(&self, new: &NewSession) -> Result<(), MintError> {
         // Every failure here is one of the second factor: without its mark the session must not exist.
@@ -92,6 +153,12 @@ impl SecondFactors {
     /// Replaces the pending session `old` by `new`, which is verified.
     pub(super) async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<(), MintError> {
         existed(self.verified.complete(old, new).await)
+    }
+
+    /// The marker of sessions in a transaction of the service's database.
+    #[cfg(feature = "two-factor")]
+    pub(super) fn marker_within(&self) -> Option<Arc<dyn TwoFactorMarkerWithin>> {
+        self.verified.clone().within()
     }
 
     /// Marks one session of this user as verified and all others as not verified.

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
 use gatewright_base::{Credential, Identity, Principal, SessionId, Subject};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{NewSession, StoredSession};
 use crate::users::User;
+
+/// The maximum age of a session that needs no further proof of its user.
+const YOUNG: SignedDuration = SignedDuration::from_mins(5);
 
 /// A user's session, whose second factor is not pending. As an argument of a handler it requires one: 401 without a
 /// session, 403 `two-factor verification required` while the second factor is pending.
@@ -77,6 +80,10 @@ impl Session {
     /// When it expires.
     pub fn expires_at(&self) -> Timestamp {
         self.inner.expires_at
+    }
+    /// Whether its user authenticated less than five minutes before `now`.
+    pub(crate) fn is_young(&self, now: Timestamp) -> bool {
+        now.duration_since(self.inner.started_at) < YOUNG
     }
     /// Whether a second factor was proven in it.
     pub fn two_factor_verified(&self) -> bool {

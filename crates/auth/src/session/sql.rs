@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, SessionId, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Share, Sql, Step, Tx, Value, dialect, params};
+use gatewright_db::{Db, Error, Lane, RowRef, Share, Sql, Step, Tx, Value, dialect, params, unless_unreadable};
 use jiff::Timestamp;
 
 use super::store::Standing;
 use super::{
     Client, MAX_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
-    TwoFactorMarker,
+    TwoFactorMarker, TwoFactorMarkerWithin,
 };
 use crate::users::{User, read_user, user_columns};
 
@@ -92,16 +92,22 @@ impl SqlSessionStore {
         Ok(self.db.first(sql, params![key.as_bytes().to_vec()], read).await?)
     }
 
-    /// Stores a new session and removes some expired ones. With `old`, only if that pending session was stored.
-    async fn insert(&self, new: &NewSession, standing: Standing, old: Option<&SessionId>) -> Result<bool, Error> {
+    /// Stores a new session and removes some expired ones. With `old`, only if that session was stored, pending or not.
+    async fn insert(
+        &self,
+        new: &NewSession,
+        standing: Standing,
+        old: Option<(&SessionId, bool)>,
+    ) -> Result<bool, Error> {
         let values = insert_values(new, standing);
-        let (now, old, sweep) = (self.ambient.now(), old.cloned(), self.sweep.clone());
+        let old = old.map(|(id, pending)| (id.clone(), pending));
+        let (now, sweep) = (self.ambient.now(), self.sweep.clone());
         let (user, id) = (new.user_id().clone(), new.id().clone());
         self.db
             .write(async move |tx: &Tx| {
-                if let Some(old) = &old {
+                if let Some((old, pending)) = &old {
                     let sql = "DELETE FROM sessions WHERE id = ?1 AND pending_two_factor = ?2";
-                    if tx.execute(sql, params![old, true]).await? == 0 {
+                    if tx.execute(sql, params![old, *pending]).await? == 0 {
                         return Ok(false);
                     }
                 }
@@ -148,7 +154,8 @@ impl SessionStore for SqlSessionStore {
             " FROM sessions WHERE user_id = ?1 ORDER BY last_seen_at DESC, id DESC"
         );
         let each = |all: &mut Vec<StoredSession>, row: &RowRef<'_>| {
-            all.push(read(row)?);
+            let id = row.get::<String>(0).unwrap_or_default();
+            all.extend(unless_unreadable(read(row).map_err(|error| error.of_record("sessions", &id)))?);
             Ok(())
         };
         Ok(self.db.listing_for(Share::of_user(user)).fold(sql, params![user], Vec::new(), each).await?)
@@ -157,6 +164,16 @@ impl SessionStore for SqlSessionStore {
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
         let sql = "DELETE FROM sessions WHERE user_id = ?1 AND id = ?2";
         Ok(self.db.execute(sql, params![user, id]).await? > 0)
+    }
+
+    async fn replace(
+        &self,
+        old: &SessionId,
+        new: &NewSession,
+        verified: bool,
+    ) -> Result<Option<bool>, SessionStoreError> {
+        let standing = if verified { Standing::Verified } else { Standing::Full };
+        Ok(Some(self.insert(new, standing, Some((old, false))).await?))
     }
 
     async fn remove_all(&self, user: &UserId, keep: Option<&SessionId>) -> Result<u64, SessionStoreError> {
@@ -192,19 +209,32 @@ impl PendingMarker for SqlSessionStore {
 #[async_trait]
 impl TwoFactorMarker for SqlSessionStore {
     async fn complete(&self, old: &SessionId, new: &NewSession) -> Result<bool, SessionStoreError> {
-        Ok(self.insert(new, Standing::Verified, Some(old)).await?)
+        Ok(self.insert(new, Standing::Verified, Some((old, true))).await?)
     }
 
     async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
-        let (user, id) = (user.clone(), id.clone());
-        let mark = async move |tx: &Tx| -> Result<bool, Error> {
-            let sql = "UPDATE sessions SET two_factor_verified = ?3 WHERE user_id = ?1 AND id <> ?2";
-            tx.execute(sql, params![&user, &id, false]).await?;
-            let sql = "UPDATE sessions SET two_factor_verified = ?3 \
-                       WHERE user_id = ?1 AND id = ?2 AND pending_two_factor = ?4";
-            Ok(tx.execute(sql, params![&user, &id, true, false]).await? > 0)
-        };
+        let (within, user, id) = (self.clone(), user.clone(), id.clone());
+        let mark = async move |tx: &Tx| TwoFactorMarkerWithin::mark_verified(&within, tx, &user, &id).await;
         Ok(self.db.write(mark).await?)
+    }
+
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TwoFactorMarkerWithin>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl TwoFactorMarkerWithin for SqlSessionStore {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn mark_verified(&self, tx: &Tx, user: &UserId, id: &SessionId) -> Result<bool, Error> {
+        let sql = "UPDATE sessions SET two_factor_verified = ?3 WHERE user_id = ?1 AND id <> ?2";
+        tx.execute(sql, params![user, id, false]).await?;
+        let sql = "UPDATE sessions SET two_factor_verified = ?3 \
+                   WHERE user_id = ?1 AND id = ?2 AND pending_two_factor = ?4";
+        Ok(tx.execute(sql, params![user, id, true, false]).await? > 0)
     }
 }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{SessionId, UserId};
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
 use super::SessionKey;
@@ -31,6 +32,19 @@ pub trait SessionStore: Send + Sync + 'static {
 
     /// Removes one session of this user; `false` if they have none with this id.
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
+
+    /// Replaces the session `old`, whose second factor is not pending, by `new` in one write. `Some(false)` and nothing stored if
+    /// `old` was not stored. `None` and nothing done by a store that has no such write: then `new` is created first, and removed
+    /// again if `old` was not stored.
+    async fn replace(
+        &self,
+        old: &SessionId,
+        new: &NewSession,
+        verified: bool,
+    ) -> Result<Option<bool>, SessionStoreError> {
+        let _ = (old, new, verified);
+        Ok(None)
+    }
 
     /// Removes every session of a user except `keep`, and returns how many there were.
     async fn remove_all(&self, user: &UserId, keep: Option<&SessionId>) -> Result<u64, SessionStoreError>;
@@ -76,6 +90,22 @@ pub trait TwoFactorMarker: Send + Sync {
     /// Marks a session of this user as verified, and all their other ones as not verified; `false` if it is pending or
     /// not stored.
     async fn mark_verified(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
+
+    /// Marks sessions in transactions of the service's database. Absent: a second factor is stored before its session is marked,
+    /// and removed again if that fails.
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TwoFactorMarkerWithin>> {
+        None
+    }
+}
+
+/// Marks sessions within the caller's transaction.
+#[async_trait]
+pub trait TwoFactorMarkerWithin: Send + Sync {
+    /// The database whose transactions the other method accepts.
+    fn database(&self) -> &Db;
+
+    /// As [`TwoFactorMarker::mark_verified`].
+    async fn mark_verified(&self, tx: &Tx, user: &UserId, id: &SessionId) -> Result<bool, Error>;
 }
 
 /// A session to be stored. Only [`Mint`](super::Mint) creates one.

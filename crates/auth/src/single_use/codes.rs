@@ -23,9 +23,10 @@ use gatewright_limits::{Denied, Limiter, Policy};
 use http::{HeaderMap, HeaderValue};
 use zeroize::Zeroizing;
 
-use super::{Purpose, SingleUseToken};
+use super::{Purpose, SingleUseStoreError, SingleUseToken};
 use crate::config::Limit;
 use crate::foundation::Foundation;
+use crate::typed;
 
 /// The codes of one purpose.
 pub(crate) struct Codes {
@@ -33,8 +34,10 @@ pub(crate) struct Codes {
     cookie: &'static str,
     secure: bool,
     lifetime: Duration,
-    sealing: SealingKey,
+    /// The first seals; all open.
+    sealing: Vec<SealingKey>,
     deriving: SigningKey,
+    showing: SigningKey,
     by_mail: Limiter,
 }
 
@@ -43,8 +46,12 @@ pub(crate) struct Codes {
 pub(crate) struct Returned {
     pub(crate) token: Option<Secret>,
     pub(crate) code: Option<Secret>,
-    /// Set by the forms that ask for a code, so that a form without a code is refused.
-    bound: Option<String>,
+}
+
+/// A link to a new address that came back, and whether its bearer knows the code on the page that requested it.
+pub(crate) struct OfAccount {
+    pub(crate) token: Secret,
+    pub(crate) knows_shown_code: bool,
 }
 
 /// Why a code gives no token.
@@ -55,6 +62,8 @@ pub(crate) enum CodeError {
     /// Wrong, or of a mail that another browser requested.
     #[error("invalid or expired code")]
     Invalid,
+    #[error(transparent)]
+    Tokens(#[from] SingleUseStoreError),
 }
 
 /// Symbols that people do not mistake for one another (Crockford's base 32).
@@ -66,13 +75,15 @@ const BY_MAIL: u32 = 5;
 /// Labels for derivation and encryption.
 const SEALING: &str = "gatewright/mail-code/cookie/v1";
 const DERIVING: &str = "gatewright/mail-code/code/v2";
+const SHOWING: &str = "gatewright/mail-code/shown/v1";
 
 impl Codes {
     /// Without a configured secret, codes work until the process ends.
     pub(super) fn new(foundation: &Foundation, purpose: Purpose, lifetime: Duration) -> Self {
         let config = &foundation.config;
-        let secret = &config.jwt.secret;
-        let sealing = if secret.is_empty() { Key::new(foundation.ambient.bytes()) } else { secret.derive_key(SEALING) };
+        let random = || Key::new(foundation.ambient.bytes());
+        let key_of = |secret: &Secret| if secret.is_empty() { random() } else { secret.derive_key(SEALING) };
+        let sealing = config.jwt.secrets().map(|secret| SealingKey::new(&key_of(secret))).collect();
         let limit = Limit { policy: Policy::new(BY_MAIL, lifetime, lifetime), trust_forwarded_for: false };
         let secure = config.secure_cookies();
         Self {
@@ -80,22 +91,23 @@ impl Codes {
             cookie: cookie_name(purpose, secure),
             secure,
             lifetime,
-            sealing: SealingKey::new(&sealing),
-            deriving: SigningKey::derive(secret, DERIVING, &foundation.ambient),
+            sealing,
+            deriving: SigningKey::derive(config.jwt.secrets(), DERIVING, &foundation.ambient),
+            showing: SigningKey::derive(config.jwt.secrets(), SHOWING, &foundation.ambient),
             by_mail: foundation.limiter("mail_code", &limit),
         }
     }
 
     /// The code of a token, as mails show it: `7K3Q-9XWD`.
     pub(super) fn of(&self, token: &SingleUseToken) -> Secret {
-        let symbols = self.symbols(token);
+        let symbols = symbols(&self.deriving.tag(&self.parts(token)));
         let (first, second) = symbols.split_at(LENGTH / 2);
         Secret::new(format!("{first}-{second}"))
     }
 
     /// The `Set-Cookie` for the browser that asks for a mail with this token.
     pub(super) fn cookie(&self, token: &SingleUseToken) -> HeaderValue {
-        let text = URL_SAFE_NO_PAD.encode(self.sealing.seal(token.as_bytes(), self.purpose.name().as_bytes()));
+        let text = URL_SAFE_NO_PAD.encode(self.sealing[0].seal(token.as_bytes(), self.purpose.name().as_bytes()));
         let mut cookie = cookies::set(self.cookie, &text, self.lifetime, self.secure);
         cookie.set_sensitive(true);
         cookie
@@ -106,23 +118,43 @@ impl Codes {
         cookies::remove(self.cookie, self.secure)
     }
 
-    /// Whether this browser requested a mail whose code it has not used yet.
-    pub(crate) fn is_awaited(&self, headers: &HeaderMap) -> bool {
-        self.asked(headers).is_some()
-    }
-
     /// Whether this browser requested the mail with this token.
     pub(super) fn asked_for(&self, headers: &HeaderMap, token: &SingleUseToken) -> bool {
         self.asked(headers).is_some_and(|asked| asked.key() == token.key())
     }
 
+    /// The six digits that the page shows which requested a mail with this token. The mail does not contain them. With
+    /// [`BY_MAIL`] attempts, one of 200,000 guessers is right.
+    pub(super) fn shown(&self, token: &SingleUseToken) -> Secret {
+        digits(&self.showing.tag(&self.parts(token)))
+    }
+
+    /// The same for the mail that this browser requested last, until it used its code.
+    pub(crate) fn shown_in(&self, headers: &HeaderMap) -> Option<Secret> {
+        self.asked(headers).map(|token| self.shown(&token))
+    }
+
+    /// The token for the returned parts of a mail that demands the account. A code with a token is the one that the page
+    /// shows which requested the mail; without a token, it is the code of the mail, typed in the browser that requested
+    /// it.
+    pub(crate) async fn of_account(&self, returned: &Returned, headers: &HeaderMap) -> Result<OfAccount, CodeError> {
+        let (Some(text), Some(code)) = (&returned.token, &returned.code) else {
+            return Ok(OfAccount { token: self.token(returned, headers).await?, knows_shown_code: false });
+        };
+        let token = SingleUseToken::parse(text.expose()).ok_or(CodeError::Invalid)?;
+        self.count(&token).await?;
+        let typed = typed::code(code.expose());
+        let is_right = self.showing.tags(&self.parts(&token)).any(|tag| {
+            let shown = digits(&tag);
+            aws_lc_rs::constant_time::verify_slices_are_equal(typed.as_bytes(), shown.expose().as_bytes()).is_ok()
+        });
+        if is_right { Ok(OfAccount { token: text.clone(), knows_shown_code: true }) } else { Err(CodeError::Invalid) }
+    }
+
     /// The token for the returned parts. A code without a token stands for the token that its browser requested; with a
     /// token, it must belong to that token. A token without a code is returned unchanged, and its consumer checks it.
-    pub(crate) async fn token(&self, returned: &Returned, headers: &HeaderMap) -> Result<Secret, CodeError> {
+    pub(super) async fn token(&self, returned: &Returned, headers: &HeaderMap) -> Result<Secret, CodeError> {
         let Some(code) = &returned.code else {
-            if returned.bound.is_some() {
-                return Err(CodeError::Invalid);
-            }
             return Ok(returned.token.clone().unwrap_or_else(|| Secret::new("")));
         };
         let token = match &returned.token {
@@ -130,22 +162,27 @@ impl Codes {
             None => self.asked(headers),
         };
         let token = token.ok_or(CodeError::Invalid)?;
-        // Counted before it is compared, so that no number of parallel guesses gets past the limit.
-        let mail = URL_SAFE_NO_PAD.encode(token.key().as_bytes());
-        self.by_mail.attempt(&format!("{} {mail}", self.purpose.name())).await?;
+        self.count(&token).await?;
         if self.is_code(&token, code) { Ok(token.to_text()) } else { Err(CodeError::Invalid) }
+    }
+
+    /// Counts an attempt, before the code is compared, so that no number of parallel guesses gets past the limit.
+    async fn count(&self, token: &SingleUseToken) -> Result<(), Denied> {
+        let mail = URL_SAFE_NO_PAD.encode(token.key().as_bytes());
+        self.by_mail.attempt(&format!("{} {mail}", self.purpose.name())).await
     }
 
     fn is_code(&self, token: &SingleUseToken, typed: &Secret) -> bool {
         let Some(typed) = read(typed.expose()) else { return false };
-        let right = Zeroizing::new(self.symbols(token));
-        aws_lc_rs::constant_time::verify_slices_are_equal(typed.as_bytes(), right.as_bytes()).is_ok()
+        self.deriving.tags(&self.parts(token)).any(|tag| {
+            let right = Zeroizing::new(symbols(&tag));
+            aws_lc_rs::constant_time::verify_slices_are_equal(typed.as_bytes(), right.as_bytes()).is_ok()
+        })
     }
 
-    fn symbols(&self, token: &SingleUseToken) -> String {
-        let tag = self.deriving.tag(&[self.purpose.name().as_bytes(), token.as_bytes()]);
-        // 32 divides 256: each symbol is as likely as any other.
-        tag.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+    /// The input of a tag.
+    fn parts<'a>(&self, token: &'a SingleUseToken) -> [&'a [u8]; 2] {
+        [self.purpose.name().as_bytes(), token.as_bytes()]
     }
 
     /// The token that a browser requested last.
@@ -155,14 +192,26 @@ impl Codes {
 
     fn open(&self, text: &str) -> Option<SingleUseToken> {
         let sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(text).ok()?);
-        SingleUseToken::of_bytes(&self.sealing.open(&sealed, self.purpose.name().as_bytes())?)
+        let place = self.purpose.name().as_bytes();
+        SingleUseToken::of_bytes(&self.sealing.iter().find_map(|key| key.open(&sealed, place))?)
     }
+}
+
+fn symbols(tag: &[u8]) -> String {
+    // 32 divides 256: each symbol is as likely as any other.
+    tag.iter().take(LENGTH).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+}
+
+fn digits(tag: &[u8]) -> Secret {
+    // The remainder of a 64-bit number is as good as evenly distributed.
+    let number = tag.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    Secret::new(format!("{:06}", number % 1_000_000))
 }
 
 /// Typed text as symbols: in either case, with or without the hyphen, and with letters that look like a symbol.
 fn read(typed: &str) -> Option<Zeroizing<String>> {
     let mut symbols = Zeroizing::new(String::with_capacity(LENGTH));
-    for typed in typed.chars().filter(|c| !c.is_whitespace() && *c != '-') {
+    for typed in typed::code(typed).chars() {
         let symbol = match typed.to_ascii_uppercase() {
             'O' => '0',
             'I' | 'L' => '1',

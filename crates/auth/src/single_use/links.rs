@@ -7,13 +7,14 @@ use gatewright_base::{Secret, UserId};
 use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 
-use super::codes::Codes;
+use super::codes::{CodeError, Codes, Returned};
 use super::mail_budget::MailBudget;
-use super::{IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
+use super::{Demand, IssuedToken, Purpose, SingleUseStoreError, SingleUseToken};
 use crate::email::EmailAddress;
 use crate::foundation::Foundation;
 use crate::init_error::AuthInitError;
-use crate::mail::{Mail, MailKind};
+use crate::mail::Requested;
+use crate::session::Session;
 
 /// The links of one purpose.
 pub(crate) struct Links {
@@ -30,14 +31,19 @@ pub(crate) struct Links {
 /// A token that was drawn for a mail, whether the mail is sent or not.
 pub(crate) struct Drawn {
     token: SingleUseToken,
-    /// Whether a browser's form requested it. Then the confirmation page asks any other browser for the code.
+    /// Whether a browser's form requested it.
     by_form: bool,
 }
 
-/// The query of a page's address if a form requested the link.
-#[derive(Debug, Default, serde::Deserialize)]
-pub(crate) struct Bound {
-    bound: Option<String>,
+/// A token to be stored and mailed.
+struct NewToken<'a> {
+    to: &'a EmailAddress,
+    user: Option<&'a UserId>,
+    next: Option<&'a str>,
+    /// The address that the mail names as that of the account.
+    account: Option<&'a EmailAddress>,
+    /// When the session began that asks for it, if the token ends with the session.
+    began: Option<Timestamp>,
 }
 
 impl Links {
@@ -69,7 +75,7 @@ impl Links {
 
     /// Whether a mailer is configured. In dev mode it is not required.
     pub(crate) fn can_be_sent(&self) -> bool {
-        self.foundation.mailer.is_some() || self.foundation.config.dev_mode
+        self.foundation.post.is_configured() || self.foundation.config.dev_mode
     }
 
     /// Draws a token for a mail. `by_form`: a browser's form asks for it.
@@ -82,11 +88,26 @@ impl Links {
         self.codes.cookie(&drawn.token)
     }
 
-    /// Whether the page of a link asks for its code: a form of another browser requested it. Programs that open links do not
-    /// type codes.
-    pub(crate) fn asks_for_code(&self, token: &Secret, bound: &Bound, headers: &HeaderMap) -> bool {
-        let token = SingleUseToken::parse(token.expose());
-        bound.bound.is_some() && token.is_some_and(|token| !self.codes.asked_for(headers, &token))
+    /// The code that the page shows which requested the mail.
+    pub(crate) fn shown_code(&self, drawn: &Drawn) -> Secret {
+        self.codes.shown(&drawn.token)
+    }
+
+    /// The token for the returned parts, if everything is there that the token demands.
+    pub(crate) async fn token(&self, returned: &Returned, headers: &HeaderMap) -> Result<Secret, CodeError> {
+        let token = self.codes.token(returned, headers).await?;
+        if returned.code.is_none() && self.asks_for_code(&token, headers).await? {
+            return Err(CodeError::Invalid);
+        }
+        Ok(token)
+    }
+
+    /// Whether the page of a link asks for the code of the mail: the token demands it from every browser except the one
+    /// that requested the mail. Programs that open links do not type codes.
+    pub(crate) async fn asks_for_code(&self, text: &Secret, headers: &HeaderMap) -> Result<bool, SingleUseStoreError> {
+        let Some(token) = SingleUseToken::parse(text.expose()) else { return Ok(false) };
+        let demands = self.find(text).await?.is_some_and(|found| found.demand == Demand::Browser);
+        Ok(demands && !self.codes.asked_for(headers, &token))
     }
 
     /// Stores a new token for `email` and sends its link in the background. If the budget of the requester or of the
@@ -99,18 +120,47 @@ impl Links {
         next: Option<&str>,
         requester: Option<IpAddr>,
     ) -> Result<(), SingleUseStoreError> {
+        let token = NewToken { to: email, user, next, account: None, began: None };
+        self.mail(drawn, &token, requester).await
+    }
+
+    /// The same for a new address of an account. The mail names the account's present address. The token counts as issued
+    /// when the session began: what ends the session ends the token, also if it is stored only afterwards.
+    pub(crate) async fn send_for(
+        &self,
+        drawn: &Drawn,
+        to: &EmailAddress,
+        session: &Session,
+        requester: Option<IpAddr>,
+    ) -> Result<(), SingleUseStoreError> {
+        let account = session.user();
+        let began = Some(session.started_at());
+        let token = NewToken { to, user: Some(&account.id), next: None, account: Some(&account.email), began };
+        self.mail(drawn, &token, requester).await
+    }
+
+    async fn mail(
+        &self,
+        drawn: &Drawn,
+        new: &NewToken<'_>,
+        requester: Option<IpAddr>,
+    ) -> Result<(), SingleUseStoreError> {
         let purpose = self.purpose.name();
-        if self.foundation.mailer.is_none() {
+        if !self.foundation.post.is_configured() {
             tracing::warn!(purpose, "no mailer configured; mail not sent; set [email]");
             return Ok(());
         }
-        if !self.budget.admits(email, requester).await {
+        if !self.budget.admits(new.to, requester).await {
             tracing::warn!(purpose, "mail limit of this mailbox or its requester reached; mail not sent");
             return Ok(());
         }
-        let link = self.issue(drawn, email, user, next).await?;
-        let mail = Mail::new(self.purpose.into(), email.clone(), link, self.ttl).code(self.codes.of(&drawn.token));
-        self.foundation.mail(mail);
+        let link = self.issue(drawn, new).await?;
+        let code = self.codes.of(&drawn.token);
+        let mail = Requested::link(self.purpose, new.to.clone(), link, self.ttl, code);
+        self.foundation.post.send(match new.account {
+            Some(account) => mail.of_account(account.clone()),
+            None => mail,
+        });
         Ok(())
     }
 
@@ -141,29 +191,24 @@ impl Links {
         self.foundation.single_use.find(&token.key(), self.purpose).await
     }
 
-    async fn issue(
-        &self,
-        drawn: &Drawn,
-        email: &EmailAddress,
-        user: Option<&UserId>,
-        next: Option<&str>,
-    ) -> Result<Secret, SingleUseStoreError> {
+    async fn issue(&self, drawn: &Drawn, new: &NewToken<'_>) -> Result<Secret, SingleUseStoreError> {
         let (token, now) = (&drawn.token, self.now());
         let lifetime = SignedDuration::try_from(self.ttl).unwrap_or(SignedDuration::MAX);
         let issued = IssuedToken {
             key: token.key(),
             purpose: self.purpose,
-            email: email.clone(),
-            user_id: user.cloned(),
-            next: next.map(str::to_owned),
-            issued_at: now,
+            email: new.to.clone(),
+            user_id: new.user.cloned(),
+            next: new.next.map(str::to_owned),
+            demand: Demand::of(self.purpose, drawn.by_form),
+            issued_at: new.began.unwrap_or(now),
             expires_at: now.checked_add(lifetime).unwrap_or(Timestamp::MAX),
             spent: false,
         };
         self.foundation.single_use.put(&issued, now).await?;
         let before = match (self.purpose, drawn.by_form) {
-            // The page of a reset asks for a password, which no program that opens links types.
             (Purpose::PasswordReset, _) | (_, false) => self.before_token.clone(),
+            // Only servers of an earlier version read it: during an upgrade they may answer the link.
             (_, true) => self.before_token.replace("?token=", "?bound=true&token="),
         };
         Ok(Secret::new(format!("{before}{}", token.to_text().expose())))
@@ -171,16 +216,5 @@ impl Links {
 
     fn now(&self) -> Timestamp {
         self.foundation.ambient.now()
-    }
-}
-
-impl From<Purpose> for MailKind {
-    fn from(purpose: Purpose) -> Self {
-        match purpose {
-            Purpose::MagicLink => Self::MagicLink,
-            Purpose::EmailVerification => Self::EmailVerification,
-            Purpose::PasswordReset => Self::PasswordReset,
-            Purpose::EmailChange => Self::EmailChange,
-        }
     }
 }

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, Counted};
 use gatewright_limits::{Limiter, Policy};
 
 use crate::config::Limit;
@@ -61,13 +61,12 @@ impl MailBudget {
     /// Counts a mail to `email` that the client at `requester` has requested, and returns whether it may be sent.
     pub(crate) async fn admits(&self, email: &EmailAddress, requester: Option<IpAddr>) -> bool {
         let mailbox = format!("{} {email}", self.kind);
-        let pair = format!("{} {mailbox}", ClientAddr::new(requester).limit_key());
+        let pair = format!("{} {mailbox}", Counted::MailsToMailbox.limit_key(ClientAddr::new(requester)));
         if self.by_pair.attempt(&pair).await.is_err() {
             return false;
         }
-        // A flood to many mailboxes must not fill the queue of all mails. IPv4 addresses are limited by the routes.
-        let network = requester.filter(|address| address.to_canonical().is_ipv6());
-        if let Some(network) = ClientAddr::new(network).share_key()
+        // A flood to many mailboxes must not fill the queue of all mails.
+        if let Some(network) = Counted::Mails.share_key(ClientAddr::new(requester))
             && self.by_network.attempt(&network).await.is_err()
         {
             return false;

@@ -6,6 +6,8 @@
 //! replicas, one succeeds. A token is valid only for its own purpose. It is bound to the address it was mailed to, so
 //! it does not prove an address that the account got later.
 //!
+//! What a token demands besides itself is stored with it ([`Demand`]), and never a choice of its bearer.
+//!
 //! `links.rs` mails links and checks them when they come back, `codes.rs` has the codes, and `mail_budget.rs` limits
 //! the mails.
 //!
@@ -27,5 +29,5 @@ pub(crate) use mail_budget::MailBudget;
 pub use memory::MemorySingleUseStore;
 pub(crate) use sql::MIGRATIONS;
 pub use sql::SqlSingleUseStore;
-pub use store::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError};
+pub use store::{Demand, IssuedToken, Purpose, SingleUseStore, SingleUseStoreError};
 pub use token::{SingleUseToken, TokenKey};

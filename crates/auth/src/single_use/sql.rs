@@ -3,7 +3,7 @@ use gatewright_base::UserId;
 use gatewright_db::{Db, Error, Sql, Step, Tx, dialect, params};
 use jiff::Timestamp;
 
-use super::{IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
+use super::{Demand, IssuedToken, Purpose, SingleUseStore, SingleUseStoreError, TokenKey};
 use crate::email::EmailAddress;
 
 /// Single-use tokens in the table `single_use_tokens` of a SQLite or Postgres database.
@@ -14,7 +14,12 @@ pub struct SqlSingleUseStore {
 }
 
 /// The steps that create the table. There is no foreign key: users may be in a program's own store.
-pub(crate) const MIGRATIONS: &[Step] = &[Step {
+pub(crate) const MIGRATIONS: &[Step] = &[
+    TABLE,
+    Step { version: 2, name: "demands of tokens", sql: "ALTER TABLE single_use_tokens ADD COLUMN demand {text}" },
+];
+
+const TABLE: Step = Step {
     version: 1,
     name: "single-use tokens",
     sql: "CREATE TABLE single_use_tokens (
@@ -30,7 +35,7 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
           CREATE INDEX single_use_tokens_email ON single_use_tokens (email);
           CREATE INDEX single_use_tokens_user_id ON single_use_tokens (user_id);
           CREATE INDEX single_use_tokens_expires_at ON single_use_tokens (expires_at)",
-}];
+};
 
 /// Expired tokens that each new one removes. More than one, so that the table shrinks to the live ones.
 const RECLAIMED_AT_ONCE: i64 = 32;
@@ -54,14 +59,15 @@ impl SingleUseStore for SqlSingleUseStore {
             token.next.clone(),
             token.issued_at,
             token.expires_at,
-            token.spent
+            token.spent,
+            token.demand.name()
         ];
         let sweep = self.sweep.clone();
         let put = async move |tx: &Tx| -> Result<(), Error> {
             tx.execute(&sweep, params![now, RECLAIMED_AT_ONCE]).await?;
             let sql = "INSERT INTO single_use_tokens \
-                       (token_hash, purpose, email, user_id, next, issued_at, expires_at, spent) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                       (token_hash, purpose, email, user_id, next, issued_at, expires_at, spent, demand) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
             tx.execute(sql, values.clone()).await.map(|_| ())
         };
         Ok(self.db.write(put).await?)
@@ -72,7 +78,7 @@ impl SingleUseStore for SqlSingleUseStore {
     }
 
     async fn find(&self, key: &TokenKey, purpose: Purpose) -> Result<Option<IssuedToken>, SingleUseStoreError> {
-        let sql = "SELECT email, user_id, next, issued_at, expires_at, spent FROM single_use_tokens \
+        let sql = "SELECT email, user_id, next, issued_at, expires_at, spent, demand FROM single_use_tokens \
                    WHERE token_hash = ?1 AND purpose = ?2";
         let row = self.db.query_opt(sql, params![key.as_bytes().to_vec(), purpose.name()]).await?;
         let Some(row) = row else { return Ok(None) };
@@ -83,6 +89,7 @@ impl SingleUseStore for SqlSingleUseStore {
             email,
             user_id: row.get("user_id")?,
             next: row.get("next")?,
+            demand: Demand::of_stored(row.get::<Option<String>>("demand")?.as_deref(), purpose),
             issued_at: row.get("issued_at")?,
             expires_at: row.get("expires_at")?,
             spent: row.get("spent")?,

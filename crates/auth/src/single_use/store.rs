@@ -69,6 +69,45 @@ impl Purpose {
     }
 }
 
+/// What must come together with a token. It is stored with the token when it is issued, so the bearer of a link cannot
+/// choose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Demand {
+    /// Nothing: a program requested the mail, or the page of the link asks for a new password.
+    Nothing,
+    /// The browser that requested the mail or, from any other, the code in the mail. A mail scanner has neither.
+    Browser,
+    /// A session of the account, or the code on the page that requested the mail.
+    Account,
+}
+
+impl Demand {
+    /// The demand of a new token. `by_form`: a browser's form requested the mail.
+    pub(crate) fn of(purpose: Purpose, by_form: bool) -> Self {
+        match (purpose, by_form) {
+            (Purpose::EmailChange, _) => Self::Account,
+            (Purpose::PasswordReset, _) | (Purpose::MagicLink | Purpose::EmailVerification, false) => Self::Nothing,
+            (Purpose::MagicLink | Purpose::EmailVerification, true) => Self::Browser,
+        }
+    }
+
+    /// The name that stores save. It never changes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Browser => "browser",
+            Self::Account => "account",
+        }
+    }
+
+    /// The demand with this stored name. Without one (a token from an earlier version), the strictest of its purpose.
+    pub fn of_stored(name: Option<&str>, purpose: Purpose) -> Self {
+        let known =
+            [Self::Nothing, Self::Browser, Self::Account].into_iter().find(|demand| Some(demand.name()) == name);
+        known.unwrap_or_else(|| Self::of(purpose, true))
+    }
+}
+
 /// A token in a store. It contains no secret and cannot be redeemed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {
@@ -82,6 +121,8 @@ pub struct IssuedToken {
     pub user_id: Option<UserId>,
     /// `next`, the path on this origin to which its owner returns afterwards.
     pub next: Option<String>,
+    /// What must come together with it.
+    pub demand: Demand,
     /// When it was issued.
     pub issued_at: Timestamp,
     /// When it expires.
@@ -112,5 +153,28 @@ impl SingleUseStoreError {
 impl From<gatewright_db::Error> for SingleUseStoreError {
     fn from(error: gatewright_db::Error) -> Self {
         Self::new(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_without_a_stored_demand_gets_the_strictest_of_its_purpose() {
+        let demands = [Demand::Nothing, Demand::Browser, Demand::Account];
+        for purpose in Purpose::ALL {
+            let strictest = match purpose {
+                Purpose::MagicLink | Purpose::EmailVerification => Demand::Browser,
+                Purpose::PasswordReset => Demand::Nothing,
+                Purpose::EmailChange => Demand::Account,
+            };
+            for name in [None, Some(""), Some("Nothing")] {
+                assert_eq!(Demand::of_stored(name, purpose), strictest, "{name:?} {purpose:?}");
+            }
+            for demand in demands {
+                assert_eq!(Demand::of_stored(Some(demand.name()), purpose), demand);
+            }
+        }
     }
 }

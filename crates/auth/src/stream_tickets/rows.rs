@@ -52,6 +52,7 @@ impl Rows {
 
     /// Removes a ticket and returns its encrypted contents, if it has not expired.
     pub(super) async fn take(&self, key: &TokenKey, now: Timestamp) -> Result<Option<Vec<u8>>, Error> {
+        // Bytes: of one ticket, as large as the headers that it was made of.
         let sql = "DELETE FROM auth_stream_tickets WHERE ticket_hash = ?1 RETURNING sealed, expires_at";
         let rows = self.db.write_rows(sql, params![key.as_bytes().to_vec()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };

@@ -4,17 +4,17 @@ use super::issuing::{self, Issued, TokenError};
 use super::{StoredToken, TokenDraft, Tokens};
 use crate::audit::AuditKind;
 use crate::core::Core;
-use crate::fresh::{self, FreshError};
+use crate::fresh::{Fresh, FreshError, Given};
+use crate::mail::Notice;
 use crate::session::{Client, Session};
 use crate::step_up::{self, StepUpError};
-use crate::users::UserStoreError;
 
 /// Why no token was issued.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
     #[error(transparent)]
     StepUp(#[from] StepUpError),
-    /// A token that may administer needs a young session.
+    /// The session is too old, or the given proof is wrong.
     #[error(transparent)]
     Fresh(#[from] FreshError),
     /// The requesting session has ended in between.
@@ -32,35 +32,36 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Issues a token of the session's user. It outlives the session, so a user with a second factor must have proven
-    /// it there. A token that may administer requires a young session in which one was proven, for every user: acts
+    /// Issues a token of the session's user. It outlives the session, so it needs a young one or a fresh proof, and a user
+    /// with a second factor must have proven it there. A token that may administer needs a proven one from every user: acts
     /// that need a recent sign-in pass with the token at any time.
     pub(crate) async fn issue(
         &self,
-        core: &Core,
+        fresh: &Fresh,
         session: &Session,
         draft: TokenDraft,
+        given: &Given,
         client: &Client,
     ) -> Result<Issued, IssueError> {
+        let core = fresh.core();
         step_up::require(core, session).await?;
-        if draft.administers() {
-            if !session.two_factor_verified() {
-                return Err(StepUpError::Required.into());
-            }
-            if !fresh::is_young(core, session) {
-                return Err(FreshError::SessionTooOld.into());
-            }
+        if draft.administers() && !session.two_factor_verified() {
+            return Err(StepUpError::Required.into());
         }
-        let issued = issuing::issue(core, self, owner(session), draft).await?;
-        // A concurrent proof of the mailbox ends the sessions first and revokes the tokens last. So a token of an earlier
-        // session must not be added after that.
-        if !self.is_still_good(core, session).await? {
-            self.store.revoke(None, &issued.token.id, core.ambient.now()).await.map_err(TokenError::from)?;
-            return Err(IssueError::SessionEnded);
-        }
+        fresh.require_unless_young(session, given, client, "a new API token").await?;
+        let issued = issuing::issue(core, self, owner(session), draft, Some(session)).await?;
+        let issued = issued.ok_or(IssueError::SessionEnded)?;
         let event = core.audit.event(AuditKind::TokenCreated).user(&session.user().id).remote(client.address());
         let event = event.with("token", issued.token.prefix.as_str()).with("name", issued.token.name.as_str());
-        core.audit.record(event).await;
+        if let Err(unstored) = core.audit.store(event).await {
+            // Nobody has its text. If it cannot be revoked, it is of no use either.
+            let revoked = self.store.revoke(None, &issued.token.id, core.ambient.now()).await;
+            if let Err(error) = revoked {
+                tracing::warn!(%error, "a token that nobody has stays valid");
+            }
+            return Err(TokenError::Users(unstored.into()).into());
+        }
+        core.notify(session.user(), Notice::TokenCreated).await;
         Ok(issued)
     }
 
@@ -78,14 +79,6 @@ impl Tokens {
             core.audit.record(event.with("token_id", id.as_str())).await;
         }
         Ok(revoked)
-    }
-
-    async fn is_still_good(&self, core: &Core, session: &Session) -> Result<bool, TokenError> {
-        match core.users.store.find_by_id(&session.user().id).await {
-            Ok(user) => Ok(!user.disabled && user.accepts_session_from(session.started_at())),
-            Err(UserStoreError::NotFound) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

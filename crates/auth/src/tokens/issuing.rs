@@ -1,9 +1,12 @@
 use gatewright_base::{Subject, TokenId};
+use gatewright_db::{Error, Share, Tx};
 use jiff::Timestamp;
 
-use super::{Plaintext, StoredToken, TokenDraft, TokenStoreError, Tokens};
+use super::{Plaintext, StoredToken, TokenDraft, TokenHash, TokenStoreError, Tokens};
 use crate::foundation::Foundation;
+use crate::open_session::{OpenSession, is_open};
 use crate::service_accounts::ServiceAccountStoreError;
+use crate::session::Session;
 use crate::users::UserStoreError;
 
 /// A new token with its plaintext, which is not stored.
@@ -42,13 +45,15 @@ impl TokenError {
     pub const MOST: u32 = 500;
 }
 
-/// Draws a token for `owner` and stores it.
+/// Draws a token for `owner` and stores it. A token that a session requests is stored only if the session has not ended: a
+/// concurrent claim of the account ends its sessions first and revokes its tokens afterwards. `None` if it has ended.
 pub(super) async fn issue(
     tools: &Foundation,
     tokens: &Tokens,
     owner: Subject,
     draft: TokenDraft,
-) -> Result<Issued, TokenError> {
+    session: Option<&Session>,
+) -> Result<Option<Issued>, TokenError> {
     let now = tools.ambient.now();
     let plaintext = Plaintext::generate(&tools.ambient);
     let token = StoredToken {
@@ -63,6 +68,45 @@ pub(super) async fn issue(
         revoked_at: None,
         delegation: None,
     };
-    let is_stored = tokens.store.create(&token, &plaintext.hash(), Some(TokenError::MOST)).await?;
-    if is_stored { Ok(Issued { token, plaintext }) } else { Err(TokenError::TooMany) }
+    let stored = match session {
+        None => Some(tokens.store.create(&token, &plaintext.hash(), Some(TokenError::MOST)).await?),
+        Some(session) => create_for(tools, session, tokens, &token, &plaintext.hash()).await?,
+    };
+    match stored {
+        Some(true) => Ok(Some(Issued { token, plaintext })),
+        Some(false) => Err(TokenError::TooMany),
+        None => Ok(None),
+    }
+}
+
+/// Stores a token of the session's user. `Some(false)` if there are too many, `None` if the session has ended.
+async fn create_for(
+    tools: &Foundation,
+    session: &Session,
+    tokens: &Tokens,
+    token: &StoredToken,
+    hash: &TokenHash,
+) -> Result<Option<bool>, TokenError> {
+    if let Some(within) = tokens.store.clone().within() {
+        let db = within.database().clone();
+        let open = OpenSession::of(tools, session, &db);
+        if open.is_shared() {
+            let (token, hash) = (token.clone(), *hash);
+            let create = async move |tx: &Tx| -> Result<Option<bool>, Error> {
+                if !open.holds(tx).await? {
+                    return Ok(None);
+                }
+                within.create(tx, &token, &hash, Some(TokenError::MOST)).await.map(Some)
+            };
+            let share = Share::of_user(&session.user().id);
+            return Ok(db.writing_for(share).write(create).await.map_err(TokenStoreError::from)?);
+        }
+    }
+    // Stores of the program's own share no transaction: a token that a concurrent claim has not seen is revoked again.
+    let stored = tokens.store.create(token, hash, Some(TokenError::MOST)).await?;
+    if stored && !is_open(tools, session).await? {
+        tokens.store.revoke(None, &token.id, token.created_at).await?;
+        return Ok(None);
+    }
+    Ok(Some(stored))
 }

@@ -44,7 +44,7 @@ pub(crate) use resource::Resource;
 pub(crate) use resource::Resources;
 pub(crate) use rows::MIGRATIONS;
 pub use rows::SqlTokenStore;
-pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError};
+pub use store::{DelegatedTokens, Delegation, StoredToken, TokenStore, TokenStoreError, TokensWithin};
 pub use trusted::ApiTokens;
 pub(crate) use uses::Uses;
 

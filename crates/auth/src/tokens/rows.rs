@@ -2,10 +2,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Id, Scopes, Subject, TokenId};
-use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Sql, Step, Tx, dialect, params, readable};
 use jiff::Timestamp;
 
-use super::{DelegatedTokens, Delegation, REMEMBERED, StoredToken, TokenError, TokenHash, TokenStore, TokenStoreError};
+use super::{
+    DelegatedTokens, Delegation, REMEMBERED, StoredToken, TokenError, TokenHash, TokenStore, TokenStoreError,
+    TokensWithin,
+};
 
 /// API tokens in the table `api_tokens` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]
@@ -84,41 +87,9 @@ impl SqlTokenStore {
 #[async_trait]
 impl TokenStore for SqlTokenStore {
     async fn create(&self, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, TokenStoreError> {
-        let scopes = serde_json::to_string(&token.scopes).map_err(TokenStoreError::new)?;
-        let values = params![
-            &token.id,
-            hash.as_bytes(),
-            &token.prefix,
-            &token.name,
-            kind(&token.owner),
-            token.owner.as_str(),
-            scopes,
-            token.created_at,
-            token.expires_at,
-            token.delegation.as_ref().map(|delegation| &*delegation.client),
-            token.delegation.as_ref().map(|delegation| &*delegation.grant),
-            token.delegation.as_ref().map(|delegation| &*delegation.audience),
-            token.delegation.as_ref().and_then(|delegation| delegation.tenant.as_ref())
-        ];
-        let forgotten = token.created_at.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
-        let (sweep, owner, now) = (self.sweep.clone(), token.owner.clone(), token.created_at);
-        let share = Share::of(&owner);
-        let create = async move |tx: &Tx| -> Result<bool, Error> {
-            if let Some(most) = most
-                && !has_room(tx, &owner, most, now).await?
-            {
-                return Ok(false);
-            }
-            tx.execute(&sweep, params![forgotten, RECLAIMED_AT_ONCE]).await?;
-            let kept = i64::from(TokenError::MOST);
-            tx.execute(BEYOND_THE_MOST, params![kind(&owner), owner.as_str(), kept]).await?;
-            let sql = "INSERT INTO api_tokens \
-                       (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, \
-                       client_id, grant_id, audience, tenant_id) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-            tx.execute(sql, values.clone()).await?;
-            Ok(true)
-        };
+        let (within, token, hash) = (self.clone(), token.clone(), *hash);
+        let share = Share::of(&token.owner);
+        let create = async move |tx: &Tx| TokensWithin::create(&within, tx, &token, &hash, most).await;
         Ok(self.db.writing_for(share).write(create).await?)
     }
 
@@ -151,7 +122,7 @@ impl TokenStore for SqlTokenStore {
             }
             None => self.db.listing_for(Share::default()).query(list!(""), params![]).await?,
         };
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        Ok(readable("api_tokens", &rows, read)?)
     }
 
     async fn revoke(&self, owner: Option<&Subject>, id: &TokenId, at: Timestamp) -> Result<bool, TokenStoreError> {
@@ -196,8 +167,54 @@ impl TokenStore for SqlTokenStore {
         Ok(self.db.write(touch).await?)
     }
 
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TokensWithin>> {
+        Some(self)
+    }
+
     fn delegated_tokens(self: Arc<Self>) -> Option<Arc<dyn DelegatedTokens>> {
         Some(self)
+    }
+}
+
+#[async_trait]
+impl TokensWithin for SqlTokenStore {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn create(&self, tx: &Tx, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, Error> {
+        let (owner, now) = (&token.owner, token.created_at);
+        if let Some(most) = most
+            && !has_room(tx, owner, most, now).await?
+        {
+            return Ok(false);
+        }
+        let forgotten = now.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
+        tx.execute(&self.sweep, params![forgotten, RECLAIMED_AT_ONCE]).await?;
+        let kept = i64::from(TokenError::MOST);
+        tx.execute(BEYOND_THE_MOST, params![kind(owner), owner.as_str(), kept]).await?;
+        let sql = "INSERT INTO api_tokens \
+                   (id, token_hash, prefix, name, owner_kind, owner_id, scopes, created_at, expires_at, \
+                   client_id, grant_id, audience, tenant_id) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        let values = params![
+            &token.id,
+            hash.as_bytes(),
+            &token.prefix,
+            &token.name,
+            kind(owner),
+            owner.as_str(),
+            // Scopes are texts, which are always JSON.
+            serde_json::to_string(&token.scopes).unwrap_or_default(),
+            token.created_at,
+            token.expires_at,
+            token.delegation.as_ref().map(|delegation| &*delegation.client),
+            token.delegation.as_ref().map(|delegation| &*delegation.grant),
+            token.delegation.as_ref().map(|delegation| &*delegation.audience),
+            token.delegation.as_ref().and_then(|delegation| delegation.tenant.as_ref())
+        ];
+        tx.execute(sql, values).await?;
+        Ok(true)
     }
 }
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Scopes, Subject, TenantId, TenantLimit, TokenId};
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
 use super::TokenHash;
@@ -43,6 +44,12 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Records that tokens were used. A later use that is already recorded stays. Tokens that are gone are ignored.
     async fn touch(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), TokenStoreError>;
 
+    /// Creates tokens in transactions of the service's database. Absent: a token is stored first, and revoked if the session of
+    /// its owner has ended meanwhile.
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TokensWithin>> {
+        None
+    }
+
     /// Revokes the tokens that programs got from the authorization server. Without it the authorization server does not start.
     fn delegated_tokens(self: Arc<Self>) -> Option<Arc<dyn DelegatedTokens>> {
         None
@@ -60,6 +67,16 @@ pub trait TokenStore: Send + Sync + 'static {
     fn in_memory(&self) -> bool {
         false
     }
+}
+
+/// Creates tokens within the caller's transaction, which has locked the account of their owner.
+#[async_trait]
+pub trait TokensWithin: Send + Sync {
+    /// The database whose transactions [`create`](Self::create) accepts.
+    fn database(&self) -> &Db;
+
+    /// As [`TokenStore::create`].
+    async fn create(&self, tx: &Tx, token: &StoredToken, hash: &TokenHash, most: Option<u32>) -> Result<bool, Error>;
 }
 
 /// The part of a token store that the authorization server needs.

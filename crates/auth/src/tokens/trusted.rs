@@ -35,7 +35,8 @@ impl ApiTokens {
         if !there {
             return Err(TokenError::OwnerMissing);
         }
-        issuing::issue(&self.core, &self.tokens, owner, draft).await
+        let issued = issuing::issue(&self.core, &self.tokens, owner, draft, None).await?;
+        issued.ok_or(TokenError::OwnerMissing)
     }
 
     /// The tokens that are not revoked, the newest first: those of `owner` or, without one, all.

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::{FoundUser, ListUsers, NewPasswordlessUser, NewUser, SearchUsers, User, UserPage, UserStoreError};
 use crate::email::EmailAddress;
-use crate::password::{PasswordAlgorithm, PasswordHash};
+use crate::mailbox::MailboxProof;
+use crate::password::{PasswordHash, StoredHashes};
 
 /// Lists users.
 #[async_trait]
@@ -81,14 +82,21 @@ pub trait UserDisabler: Send + Sync {
 /// Changes addresses.
 #[async_trait]
 pub trait EmailChanger: Send + Sync {
-    /// Replaces the address `from` by `to`, whose mailbox is proven. Fails with [`UserStoreError::NotFound`] if the
-    /// account's address is not `from`, and with [`UserStoreError::EmailTaken`] if another account has `to`.
-    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError>;
+    /// Replaces the address `from` of the proof's account by the address of the proof and, in the same write, marks it as
+    /// verified. Fails with [`UserStoreError::NotFound`] if the account's address is not `from`, and with
+    /// [`UserStoreError::EmailTaken`] if another account has the new one.
+    async fn change_email(&self, from: &EmailAddress, to: &MailboxProof) -> Result<(), UserStoreError>;
 
-    /// Restores an account's earlier address, whatever its address is now, and marks it as verified. If another account
+    /// Restores an account's earlier address `to` and, in the same write, marks it as not verified: the proof follows.
+    /// With `from`, fails with [`UserStoreError::NotFound`] if the account's address is another one. If another account
     /// has taken the address meanwhile and never proven its mailbox, that account gets `ID@displaced.invalid` in the
     /// same write, and its id is returned. If it has proven the mailbox, fails with [`UserStoreError::EmailTaken`].
-    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError>;
+    async fn restore_email(
+        &self,
+        id: &UserId,
+        from: Option<&EmailAddress>,
+        to: &EmailAddress,
+    ) -> Result<Option<UserId>, UserStoreError>;
 }
 
 /// Stores profiles: one text for each account, which the program reads and writes.
@@ -112,9 +120,9 @@ pub trait UserProfiles: Send + Sync {
 /// Returns how stored passwords are hashed.
 #[async_trait]
 pub trait HashSettings: Send + Sync {
-    /// The settings of all stored hashes, each once. Every sign-in takes as long as the costliest of them, so that the
-    /// time does not reveal whether an account exists. See [`PasswordAlgorithm::of_stored`].
-    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError>;
+    /// The settings of all stored hashes, and the accounts whose hash is unusable. Every sign-in takes as long as the
+    /// costliest of them, so that the time does not reveal whether an account exists. See [`StoredHashes::add`].
+    async fn hash_settings(&self) -> Result<StoredHashes, UserStoreError>;
 }
 
 /// Returns whether an account has a password, for the check that one way to sign in remains.
@@ -127,9 +135,9 @@ pub trait PasswordChecker: Send + Sync {
 /// Records that a mailbox was proven to be its owner's.
 #[async_trait]
 pub trait EmailVerifier: Send + Sync {
-    /// Marks the address as verified if it is still `email`. Fails with [`UserStoreError::NotFound`] otherwise, because
-    /// the proof of one mailbox does not prove another.
-    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError>;
+    /// Marks the address of the proof's account as verified if it is still the address of the proof. Fails with
+    /// [`UserStoreError::NotFound`] otherwise, because the proof of one mailbox does not prove another.
+    async fn verify_email(&self, proof: &MailboxProof) -> Result<(), UserStoreError>;
 }
 
 /// Creates users who sign in without a password.
@@ -157,12 +165,29 @@ pub enum Sessions {
     Keep,
 }
 
-/// Changes accounts within the caller's transaction: an account gets the roles of an invitation in the transaction that
-/// spends the invitation.
+/// Reads and changes accounts within the caller's transaction: an account gets the roles of an invitation in the transaction
+/// that spends the invitation, and keeps one way to sign in because the last one is found and kept in one transaction.
 #[async_trait]
 pub trait UsersWithin: Send + Sync {
-    /// The database whose transactions the other two methods accept.
+    /// The database whose transactions the other methods accept.
     fn database(&self) -> &Db;
+
+    /// Reads the account and locks its row until the transaction ends. `None` if it is gone. What is decided after this call is
+    /// still true when the transaction commits, because every change of an account's ways to sign in takes the same lock.
+    async fn lock(&self, tx: &Tx, id: &UserId) -> Result<Option<User>, Error>;
+
+    /// The providers that the account is linked to, one for each link.
+    async fn linked(&self, tx: &Tx, id: &UserId) -> Result<Vec<String>, Error>;
+
+    /// Removes the account's links to one provider.
+    async fn unlink(&self, tx: &Tx, id: &UserId, provider: &str) -> Result<(), Error>;
+
+    /// Refuses the account's JWTs from `at` or before.
+    async fn refuse_tokens(&self, tx: &Tx, id: &UserId, at: Timestamp) -> Result<(), Error>;
+
+    /// [`EmailChanger::change_email`] in a transaction; `false` if the account is gone or its address is not `from`. Fails with
+    /// [`Error::Unique`] if another account has the address.
+    async fn change_email(&self, tx: &Tx, from: &EmailAddress, to: &MailboxProof) -> Result<bool, Error>;
 
     /// Creates a user whose mailbox is proven. Fails with [`Error::Unique`] if another account has the address.
     async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error>;

@@ -1,6 +1,7 @@
 use gatewright_base::{Roles, UserId};
 
 use crate::email::EmailAddress;
+use crate::password::PasswordHash;
 
 /// The page of users to list. Its numbers are always in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,11 +63,35 @@ pub struct UserSummary {
     /// Whether an operator has disabled it. Omitted if it is not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// Whether nobody can sign in with the stored password hash, because it is in no known format, damaged or not allowed.
+    /// Only lists for operators contain it. Omitted if it is not.
+    #[serde(rename = "unknownHash", skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_hash: bool,
+    /// Whether the stored hash is usable only where weak hashes are allowed.
+    #[serde(skip)]
+    pub(crate) weak_hash: bool,
+}
+
+impl UserSummary {
+    /// The summary of a user with this stored hash.
+    pub(super) fn with_hash(user: &super::User, hash: Option<&str>) -> Self {
+        let hash = hash.map(PasswordHash::from_stored);
+        let unknown_hash = hash.as_ref().is_some_and(|hash| !hash.is_readable());
+        let weak_hash = hash.is_some_and(|hash| hash.is_weak());
+        Self { unknown_hash, weak_hash, ..Self::from(user) }
+    }
 }
 
 impl From<&super::User> for UserSummary {
     fn from(user: &super::User) -> Self {
-        Self { id: user.id.clone(), email: user.email.clone(), roles: user.roles.clone(), disabled: user.disabled }
+        Self {
+            id: user.id.clone(),
+            email: user.email.clone(),
+            roles: user.roles.clone(),
+            disabled: user.disabled,
+            unknown_hash: false,
+            weak_hash: false,
+        }
     }
 }
 

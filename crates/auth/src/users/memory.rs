@@ -1,6 +1,6 @@
 mod links;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +15,8 @@ use super::{
     UserStoreError, UserSummary, UserWithHash,
 };
 use crate::email::EmailAddress;
-use crate::password::{PasswordAlgorithm, PasswordHash};
+use crate::mailbox::MailboxProof;
+use crate::password::{PasswordHash, StoredHashes};
 
 /// Users in this process's memory, lost when it ends. It has every capability.
 #[derive(Debug)]
@@ -87,7 +88,9 @@ impl UserStore for MemoryUserStore {
     }
 
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
-        self.insert(user.email, user.roles, Some(user.password_hash))
+        let created = self.insert(user.email, user.roles, Some(user.password_hash))?;
+        self.profiles.lock().extend(user.profile.map(|profile| (created.id.clone(), profile)));
+        Ok(created)
     }
 
     async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError> {
@@ -147,18 +150,25 @@ impl UserLister for MemoryUserStore {
         let users = self.users.lock();
         let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
         let limit = usize::try_from(page.limit()).unwrap_or(usize::MAX);
-        let items = users.values().skip(offset).take(limit).map(|entry| UserSummary::from(&entry.user)).collect();
+        let items = users.values().skip(offset).take(limit).map(|entry| {
+            let hash = entry.password_hash.as_ref().map(PasswordHash::expose);
+            UserSummary::with_hash(&entry.user, hash)
+        });
+        let items = items.collect();
         Ok(UserPage { items, total: users.len() as u64 })
     }
 }
 
 #[async_trait]
 impl HashSettings for MemoryUserStore {
-    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError> {
-        let users = self.users.lock();
-        let hashes = users.values().filter_map(|entry| entry.password_hash.as_ref());
-        let settings = hashes.filter_map(|hash| PasswordAlgorithm::of_stored(hash.expose()));
-        Ok(settings.collect::<BTreeSet<_>>().into_iter().collect())
+    async fn hash_settings(&self) -> Result<StoredHashes, UserStoreError> {
+        let mut stored = StoredHashes::default();
+        for entry in self.users.lock().values() {
+            if let Some(hash) = &entry.password_hash {
+                stored.add(&entry.user.id, hash.expose());
+            }
+        }
+        Ok(stored)
     }
 }
 
@@ -189,22 +199,30 @@ impl UserDisabler for MemoryUserStore {
 
 #[async_trait]
 impl EmailChanger for MemoryUserStore {
-    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError> {
+    async fn change_email(&self, from: &EmailAddress, to: &MailboxProof) -> Result<(), UserStoreError> {
         let mut users = self.users.lock();
-        if users.get(from).is_none_or(|entry| entry.user.id != *id) {
+        if users.get(from).is_none_or(|entry| entry.user.id != *to.user()) {
             return Err(UserStoreError::NotFound);
         }
-        if users.contains_key(to) {
+        if users.contains_key(to.email()) {
             return Err(UserStoreError::EmailTaken);
         }
-        rename(&mut users, from, to, true);
+        rename(&mut users, from, to.email(), true);
         Ok(())
     }
 
-    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError> {
+    async fn restore_email(
+        &self,
+        id: &UserId,
+        from: Option<&EmailAddress>,
+        to: &EmailAddress,
+    ) -> Result<Option<UserId>, UserStoreError> {
         let mut users = self.users.lock();
         let found = users.values().find(|entry| entry.user.id == *id).map(|entry| entry.user.email.clone());
-        let from = found.ok_or(UserStoreError::NotFound)?;
+        let present = found.ok_or(UserStoreError::NotFound)?;
+        if from.is_some_and(|from| *from != present) {
+            return Err(UserStoreError::NotFound);
+        }
         let other = users.get(to).map(|entry| entry.user.clone()).filter(|other| other.id != *id);
         if let Some(other) = &other {
             if other.email_verified {
@@ -214,7 +232,7 @@ impl EmailChanger for MemoryUserStore {
             let displaced = EmailAddress::parse(&displaced).map_err(UserStoreError::transport)?;
             rename(&mut users, to, &displaced, false);
         }
-        rename(&mut users, &from, to, true);
+        rename(&mut users, &present, to, false);
         Ok(other.map(|other| other.id))
     }
 }
@@ -222,7 +240,7 @@ impl EmailChanger for MemoryUserStore {
 fn rename(users: &mut ByAddress, from: &EmailAddress, to: &EmailAddress, proven: bool) {
     if let Some(mut entry) = users.remove(from) {
         entry.user.email = to.clone();
-        entry.user.email_verified |= proven;
+        entry.user.email_verified = proven;
         users.insert(to.clone(), entry);
     }
 }
@@ -285,9 +303,9 @@ impl PasswordChecker for MemoryUserStore {
 
 #[async_trait]
 impl EmailVerifier for MemoryUserStore {
-    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError> {
-        self.change(id, |entry| {
-            let same = entry.user.email == *email;
+    async fn verify_email(&self, proof: &MailboxProof) -> Result<(), UserStoreError> {
+        self.change(proof.user(), |entry| {
+            let same = entry.user.email == *proof.email();
             entry.user.email_verified |= same;
             same
         })?

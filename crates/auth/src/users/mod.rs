@@ -7,6 +7,7 @@
 
 mod capability;
 mod error;
+mod hashes;
 mod links;
 mod listing;
 mod memory;
@@ -16,6 +17,7 @@ mod sql;
 mod store;
 mod user;
 
+pub use crate::mailbox::MailboxProof;
 pub use capability::{
     EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
     SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,

@@ -61,10 +61,15 @@ pub(crate) use user_columns;
 pub(crate) const USER_COLUMNS: usize = 8;
 
 /// Takes [`insert_params`].
-pub(super) const INSERT: &str = "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+pub(super) const INSERT: &str = "INSERT INTO users (id, email, password_hash, password_set, roles, email_verified, created_at, updated_at, profile) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)";
 
-pub(super) fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Timestamp) -> Vec<Value> {
+pub(super) fn insert_params(
+    user: &User,
+    hash: Option<&PasswordHash>,
+    profile: Option<&str>,
+    now: Timestamp,
+) -> Vec<Value> {
     params![
         &user.id,
         user.email.as_str(),
@@ -72,12 +77,18 @@ pub(super) fn insert_params(user: &User, hash: Option<&PasswordHash>, now: Times
         user.password_set,
         roles_text(&user.roles),
         user.email_verified,
-        now
+        now,
+        profile
     ]
 }
 
-/// Reads the columns of `user_columns!`, starting at the position `first`.
+/// Reads the columns of `user_columns!`, starting at the position `first`. Fails with [`Error::Unreadable`].
 pub(crate) fn read_user(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
+    let id = || row.get::<String>(first).unwrap_or_default();
+    read(row, first).map_err(|error| error.of_record("users", &id()))
+}
+
+fn read(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
     let corrupt = |column: &str, expected| Error::Corrupt {
         statement: "a read of users".to_owned(),
         column: column.to_owned(),

@@ -1,5 +1,5 @@
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, RowRef, params};
+use gatewright_db::{Db, Error, ReadablePage, RowRef, params};
 use jiff::Timestamp;
 
 use super::User;
@@ -40,13 +40,16 @@ pub(super) async fn search(db: &Db, search: &SearchUsers) -> Result<Vec<FoundUse
     );
     // No character sorts after this one.
     let end = format!("{}\u{10ffff}", search.prefix);
-    let limit = i64::from(search.limit.clamp(1, SearchUsers::MOST));
     let after = search.after.as_deref().unwrap_or_default();
-    let each = |all: &mut Vec<FoundUser>, row: &RowRef<'_>| {
-        all.push(found(row)?);
-        Ok(())
-    };
-    db.fold(sql, params![after, search.prefix.as_str(), end, limit], Vec::new(), each).await
+    let mut page = ReadablePage::new("users", search.limit.clamp(1, SearchUsers::MOST));
+    loop {
+        let params = params![after, search.prefix.as_str(), end.as_str(), page.asked()];
+        let each = |page: &mut ReadablePage<FoundUser>, row: &RowRef<'_>| page.add(String::new, found(row));
+        match db.fold(sql, params, page, each).await?.finish()? {
+            Ok(found) => return Ok(found),
+            Err(longer) => page = longer,
+        }
+    }
 }
 
 pub(super) async fn find(db: &Db, id: &UserId) -> Result<Option<FoundUser>, Error> {
@@ -55,5 +58,7 @@ pub(super) async fn find(db: &Db, id: &UserId) -> Result<Option<FoundUser>, Erro
 }
 
 fn found(row: &RowRef<'_>) -> Result<FoundUser, Error> {
-    Ok(FoundUser { user: read_user(row, 0)?, created_at: row.get(USER_COLUMNS)? })
+    let user = read_user(row, 0)?;
+    let created_at = row.get(USER_COLUMNS).map_err(|error| error.of_record("users", user.id.as_str()))?;
+    Ok(FoundUser { user, created_at })
 }

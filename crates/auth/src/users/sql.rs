@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, UserId};
-use gatewright_db::{Db, Error, Lane, RowRef, Share, Tx, Value, dialect, params, schema};
+use gatewright_db::{Db, Error, Lane, RowRef, Share, Tx, Value, dialect, params, schema, unless_unreadable};
 use jiff::Timestamp;
 
 use super::rows::{INSERT, USER_COLUMNS, insert_params, read_user, roles_text, user_columns};
@@ -12,10 +12,11 @@ use super::{
     AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, Holder, ListUsers,
     NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
     SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
-    UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, search,
+    UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, hashes, search,
 };
 use crate::email::EmailAddress;
-use crate::password::{PasswordAlgorithm, PasswordHash};
+use crate::mailbox::MailboxProof;
+use crate::password::{PasswordHash, StoredHashes};
 
 /// Users in the tables `users` and `users_oauth_links` of a SQLite or Postgres database. It has every capability.
 #[derive(Debug, Clone)]
@@ -37,8 +38,13 @@ impl SqlUserStore {
         Self { db: db.lane(Lane::Identity), ambient }
     }
 
-    async fn insert(&self, user: &User, hash: Option<&PasswordHash>) -> Result<(), UserStoreError> {
-        match self.db.execute(INSERT, insert_params(user, hash, self.ambient.now())).await {
+    async fn insert(
+        &self,
+        user: &User,
+        hash: Option<&PasswordHash>,
+        profile: Option<&str>,
+    ) -> Result<(), UserStoreError> {
+        match self.db.execute(INSERT, insert_params(user, hash, profile, self.ambient.now())).await {
             Ok(_) => Ok(()),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
             Err(error) => Err(UserStoreError::transport(error)),
@@ -87,7 +93,7 @@ impl UserStore for SqlUserStore {
 
     async fn create(&self, user: NewUser) -> Result<User, UserStoreError> {
         let created = User::new(UserId::generate(&self.ambient), user.email, user.roles);
-        self.insert(&created, Some(&user.password_hash)).await?;
+        self.insert(&created, Some(&user.password_hash), user.profile.as_deref()).await?;
         Ok(created)
     }
 
@@ -151,9 +157,15 @@ impl UserLister for SqlUserStore {
     async fn list(&self, page: ListUsers) -> Result<UserPage, UserStoreError> {
         let (limit, offset) = (i64::from(page.limit()), i64::try_from(page.offset()).unwrap_or(i64::MAX));
         let listed = async move |tx: &gatewright_db::Tx| -> Result<UserPage, Error> {
-            let sql = concat!("SELECT ", user_columns!(), " FROM users ORDER BY users.email LIMIT ?1 OFFSET ?2");
+            let sql = concat!(
+                "SELECT ",
+                user_columns!(),
+                ", substr(users.password_hash, 1, 4097) AS hash FROM users ORDER BY users.email LIMIT ?1 OFFSET ?2"
+            );
             let each = |items: &mut Vec<UserSummary>, row: &RowRef<'_>| {
-                items.push(UserSummary::from(&read_user(row, 0)?));
+                let hash: Option<String> = row.get(USER_COLUMNS)?;
+                let user = unless_unreadable(read_user(row, 0))?;
+                items.extend(user.map(|user| UserSummary::with_hash(&user, hash.as_deref())));
                 Ok(())
             };
             let items = tx.fold(sql, params![limit, offset], Vec::new(), each).await?;
@@ -216,10 +228,8 @@ impl UserDisabler for SqlUserStore {
 
 #[async_trait]
 impl EmailChanger for SqlUserStore {
-    async fn change_email(&self, id: &UserId, from: &EmailAddress, to: &EmailAddress) -> Result<(), UserStoreError> {
-        let sql = "UPDATE users SET email = ?3, email_verified = ?4, updated_at = ?5 WHERE id = ?1 AND email = ?2";
-        let params = params![id, from.as_str(), to.as_str(), true, self.ambient.now()];
-        match self.db.execute(sql, params).await {
+    async fn change_email(&self, from: &EmailAddress, to: &MailboxProof) -> Result<(), UserStoreError> {
+        match self.db.execute(CHANGE_EMAIL, self.changed_email(from, to)).await {
             Ok(0) => Err(UserStoreError::NotFound),
             Ok(_) => Ok(()),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
@@ -227,9 +237,21 @@ impl EmailChanger for SqlUserStore {
         }
     }
 
-    async fn restore_email(&self, id: &UserId, to: &EmailAddress) -> Result<Option<UserId>, UserStoreError> {
-        let (id, to, now) = (id.clone(), to.clone(), self.ambient.now());
+    async fn restore_email(
+        &self,
+        id: &UserId,
+        from: Option<&EmailAddress>,
+        to: &EmailAddress,
+    ) -> Result<Option<UserId>, UserStoreError> {
+        let (id, from, to, now) = (id.clone(), from.cloned(), to.clone(), self.ambient.now());
         let restore = async move |tx: &Tx| -> Result<Option<Option<UserId>>, Error> {
+            if let Some(from) = &from {
+                // The write locks the row, so that the address stays until the end of the transaction.
+                let sql = "UPDATE users SET updated_at = ?3 WHERE id = ?1 AND email = ?2";
+                if tx.execute(sql, params![&id, from.as_str(), now]).await? == 0 {
+                    return Ok(None);
+                }
+            }
             let sql = "SELECT id FROM users WHERE email = ?1 AND id <> ?2 AND email_verified = ?3";
             let row = tx.query_opt(sql, params![to.as_str(), &id, false]).await?;
             let displaced = row.map(|row| row.get::<UserId>("id")).transpose()?;
@@ -239,7 +261,7 @@ impl EmailChanger for SqlUserStore {
                 tx.execute(sql, params![other, email, now]).await?;
             }
             let sql = "UPDATE users SET email = ?2, email_verified = ?3, updated_at = ?4 WHERE id = ?1";
-            let found = tx.execute(sql, params![&id, to.as_str(), true, now]).await? > 0;
+            let found = tx.execute(sql, params![&id, to.as_str(), false, now]).await? > 0;
             Ok(found.then_some(displaced))
         };
         match self.db.write(restore).await {
@@ -253,6 +275,7 @@ impl EmailChanger for SqlUserStore {
 #[async_trait]
 impl UserProfiles for SqlUserStore {
     async fn profile(&self, id: &UserId) -> Result<Option<String>, UserStoreError> {
+        // Bytes: of one account, whose profile has a limit.
         let sql = "SELECT users.profile FROM users WHERE users.id = ?1";
         let records = self.db.clone().lane(Lane::Records(Share::of_user(id)));
         let found = records.first(sql, params![id], |row| row.get::<Option<String>>(0)).await;
@@ -312,11 +335,8 @@ impl PasswordSetter for SqlUserStore {
 
 #[async_trait]
 impl HashSettings for SqlUserStore {
-    async fn hash_settings(&self) -> Result<Vec<PasswordAlgorithm>, UserStoreError> {
-        let rows = self.db.query(HASH_SETTINGS, params![]).await.map_err(UserStoreError::transport)?;
-        let texts = rows.iter().map(|row| row.get::<String>("setting"));
-        let texts = texts.collect::<Result<Vec<_>, _>>().map_err(UserStoreError::transport)?;
-        Ok(texts.iter().filter_map(|text| PasswordAlgorithm::of_stored(text)).collect())
+    async fn hash_settings(&self) -> Result<StoredHashes, UserStoreError> {
+        hashes::survey(&self.db).await.map_err(UserStoreError::transport)
     }
 }
 
@@ -329,9 +349,9 @@ impl PasswordChecker for SqlUserStore {
 
 #[async_trait]
 impl EmailVerifier for SqlUserStore {
-    async fn verify_email(&self, id: &UserId, email: &EmailAddress) -> Result<(), UserStoreError> {
+    async fn verify_email(&self, proof: &MailboxProof) -> Result<(), UserStoreError> {
         let sql = "UPDATE users SET email_verified = ?3, updated_at = ?4 WHERE id = ?1 AND email = ?2";
-        self.update(sql, params![id, email.as_str(), true, self.ambient.now()]).await
+        self.update(sql, params![proof.user(), proof.email().as_str(), true, self.ambient.now()]).await
     }
 }
 
@@ -341,7 +361,7 @@ impl PasswordlessUsers for SqlUserStore {
         let mut created = User::new(UserId::generate(&self.ambient), user.email, user.roles);
         created.password_set = false;
         created.email_verified = user.email_verified;
-        self.insert(&created, None).await?;
+        self.insert(&created, None, None).await?;
         Ok(created)
     }
 }
@@ -350,6 +370,7 @@ impl PasswordlessUsers for SqlUserStore {
 impl SignOutEverywhere for SqlUserStore {
     async fn refuse_until(&self, id: &UserId, at: Timestamp, sessions: Sessions) -> Result<(), UserStoreError> {
         let sql = match sessions {
+            Sessions::Keep => REFUSE_TOKENS,
             Sessions::End => concat!(
                 "UPDATE users SET updated_at = ?2, ",
                 forward!("tokens_valid_after", "?3"),
@@ -357,9 +378,6 @@ impl SignOutEverywhere for SqlUserStore {
                 forward!("sessions_valid_after", "?3"),
                 " WHERE id = ?1"
             ),
-            Sessions::Keep => {
-                concat!("UPDATE users SET updated_at = ?2, ", forward!("tokens_valid_after", "?3"), " WHERE id = ?1")
-            }
         };
         self.update(sql, params![id, self.ambient.now(), at]).await
     }
@@ -371,10 +389,40 @@ impl UsersWithin for SqlUserStore {
         &self.db
     }
 
+    async fn lock(&self, tx: &Tx, id: &UserId) -> Result<Option<User>, Error> {
+        let lock = dialect::for_update(tx.engine());
+        let sql = format!("SELECT {} FROM users WHERE users.id = ?1{lock}", user_columns!());
+        let each = |found: &mut Option<User>, row: &RowRef<'_>| {
+            *found = Some(read_user(row, 0)?);
+            Ok(())
+        };
+        tx.fold(sql, params![id], None, each).await
+    }
+
+    async fn linked(&self, tx: &Tx, id: &UserId) -> Result<Vec<String>, Error> {
+        links::linked(tx, id).await
+    }
+
+    async fn unlink(&self, tx: &Tx, id: &UserId, provider: &str) -> Result<(), Error> {
+        links::remove(tx, id, provider).await
+    }
+
+    async fn refuse_tokens(&self, tx: &Tx, id: &UserId, at: Timestamp) -> Result<(), Error> {
+        tx.execute(REFUSE_TOKENS, params![id, self.ambient.now(), at]).await.map(|_| ())
+    }
+
+    async fn change_email(&self, tx: &Tx, from: &EmailAddress, to: &MailboxProof) -> Result<bool, Error> {
+        Ok(tx.execute(CHANGE_EMAIL, self.changed_email(from, to)).await? > 0)
+    }
+
     async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error> {
         let mut created = User::new(UserId::generate(&self.ambient), user.email.clone(), user.roles.clone());
         created.email_verified = true;
-        tx.execute(INSERT, insert_params(&created, Some(&user.password_hash), self.ambient.now())).await?;
+        tx.execute(
+            INSERT,
+            insert_params(&created, Some(&user.password_hash), user.profile.as_deref(), self.ambient.now()),
+        )
+        .await?;
         Ok(created)
     }
 
@@ -396,11 +444,15 @@ impl UsersWithin for SqlUserStore {
     }
 }
 
-/// The part before the salt: 7 characters of a bcrypt hash; all except the last 67 of an Argon2 hash with a salt of 16
-/// bytes and an output of 32. Imported hashes with other lengths come last, and only a few of them are read.
-const HASH_SETTINGS: &str = "SELECT setting FROM (SELECT DISTINCT CASE \
-     WHEN password_hash LIKE '$2%' THEN substr(password_hash, 1, 7) \
-     WHEN length(password_hash) > 67 AND substr(password_hash, length(password_hash) - 66, 1) = '$' \
-     THEN substr(password_hash, 1, length(password_hash) - 67) \
-     ELSE password_hash END AS setting FROM users WHERE password_hash IS NOT NULL) AS found \
-     ORDER BY length(setting) LIMIT 64";
+const CHANGE_EMAIL: &str =
+    "UPDATE users SET email = ?3, email_verified = ?4, updated_at = ?5 WHERE id = ?1 AND email = ?2";
+
+impl SqlUserStore {
+    fn changed_email(&self, from: &EmailAddress, to: &MailboxProof) -> Vec<Value> {
+        params![to.user(), from.as_str(), to.email().as_str(), true, self.ambient.now()]
+    }
+}
+
+/// Refuses the tokens of the user `?1` from `?3` or before.
+const REFUSE_TOKENS: &str =
+    concat!("UPDATE users SET updated_at = ?2, ", forward!("tokens_valid_after", "?3"), " WHERE id = ?1");

@@ -42,6 +42,11 @@ impl User {
         }
     }
 
+    /// Whether the account is enabled and a session that began at `moment` is still good.
+    pub(crate) fn is_open_to(&self, moment: Timestamp) -> bool {
+        !self.disabled && self.accepts_session_from(moment)
+    }
+
     /// Whether a session that began at `moment` is still good.
     pub(crate) fn accepts_session_from(&self, moment: Timestamp) -> bool {
         self.sessions_valid_after.is_none_or(|after| moment > after)
@@ -71,6 +76,8 @@ pub struct NewUser {
     pub password_hash: PasswordHash,
     /// Its roles: the configured defaults, never the request's.
     pub roles: Roles,
+    /// Its profile, as [`UserProfiles`](super::UserProfiles) stores it.
+    pub profile: Option<String>,
 }
 
 /// A user without a password to be created.

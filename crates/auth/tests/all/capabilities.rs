@@ -142,10 +142,10 @@ async fn without_an_email_changer_there_is_no_change_of_email() {
 }
 
 /// Fields of a host's own: any text under `word`.
-struct OneWord;
+pub(crate) struct OneWord;
 
 impl ProfileFields for OneWord {
-    fn merge(&self, _: Option<&str>, body: &[u8]) -> Result<String, Problem> {
+    fn merge(&self, _: Option<&str>, body: &[u8], _: bool) -> Result<String, Problem> {
         let body: Value = serde_json::from_slice(body).map_err(|_| Problem::bad_request("no JSON"))?;
         Ok(body["profile"]["word"].as_str().ok_or_else(|| Problem::unprocessable("no word"))?.to_owned())
     }

@@ -71,3 +71,99 @@ async fn every_form_requires_the_same_proof_and_accepts_a_backup_code_once() {
         site.login_ann().await.expect(401);
     }
 }
+
+/// Where a session is asked for the password, with the other fields and the name of the field.
+const DOORS: [(&str, Fields, &str); 4] = [
+    ("/account/email", &[("email", "new@example.com")], "password"),
+    ("/account/export", &[], "password"),
+    ("/account/delete", &[("confirm", ANN)], "password"),
+    ("/account/password", &[("password", "another good password")], "current_password"),
+];
+
+/// The attack: a thief of a session tries passwords, so that the owner cannot act.
+#[tokio::test]
+async fn wrong_passwords_of_a_stolen_session_block_that_session_alone() {
+    for db in databases().await {
+        for (path, more, field) in DOORS {
+            let site = site(&db).await;
+            let [stolen, second, third, owners] = sessions(&site).await;
+            site.advance(5 * 60);
+            let post = async |session: &Answer, password: &str| {
+                let form = [&[(field, password)], more].concat();
+                Call::post(path).form(&form).cookie_of(session).send(&site).await.status.as_u16()
+            };
+            let exhaust = async |session: &Answer, tries: usize| {
+                for _ in 0..tries {
+                    assert_eq!(post(session, crate::support::WRONG).await, 401, "{path} on {}", db.name);
+                }
+                assert_eq!(post(session, PASSWORD).await, 429, "{path} on {}", db.name);
+            };
+            exhaust(&stolen, 10).await;
+            assert_eq!(post(&owners, crate::support::WRONG).await, 401, "{path}: the owner is asked as before");
+            // Several stolen sessions share the account's budget.
+            exhaust(&second, 10).await;
+            exhaust(&third, 9).await;
+            assert_eq!(post(&owners, PASSWORD).await, 429, "{path}");
+            // The owner signs in again, and acts.
+            let fresh = site.login_ann().await.expect(200);
+            assert_eq!(post(&stolen, PASSWORD).await, 429, "{path}");
+            let done = post(&fresh, PASSWORD).await;
+            assert!([200, 303].contains(&done), "{path} on {}: {done}", db.name);
+            if path != "/account/delete" {
+                let user = site.auth.accounts().find(ANN).await.unwrap();
+                site.auth.accounts().delete(&user.id).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_codes_of_a_stolen_session_block_that_session_alone() {
+    for db in databases().await {
+        let site = site(&db).await;
+        let ann = enroll_ann(&site).await;
+        // The owner's own session, proven by a code.
+        let pending = site.login_ann().await.expect(200);
+        let owners = code(&site, "challenge", &ann.app.code(&site), "198.51.100.7", &pending).await.expect(200);
+        site.advance(5 * 60);
+        for _ in 0..10 {
+            code(&site, "disable", "zzz", "198.51.100.8", &ann.session).await.expect(401);
+        }
+        code(&site, "disable", &ann.codes[0], "198.51.100.9", &ann.session).await.expect(429);
+        code(&site, "disable", &ann.codes[0], "198.51.100.7", &owners).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_unlocks_the_sessions_of_an_account_too() {
+    for db in databases().await {
+        let site = site(&db).await;
+        let session = site.login_ann().await.expect(200);
+        site.advance(5 * 60);
+        let post = async |password: &str| {
+            Call::post("/account/export").form(&[("password", password)]).cookie_of(&session).send(&site).await
+        };
+        for _ in 0..10 {
+            post(crate::support::WRONG).await.expect(401);
+        }
+        post(PASSWORD).await.expect(429);
+        let user = site.auth.accounts().find(ANN).await.unwrap();
+        site.auth.accounts().unlock(&user.id).await.unwrap();
+        assert_ne!(post(PASSWORD).await.status, 429, "{}", db.name);
+    }
+}
+
+async fn sessions(site: &Site) -> [Answer; 4] {
+    [
+        site.login_ann().await.expect(200),
+        site.login_ann().await.expect(200),
+        site.login_ann().await.expect(200),
+        site.login_ann().await.expect(200),
+    ]
+}
+
+/// Sends a code from an address, so that limits of addresses do not matter.
+async fn code(site: &Site, endpoint: &str, code: &str, from: &'static str, session: &Answer) -> Answer {
+    let call = Call::post(&format!("/auth/2fa/{endpoint}")).json(&serde_json::json!({ "code": code }));
+    call.from(from).cookie_of(session).send(site).await
+}

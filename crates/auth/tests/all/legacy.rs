@@ -5,14 +5,14 @@ use std::sync::Arc;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
-use gatewright_auth::users::{EmailVerifier, MemoryUserStore, SqlUserStore};
+use gatewright_auth::users::MemoryUserStore;
 use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
 use gatewright_base::Ambient;
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Engine, schema};
 use serde_json::json;
 
-use crate::support::{ANN, Answer, Call, Site, config, databases};
+use crate::support::{ANN, Answer, Call, Site, config, databases, set_proven};
 
 /// Every boolean column of authentication's tables.
 const BOOLEANS: [(&str, &str); 7] = [
@@ -74,9 +74,7 @@ async fn legacy(db: &TestDb) -> Answer {
     let site = site(db).await;
     site.register_ann().await;
     site.register("bob@example.com").await;
-    let ann = site.auth.accounts().find(ANN).await.unwrap();
-    let store = SqlUserStore::new(db.db.clone(), site.ambient.clone());
-    store.verify_email(&ann.id, &ann.email).await.unwrap();
+    set_proven(&db.db, ANN, true).await;
     let robot = site.auth.service_accounts().unwrap().create("robot", ["r"].into_iter().collect()).await.unwrap();
     site.auth.service_accounts().unwrap().disable(&robot.id).await.unwrap();
     let session = site.login_ann().await.expect(200);

@@ -73,6 +73,83 @@ async fn successes_count_for_the_account() {
 }
 
 #[tokio::test]
+async fn an_office_full_of_people_signs_in_from_one_address() {
+    for db in databases().await {
+        let mut config = config();
+        config.limits.register.policy = policy(1000);
+        let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
+        for person in 0..25 {
+            let email = format!("user{person}@example.com");
+            site.register(&email).await;
+            login_from(&site, "198.51.100.1", &email, PASSWORD).await.expect(200);
+        }
+        // A thief with an account of their own gets no more guesses by its successes.
+        for guess in 0..10 {
+            login_from(&site, "198.51.100.1", &format!("user{guess}@example.com"), WRONG).await.expect(401);
+            login_from(&site, "198.51.100.1", &format!("user{}@example.com", 24 - guess), PASSWORD)
+                .await
+                .expect(if guess < 9 { 200 } else { 429 });
+        }
+        assert_limited(&login_from(&site, "198.51.100.1", "user20@example.com", PASSWORD).await, "1800");
+        login_from(&site, "198.51.100.2", "user20@example.com", PASSWORD).await.expect(200);
+    }
+}
+
+/// A stranger elsewhere has locked an account. Its owner's right passwords are not tested, so they are no failures of the office.
+#[tokio::test]
+async fn a_locked_account_does_not_lock_out_the_office_of_its_owner() {
+    for db in databases().await {
+        let site = Site::with(config(), |builder| builder.database(db.db.clone())).await;
+        site.register_ann().await;
+        site.register("bob@example.com").await;
+        for guess in 0..10 {
+            login_from(&site, ["203.0.113.1", "203.0.113.2"][guess % 2], ANN, WRONG).await.expect(401);
+        }
+        for _ in 0..20 {
+            login_from(&site, "198.51.100.1", ANN, PASSWORD).await.expect(429);
+        }
+        login_from(&site, "198.51.100.1", "bob@example.com", PASSWORD).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn parallel_guesses_among_right_passwords_stay_within_the_limit_of_the_address() {
+    for db in databases().await {
+        let mut config = config();
+        config.limits.login.policy = policy(5);
+        config.limits.login_account.policy = policy(1000);
+        let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
+        site.register_ann().await;
+        let all = (0..20).map(|number| site.login(ANN, if number % 2 == 0 { PASSWORD } else { WRONG }));
+        let answers = futures_util::future::join_all(all).await;
+        let wrong = answers.iter().filter(|answer| answer.status == 401).count();
+        assert!(wrong <= 5, "{}: {wrong} wrong passwords were compared", db.name);
+        let mut more = 0;
+        while site.login(ANN, WRONG).await.status == 401 {
+            more += 1;
+        }
+        assert!(wrong + more <= 5, "{}: {wrong} and {more}", db.name);
+    }
+}
+
+#[tokio::test]
+async fn dev_mode_relaxes_the_limit_of_registrations_per_address() {
+    for db in databases().await {
+        for dev_mode in [false, true] {
+            let mut config = config();
+            config.dev_mode = dev_mode;
+            let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
+            let mut last = 200;
+            for person in 0..12 {
+                let body = json!({ "email": format!("{dev_mode}{person}@example.com"), "password": PASSWORD });
+                last = Call::post("/auth/register").json(&body).send(&site).await.status.as_u16();
+            }
+            assert_eq!(last, if dev_mode { 200 } else { 429 });
+        }
+    }
+}
+
+#[tokio::test]
 async fn dev_mode_relaxes_the_limit_per_address_but_not_per_account() {
     for db in databases().await {
         let mut config = config();
@@ -179,11 +256,19 @@ async fn another_site_cannot_use_up_its_visitors_attempts() {
 async fn attempts_are_refused_while_the_limit_store_fails() {
     struct Down;
     impl gatewright_limits::Store for Down {
-        fn attempt<'a>(
+        fn count<'a>(
             &'a self,
             _: &'a gatewright_limits::Key,
             _: &'a Policy,
-        ) -> gatewright_limits::StoreFuture<'a, gatewright_limits::Verdict> {
+        ) -> gatewright_limits::StoreFuture<'a, (gatewright_limits::Verdict, i64)> {
+            Box::pin(async { Err(gatewright_limits::StoreError::new("canary")) })
+        }
+        fn give_back<'a>(
+            &'a self,
+            _: &'a gatewright_limits::Key,
+            _: &'a Policy,
+            _: i64,
+        ) -> gatewright_limits::StoreFuture<'a, ()> {
             Box::pin(async { Err(gatewright_limits::StoreError::new("canary")) })
         }
         fn forget<'a>(&'a self, _: &'a gatewright_limits::Key) -> gatewright_limits::StoreFuture<'a, ()> {

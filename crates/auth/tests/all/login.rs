@@ -193,7 +193,7 @@ async fn every_character_of_the_password_counts() {
         config.dev_mode = true;
         let site = Site::with(config, |builder| builder.database(db.db.clone())).await;
         for (index, password) in
-            [" spaces at both ends ", "pässwörter", "🦀🦀🦀🦀🦀🦀🦀🦀", &"x".repeat(128)].into_iter().enumerate()
+            [" spaces at both ends ", "pässwörter", "🦀🦐🦑🦀🐙🦀🦐🐚", &"x".repeat(128)].into_iter().enumerate()
         {
             let email = format!("user{index}@example.com");
             let password = password.to_owned();

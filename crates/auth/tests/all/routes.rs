@@ -14,15 +14,17 @@ use gatewright_limits::Policy;
 use serde_json::json;
 
 use crate::mailed::Post;
-use crate::support::{Call, Site, config, databases};
+use crate::support::{Call, Site, config, databases, limit_by_address};
 
 enum Guard {
-    /// It has a limit per address: if one request is allowed, the second is 429.
-    Limited,
+    /// It has a limit per address that counts every request: if one is allowed, the second is 429.
+    Requests,
+    /// It takes a proof, and its limit per address counts failures alone.
+    Failures,
     /// It has no limit, for this reason.
     Free(&'static str),
 }
-use Guard::{Free, Limited};
+use Guard::{Failures, Free, Requests};
 
 const OWN: &str = "shows or ends what is the caller's own; takes nothing that could be guessed";
 const PAGE: &str = "shows a form; nothing can be guessed at or sent by it";
@@ -37,10 +39,10 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 74] = [
+const ROUTES: [(&str, Guard); 77] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
-    ("/login", Limited),
-    ("/register", Limited),
+    ("/login", Failures),
+    ("/register", Requests),
     ("/logout", Free(OWN)),
     ("/me", Free(OWN)),
     ("/csrf", Free("hands out a token for the caller's own cookie")),
@@ -48,11 +50,13 @@ const ROUTES: [(&str, Guard); 74] = [
     ("/sessions/{id}", Free(OWN)),
     ("/devices", Free(OWN)),
     ("/devices/{id}", Free(OWN)),
-    ("/magic-link/send", Limited),
+    ("/magic-link/send", Requests),
     ("/magic-link/verify", Free(MAILED)),
-    ("/send-verification", Limited),
+    ("/send-verification", Requests),
     ("/verify-email", Free(MAILED)),
     ("/invitations/accept", Free(TOKEN)),
+    ("/invitations/{token}", Free(TOKEN)),
+    ("COMPLETE", Free(SIGNED_IN)),
     ("/change-email", Free(FRESH)),
     ("/change-email/confirm", Free(MAILED)),
     ("/change-email/undo", Free(TOKEN)),
@@ -61,12 +65,12 @@ const ROUTES: [(&str, Guard); 74] = [
     ("/account/delete", Free(FRESH)),
     ("/export", Free(FRESH)),
     ("/account/export", Free(FRESH)),
-    ("/forgot-password", Limited),
-    ("/reset-password", Limited),
+    ("/forgot-password", Requests),
+    ("/reset-password", Failures),
     ("/2fa/enroll", Free(SIGNED_IN)),
-    ("/2fa/verify", Limited),
-    ("/2fa/challenge", Limited),
-    ("/2fa/disable", Limited),
+    ("/2fa/verify", Failures),
+    ("/2fa/challenge", Failures),
+    ("/2fa/disable", Failures),
     ("/2fa/backup-codes", Free("takes no code, and only a session that has proven its second factor")),
     ("/tokens", Free(SIGNED_IN)),
     ("/tokens/{id}", Free(OWN)),
@@ -84,10 +88,11 @@ const ROUTES: [(&str, Guard); 74] = [
     ),
     ("/change-password", Free(PASSWORD)),
     ("/oauth2/authorize", Free(SIGNED_IN)),
-    ("/oauth2/token", Free(PROGRAM)),
-    ("/oauth2/revoke", Free(PROGRAM)),
-    ("/oauth2/introspect", Free(PROGRAM)),
-    ("/oauth2/register", Free("is limited for each address by the limit of registrations, which its own test shows")),
+    ("TOKEN", Free(PROGRAM)),
+    ("REVOKE", Free(PROGRAM)),
+    ("INTROSPECT", Free(PROGRAM)),
+    ("REGISTER", Free("is limited for each address by the limit of registrations, which its own test shows")),
+    ("JWKS", Free(DOCUMENT)),
     ("SERVER", Free(DOCUMENT)),
     ("RESOURCE", Free(DOCUMENT)),
     ("&format!(\"{RESOURCE}{path}\")", Free(DOCUMENT)),
@@ -97,7 +102,7 @@ const ROUTES: [(&str, Guard); 74] = [
     ("/passkeys/register/options", Free(PASSWORD)),
     ("/passkeys/register", Free(TOKEN)),
     ("/passkeys/login/options", Free("hands out a challenge for the caller's own cookie; keeps nothing")),
-    ("/passkeys/login", Limited),
+    ("/passkeys/login", Failures),
     ("/account/passkeys/{id}/remove", Free(OWN)),
     ("/tenants", Free(INVITING)),
     ("/tenants/accept", Free(TOKEN)),
@@ -133,8 +138,34 @@ fn every_route_is_limited_or_has_a_reason() {
     assert!(ROUTES.iter().all(|(_, guard)| !matches!(guard, Free(reason) if reason.len() < 20)));
 }
 
-/// Reads the arguments of `.route(` in code that is neither comment nor test, with their file.
-fn collect(folder: &Path, written: &mut BTreeMap<String, String>) {
+/// A success at one of these is given back, so that people who share an address do not lock each other out. Everything else counts as
+/// it comes: a request for a mail succeeds for everybody.
+#[test]
+fn a_limit_counts_failures_alone_exactly_where_a_proof_is_taken() {
+    let mut written = BTreeMap::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut written);
+    // `limited` and `disable` are `guarded_proof` too, as the next line shows.
+    let two_factor = include_str!("../../src/plugins/two_factor/http.rs");
+    assert!(
+        two_factor.contains("let limited = |route| guarded_proof(")
+            && two_factor.contains("let disable = guarded_proof(")
+    );
+    for (path, guard) in &ROUTES {
+        let gives_back = |words: &[&str]| words.iter().any(|word| written[*path].contains(word));
+        match guard {
+            Failures => assert!(
+                gives_back(&["guarded_proof(", "limited(post", "\"/2fa/disable\", disable"]),
+                "{}",
+                written[*path]
+            ),
+            Requests => assert!(gives_back(&[", guarded("]), "{}", written[*path]),
+            Free(_) => {}
+        }
+    }
+}
+
+/// Reads the paths of `.route(` in code that is neither comment nor test, with their file and handler.
+pub(crate) fn collect(folder: &Path, written: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -150,7 +181,8 @@ fn collect(folder: &Path, written: &mut BTreeMap<String, String>) {
                 Some(literal) => literal.split('"').next(),
                 None => route.split(',').next(),
             };
-            written.insert(name.unwrap_or_default().to_owned(), path.display().to_string());
+            let handler: String = route.chars().take(120).collect();
+            written.insert(name.unwrap_or_default().to_owned(), format!("{}: {handler}", path.display()));
         }
     }
 }
@@ -173,17 +205,7 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
         let mut config = config();
         config.public_url = Some("https://example.com".parse().unwrap());
         let once = Policy::new(1, Duration::from_mins(15), Duration::from_mins(30));
-        let limits = &mut config.limits;
-        for limit in [
-            &mut limits.login,
-            &mut limits.register,
-            &mut limits.magic_link,
-            &mut limits.two_factor,
-            &mut limits.password_reset,
-            &mut limits.email_verification,
-        ] {
-            limit.policy = once;
-        }
+        limit_by_address(&mut config.limits, once);
         let site = Site::with(config, |builder| {
             let builder =
                 builder.database(db.db.clone()).mailer(Arc::new(Post::default())).plugin(MagicLinkPlugin::new());
@@ -191,7 +213,7 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
             builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"))
         })
         .await;
-        let limited = ROUTES.iter().filter(|(_, guard)| matches!(guard, Limited));
+        let limited = ROUTES.iter().filter(|(_, guard)| matches!(guard, Requests));
         for ((path, _), peer) in limited.zip(PEERS) {
             let call = || Call::post(&format!("/auth{path}")).from(peer).json(&json!({})).send(&site);
             let first = call().await;

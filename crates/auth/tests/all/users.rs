@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gatewright_auth::EmailAddress;
-use gatewright_auth::password::{PasswordAlgorithm, PasswordHash};
+use gatewright_auth::password::{Digest, HashSetting, PasswordAlgorithm, PasswordHash};
 use gatewright_auth::users::{
     ListUsers, MemoryUserStore, NewPasswordlessUser, NewUser, Sessions, SqlUserStore, User, UserStore, UserStoreError,
 };
@@ -34,6 +34,7 @@ fn new_user(address: &str) -> NewUser {
         email: email(address),
         password_hash: PasswordHash::from_stored("$2b$04$a-hash"),
         roles: ["user", "käse \"quoted\""].into_iter().collect(),
+        profile: None,
     }
 }
 
@@ -197,21 +198,6 @@ async fn passwords_are_set_renewed_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_mailbox_is_verified_only_while_it_belongs_to_the_account() {
-    let (stores, _databases, _) = stores().await;
-    for (name, store) in stores {
-        let ann = create(&store, "ann@example.com").await;
-        let verifier = store.clone().email_verifier().unwrap();
-        let other = verifier.verify_email(&ann.id, &email("old@example.com")).await;
-        assert!(matches!(other, Err(UserStoreError::NotFound)), "{name}");
-        assert!(!store.find_by_id(&ann.id).await.unwrap().email_verified);
-        verifier.verify_email(&ann.id, &ann.email).await.unwrap();
-        verifier.verify_email(&ann.id, &ann.email).await.unwrap();
-        assert!(store.find_by_id(&ann.id).await.unwrap().email_verified, "{name}");
-    }
-}
-
-#[tokio::test]
 async fn a_user_without_a_password_is_recorded_as_such() {
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
@@ -250,15 +236,32 @@ async fn a_store_lists_each_hash_setting_once() {
         "$argon2id$v=19$m=19456,t=2,p=1$AgICAgICAgICAgICAgICAg$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
     let (stores, _databases, _) = stores().await;
     for (name, store) in stores {
-        let hashes = ["$2b$04$one", "$2b$04$two", "$2y$12$three", own, other_salt, elsewhere, "unreadable", ""];
+        let bcrypt = "$2b$04$E4O9WsMk99WeGbJdGKdvjeYc7BMXM.H328SwP0h81Bn6/twd.ymOG";
+        let (of_php, django) = (bcrypt.replace("$2b$04$", "$2y$12$"), format!("bcrypt_sha256${bcrypt}"));
+        let pbkdf2 = format!("pbkdf2_sha256$1000$salt${}=", "A".repeat(43));
+        let weak = format!("$sha256$salt${}", "ab".repeat(32));
+        let (damaged, cut) = ("$2b$04$two", "pbkdf2_sha256$1000$salt$");
+        let hashes =
+            [bcrypt, &django, damaged, &of_php, own, other_salt, elsewhere, "unreadable", "", &pbkdf2, cut, &weak];
         for (index, hash) in hashes.iter().enumerate() {
             let user = new_user(&format!("user{index}@example.com"));
             store.create(NewUser { password_hash: PasswordHash::from_stored(*hash), ..user }).await.unwrap();
         }
-        let mut settings = store.hash_settings().unwrap().hash_settings().await.unwrap();
-        settings.sort_unstable();
-        let argon2 = |memory_kib| PasswordAlgorithm::Argon2id { memory_kib, iterations: 2, parallelism: 1 };
-        let bcrypt = |cost| PasswordAlgorithm::Bcrypt { cost };
-        assert_eq!(settings, [bcrypt(4), bcrypt(12), argon2(256), argon2(19456)], "{name}");
+        let survey = store.clone().hash_settings().unwrap().hash_settings().await.unwrap();
+        let argon2 =
+            |memory_kib| HashSetting::from(PasswordAlgorithm::Argon2id { memory_kib, iterations: 2, parallelism: 1 });
+        let bcrypt = |cost| HashSetting::from(PasswordAlgorithm::Bcrypt { cost });
+        let settings: Vec<_> = survey.settings.into_iter().collect();
+        let pbkdf2 = HashSetting::Pbkdf2 { digest: Digest::Sha256, rounds: 1000 };
+        let expected = [bcrypt(4), bcrypt(12), argon2(256), argon2(19456), pbkdf2, HashSetting::Sha];
+        assert_eq!(settings, expected, "{name}");
+        // The two cut ones, and the two in no format.
+        assert_eq!((survey.unknown.count, survey.unknown.first.len()), (4, 4), "{name}");
+        assert_eq!(survey.weak.count, 1, "{name}");
+        let listed = store.user_lister().unwrap().list(ListUsers::default()).await.unwrap();
+        let unknown: Vec<_> =
+            listed.items.iter().filter(|user| user.unknown_hash).map(|user| user.id.clone()).collect();
+        assert_eq!(unknown.len(), 4, "{name}");
+        assert!(unknown.iter().all(|id| survey.unknown.first.contains(id)), "{name}");
     }
 }

@@ -24,6 +24,7 @@ pub(crate) enum OutboxCommand {
     /// Shows the state of a row at each consumer
     Deliveries {
         /// The row's id, as `outbox list` prints it
+        #[arg(value_parser = super::parsers::id)]
         row: String,
         /// Prints JSON
         #[arg(long)]
@@ -32,6 +33,7 @@ pub(crate) enum OutboxCommand {
     /// Retries the dead and abandoned deliveries of a row
     Replay {
         /// The row's id, as `outbox list` prints it
+        #[arg(value_parser = super::parsers::id)]
         row: String,
         /// Only the delivery to this consumer
         #[arg(long, value_name = "NAME")]
@@ -65,11 +67,13 @@ pub(crate) enum MailCommand {
     /// Sends a mail now, unless its link has expired
     Retry {
         /// The mail's id, as `mail list` prints it
+        #[arg(value_parser = super::parsers::id)]
         id: String,
     },
     /// Removes a mail without sending it
     Discard {
         /// The mail's id, as `mail list` prints it
+        #[arg(value_parser = super::parsers::id)]
         id: String,
     },
 }

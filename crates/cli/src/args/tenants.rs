@@ -2,6 +2,8 @@
 
 use clap::Subcommand;
 
+use super::Insist;
+
 #[derive(Subcommand)]
 pub(crate) enum TenantCommand {
     /// Makes an account a member; a tenant exists as soon as it has one
@@ -16,6 +18,8 @@ pub(crate) enum TenantCommand {
         /// The roles in the tenant, such as `owner` or `admin,editor`; they replace the current roles
         #[arg(long, value_delimiter = ',')]
         roles: Option<Vec<String>>,
+        #[command(flatten)]
+        insist: Insist,
     },
     /// Ends a membership; open event streams end within a heartbeat
     #[command(override_usage = "gatewright tenant remove-member [OPTIONS] <TENANT> <EMAIL|--service <NAME>>")]

@@ -67,6 +67,7 @@ pub(crate) async fn stats(common: &Common, json: bool) -> anyhow::Result<ExitCod
     if json {
         return Ok(print(&serde_json::to_value(&stats).context("cannot write JSON")?));
     }
+    output::line(&format!("bytes  {}", stats.bytes));
     for (status, rows) in &stats.rows {
         output::line(&format!("rows  {status}  {rows}"));
     }

@@ -28,13 +28,28 @@ pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts to listen for SIGTERM and SIGINT at once. The returned future resolves on either.
+/// Starts to listen for signals at once. The returned future resolves on SIGTERM, on SIGINT and, if the server was started in
+/// a terminal, on SIGHUP, by which the terminal says that it closes. Elsewhere SIGHUP comes from tools that ask daemons to
+/// read their files again. It has no effect, and nor have SIGUSR1 and SIGUSR2, which would end the process at once.
 #[cfg(unix)]
 fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
+    use std::io::IsTerminal;
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let (mut first, mut second) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?);
+    let in_terminal = std::io::stdin().is_terminal();
     Ok(async move {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        loop {
+            let ignored = tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hang_up.recv() => if in_terminal { break } else { "SIGHUP" },
+                _ = first.recv() => "SIGUSR1",
+                _ = second.recv() => "SIGUSR2",
+            };
+            tracing::info!(signal = ignored, "this signal has no effect; SIGTERM stops the server");
+        }
         tracing::info!("stopping: finishing requests in progress");
     })
 }

@@ -7,8 +7,8 @@ use gatewright::auth::AccountError;
 use gatewright::auth::users::UserStoreError;
 use gatewright::{MemberName, Tenants, TenantsError};
 
-use super::service_account;
-use crate::args::{Common, Member};
+use super::{service_account, user};
+use crate::args::{Common, Insist, Member};
 use crate::{configuration, output};
 
 pub(crate) async fn add_member(
@@ -16,8 +16,13 @@ pub(crate) async fn add_member(
     tenant: &str,
     member: &Member,
     roles: Option<&[String]>,
+    insist: Insist,
 ) -> anyhow::Result<ExitCode> {
     let (name, shown) = named(member);
+    let name = match name {
+        MemberName::User(email) if insist.unverified => MemberName::UnverifiedUser(email),
+        name => name,
+    };
     let tenants = open(common).await?;
     if let Some(roles) = roles {
         let roles = roles.iter().map(|role| role.trim()).collect();
@@ -84,6 +89,7 @@ fn explain(error: TenantsError, shown: &str) -> anyhow::Error {
         TenantsError::Account(AccountError::Users(UserStoreError::NotFound)) => {
             anyhow!("there is no account {shown}; `gatewright user list` shows the accounts")
         }
+        TenantsError::Account(error @ AccountError::Unverified(_)) => user::unverified(&error),
         TenantsError::Account(AccountError::Email(error)) => {
             anyhow!("{shown}: {error}; a service account is named with --service")
         }

@@ -13,17 +13,23 @@ use serde_json::{Value, json};
 
 use super::service_account::{self, switched_off};
 use super::user;
-use crate::args::{Common, TokenOwner};
+use crate::args::{Common, Insist, TokenOwner};
 use crate::{configuration, output};
+
+/// The arguments for a new token.
+pub(crate) struct New<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) scopes: &'a [String],
+    pub(crate) ttl: i64,
+}
 
 pub(crate) async fn issue(
     common: &Common,
     owner: TokenOwner,
-    name: &str,
-    scopes: &[String],
-    ttl: i64,
+    New { name, scopes, ttl }: &New<'_>,
+    insist: Insist,
 ) -> anyhow::Result<ExitCode> {
-    let draft = TokenDraft::parse(name, &given(scopes), ttl).map_err(|wrong| {
+    let draft = TokenDraft::parse(name, &given(scopes), *ttl).map_err(|wrong| {
         let wrong: Vec<_> = wrong.iter().map(ToString::to_string).collect();
         anyhow!("{}", wrong.join("; "))
     })?;
@@ -32,7 +38,7 @@ pub(crate) async fn issue(
         output::warning(&warning);
     }
     let auth = gatewright::management(&config).await?;
-    let owner = find(&auth, owner).await?;
+    let owner = find(&auth, owner, insist).await?;
     let issued = tokens(&auth)?.issue(owner, draft).await?;
     output::line(issued.plaintext.expose());
     Ok(ExitCode::SUCCESS)
@@ -79,10 +85,9 @@ fn tokens(auth: &Auth) -> anyhow::Result<ApiTokens> {
     auth.api_tokens().ok_or_else(switched_off)
 }
 
-async fn find(auth: &Auth, owner: TokenOwner) -> anyhow::Result<Subject> {
+async fn find(auth: &Auth, owner: TokenOwner, insist: Insist) -> anyhow::Result<Subject> {
     if let Some(email) = owner.user {
-        let found = auth.accounts().find(&email).await.map_err(|error| user::explain(error, &email))?;
-        return Ok(Subject::User(found.id));
+        return Ok(Subject::User(user::resolve(&auth.accounts(), &email, insist).await?.id));
     }
     let accounts = auth.service_accounts().ok_or_else(switched_off)?;
     let name = owner.service.unwrap_or_default();

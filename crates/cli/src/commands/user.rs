@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use gatewright::auth::plugins::invitations::NewInvitation;
 use gatewright::auth::users::{ListUsers, User, UserPage, UserStoreError};
-use gatewright::auth::{AccountError, Accounts, EmailAddress};
+use gatewright::auth::{AccountError, AccountName, Accounts, EmailAddress, Unverified};
 use gatewright::entities::operations::OwnedRecords;
 use gatewright::{Config, DeleteAccountError};
-use gatewright_base::{Roles, TenantId};
+use gatewright_base::Roles;
 
-use crate::args::Common;
+use crate::args::{Common, Insist};
 use crate::{configuration, output, password};
 
 /// The arguments for a new account.
@@ -73,22 +73,42 @@ pub(crate) async fn list(common: &Common, limit: i64, offset: i64, json: bool) -
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn set_roles(common: &Common, email: &str, roles: Vec<String>) -> anyhow::Result<ExitCode> {
+pub(crate) async fn set_roles(
+    common: &Common,
+    email: &str,
+    roles: Vec<String>,
+    insist: Insist,
+) -> anyhow::Result<ExitCode> {
     let config = configuration::for_management(common)?;
     let accounts = gatewright::accounts(&config).await?;
-    let user = find(&accounts, email).await?;
-    let roles = named(&roles);
+    let (user, roles) = (find(&accounts, email).await?, named(&roles));
+    // Roles are taken from any account. They are given only to one whose address somebody has confirmed.
+    if roles.iter().any(|role| !user.roles.contains(role)) {
+        resolve(&accounts, email, insist).await?;
+    }
     warn_of_unknown(&config, &roles);
     accounts.set_roles(&user.id, &roles).await?;
     output::line(&format!("{} now has {}", user.email, shown(&roles)));
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn set_password(common: &Common, email: &str, from_stdin: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn set_password(
+    common: &Common,
+    email: &str,
+    from_stdin: bool,
+    insist: Insist,
+) -> anyhow::Result<ExitCode> {
     let accounts = open(common).await?;
-    let user = find(&accounts, email).await?;
+    let user = resolve(&accounts, email, insist).await?;
+    let is_claim = accounts.resolve(AccountName::Id(&user.id), Unverified::Refuse).await.is_err();
     accounts.set_password(&user.id, password::read(from_stdin)?).await?;
     output::line(&format!("{} has a new password; sessions and JSON web tokens are ended", user.email));
+    if is_claim {
+        output::line(
+            "nobody had confirmed the address: passkeys, the second factor, API tokens, linked providers and connected \
+             programs were removed too",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -124,15 +144,16 @@ pub(crate) async fn invite(
     email: &str,
     roles: Option<Vec<String>>,
     tenant: Option<String>,
+    next: Option<String>,
 ) -> anyhow::Result<ExitCode> {
     let config = configuration::for_management(common)?;
     let address = EmailAddress::parse(email).map_err(|error| explain(error.into(), email))?;
     let roles = roles.as_deref().map(named);
     warn_of_unknown(&config, roles.as_ref().unwrap_or(&Roles::default()));
-    let mut invitation = NewInvitation::new(address).roles(roles);
+    let asks_for_next = next.is_some();
+    let mut invitation = NewInvitation::new(address).roles(roles).next(next);
     if let Some(tenant) = tenant {
-        let tenant = TenantId::parse(&tenant).map_err(|_| anyhow!("{tenant:?} cannot be a tenant's name"))?;
-        invitation = invitation.tenant(tenant, Vec::new());
+        invitation = invitation.tenant(gatewright::tenant_id(&tenant)?, Vec::new());
     }
     let issued = gatewright::invite(&config, invitation).await?;
     let until = issued.expires_at.strftime("%Y-%m-%d %H:%M UTC");
@@ -140,6 +161,9 @@ pub(crate) async fn invite(
         output::line(&format!("invited {email} until {until}; the link was mailed"));
     } else {
         output::line(&format!("invited {email} until {until}; nothing is mailed without [email]"));
+    }
+    if asks_for_next && !issued.link.expose().contains("&next=") {
+        output::warning("the address of --next is not allowed and was left out; list it in `auth.redirect_urls`");
     }
     if config.server.dev_mode {
         output::line(issued.link.expose());
@@ -211,6 +235,12 @@ pub(super) async fn find(accounts: &Accounts, email: &str) -> anyhow::Result<Use
     accounts.find(email).await.map_err(|error| explain(error, email))
 }
 
+/// The account that gets something.
+pub(super) async fn resolve(accounts: &Accounts, email: &str, insist: Insist) -> anyhow::Result<User> {
+    let found = accounts.resolve(AccountName::Address(email), insist.unverified.into()).await;
+    found.map_err(|error| explain(error, email))
+}
+
 /// Adds to an error which account it is about, and what to do.
 pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
     let email = email.trim();
@@ -227,8 +257,17 @@ pub(super) fn explain(error: AccountError, email: &str) -> anyhow::Error {
             )
         }
         AccountError::Email(error) => anyhow!("{email}: {error}"),
+        error @ AccountError::Unverified(_) => unverified(&error),
         other => other.into(),
     }
+}
+
+/// Adds what to do.
+pub(super) fn unverified(error: &AccountError) -> anyhow::Error {
+    anyhow!(
+        "{error}; ask its owner to confirm the address or to sign in with a link by mail, or use --unverified to act on \
+         it nevertheless"
+    )
 }
 
 /// The roles from a list on the command line.
@@ -251,7 +290,8 @@ pub(super) fn shown(roles: &Roles) -> String {
 fn print(page: &UserPage) {
     for user in &page.items {
         let disabled = if user.disabled { "  disabled" } else { "" };
-        output::line(&format!("{}  {}  {}{disabled}", user.id, user.email, shown(&user.roles)));
+        let hash = if user.unknown_hash { "  unknown hash" } else { "" };
+        output::line(&format!("{}  {}  {}{disabled}{hash}", user.id, user.email, shown(&user.roles)));
     }
     output::line(&format!("{} of {}", page.items.len(), page.total));
 }

@@ -92,8 +92,9 @@ fn without_a_file_dev_checks_the_example_and_a_note_says_what_is_missing() {
     let ended = run(folder.path(), &["check", "--dev"], "").succeeded();
     assert!(ended.out.contains("examples/blog.toml is fine: ") && !ended.out.contains(": 0 entities"), "{ended:?}");
     assert_eq!(ended.err, "");
+    // As in a container, whose environment has the configuration.
     let ended = end(program(folder.path()).arg("check").env("GATEWRIGHT__AUTH__JWT_SECRET", SECRET), "").succeeded();
-    assert!(ended.err.starts_with("note: there is no gatewright.toml in this folder"), "{ended:?}");
+    assert!(!ended.err.contains("note:"), "{ended:?}");
     for words in [&["openapi"][..], &["explain", "--anonymous", "read", "posts"]] {
         let ended = run(folder.path(), words, "");
         assert!(ended.err.starts_with("note: there is no gatewright.toml in this folder"), "{ended:?}");
@@ -178,8 +179,18 @@ fn a_check_for_dev_mode_allows_what_dev_mode_allows() {
     assert!(
         run(folder.path(), &["check", "--dev"], "").succeeded().out.ends_with("gatewright.toml is fine: 1 entity\n")
     );
-    fs::write(folder.path().join("gatewright.toml"), "[server]\nlisten = \"0.0.0.0:80\"\n").unwrap();
-    run(folder.path(), &["check", "--dev"], "").failed_saying(&["server.dev_mode", "0.0.0.0:80"]);
+    for (setting, named) in
+        [("listen = \"0.0.0.0:80\"", "0.0.0.0:80"), ("public_url = \"https://app.example.com\"", "app.example.com")]
+    {
+        fs::write(folder.path().join("gatewright.toml"), format!("[server]\n{setting}\n")).unwrap();
+        for words in [&["check", "--dev"], &["serve", "--dev"]] {
+            run(folder.path(), words, "").failed_saying(&["server.dev_mode", named, "--allow-public-dev"]);
+        }
+        let insists = format!("[server]\nallow_public_dev_mode = true\n{setting}\n");
+        fs::write(folder.path().join("gatewright.toml"), insists).unwrap();
+        let ended = run(folder.path(), &["check", "--dev"], "");
+        assert!(ended.out.contains("warning: ") && ended.out.contains("server.allow_public_dev_mode"), "{ended:?}");
+    }
 }
 
 #[test]
@@ -212,4 +223,37 @@ fn commands_that_do_not_exist_are_bad_usage() {
     for words in [&["teapot"][..], &["user", "brew"], &["outbox", "brew"], &["secret", "brew"], &["check", "--brew"]] {
         assert_eq!(run(folder.path(), words, "").status, 2, "{words:?}");
     }
+}
+
+#[test]
+fn a_database_is_relative_to_the_file_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let file = project.join("gatewright.toml");
+    std::fs::write(&file, "[database]\nurl = \"sqlite://desk.db\"\n").unwrap();
+    let (beside, here) = (project.join("desk.db"), folder.path().join("desk.db"));
+    for config in ["project/gatewright.toml", file.to_str().unwrap()] {
+        let migrated = run(folder.path(), &["migrate", "--config", config], "").succeeded();
+        assert!(beside.exists() && !here.exists() && !migrated.err.contains("warning"), "{migrated:?}");
+    }
+    // Where both exist, that of the file is used, and the other one is named.
+    run(folder.path(), &["migrate", "--database", "sqlite://desk.db"], "").succeeded();
+    assert!(here.exists(), "a flag is relative to the current folder");
+    let list = &["user", "list", "--config", "project/gatewright.toml"];
+    let listed = run(folder.path(), list, "").succeeded();
+    for words in ["warning", "project/desk.db is used", "the other one is not used"] {
+        assert!(listed.err.contains(words), "{words}: {listed:?}");
+    }
+    // An upgrade does not begin with an empty database.
+    std::fs::remove_file(&beside).unwrap();
+    let listed = run(folder.path(), list, "").succeeded();
+    assert!(listed.err.contains("desk.db is used: move it there") && !beside.exists(), "{listed:?}");
+    // In the folder itself, and by a variable, nothing changes.
+    std::fs::rename(&here, &beside).unwrap();
+    assert_eq!(run(&project, &["user", "list"], "").succeeded().err, "");
+    let variable =
+        program(folder.path()).args(list).env("GATEWRIGHT__DATABASE__URL", "sqlite://other.db").output().unwrap();
+    let told = String::from_utf8(variable.stderr).unwrap();
+    assert!(!variable.status.success() && told.contains("other.db") && !told.contains("project/other.db"), "{told}");
 }

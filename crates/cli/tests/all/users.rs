@@ -175,9 +175,13 @@ fn an_invitation_prints_its_link_only_in_dev_mode_and_needs_a_mailer_otherwise()
     // An address with an account is invited too: it accepts after signing in.
     let known = user(&["invite", "ada@example.com"]).succeeded();
     assert_ne!(known.out.lines().last(), Some(link));
+    let welcomed = user(&["invite", "linus@example.com", "--next", "/welcome?a=b"]).succeeded();
+    assert!(welcomed.out.trim_end().ends_with("&next=%2Fwelcome%3Fa%3Db") && welcomed.err.is_empty(), "{welcomed:?}");
+    let elsewhere = user(&["invite", "linus@example.com", "--next", "https://evil.example/"]).succeeded();
+    assert!(!elsewhere.out.contains("next=") && elsewhere.err.contains("--next is not allowed"), "{elsewhere:?}");
     for (words, said) in [
         (&["invite", "nonsense"][..], &["nonsense", "not a valid email"][..]),
-        (&["invite", "grace@example.com", "--tenant", "a b"], &["a b", "tenant"]),
+        (&["invite", "grace@example.com", "--tenant", "a b"], &["a tenant's name", "visible ASCII"]),
     ] {
         user(words).failed_saying(said);
     }

@@ -24,6 +24,15 @@ pub(crate) fn check_url(_: &str) -> Result<(), OpenError> {
     Err(absent())
 }
 
+#[expect(clippy::unused_async, reason = "the signature of the engine")]
+pub(crate) async fn check_encoding(_: &str, _: &Options) -> Result<(), OpenError> {
+    Ok(())
+}
+
+pub(crate) fn is_exposed(_: &str) -> bool {
+    false
+}
+
 pub(crate) fn value(row: &DriverRow, _: usize) -> Result<ValueRef<'_>, Error> {
     match *row {}
 }

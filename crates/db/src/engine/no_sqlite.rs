@@ -41,6 +41,10 @@ impl Sqlite {
         match *self {}
     }
 
+    pub(crate) fn check_files(&self) -> Result<(), Error> {
+        match *self {}
+    }
+
     pub(crate) async fn close(&self) {
         match *self {}
     }

@@ -59,6 +59,7 @@ pub(crate) fn key(sql: &Sql, params: &[Value]) -> Option<Key> {
             Value::Int(value) => put(2, &value.to_le_bytes()),
             Value::Float(value) => put(3, &value.to_le_bytes()),
             Value::Text(value) => put(4, value.as_bytes()),
+            Value::Json(value) => put(7, value.as_str().as_bytes()),
             Value::Bytes(value) => put(5, value),
             Value::Time(value) => put(6, &value.as_nanosecond().to_le_bytes()),
         }

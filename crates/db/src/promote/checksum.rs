@@ -6,6 +6,7 @@ use gatewright_base::time;
 use sha2::{Digest, Sha256};
 
 use crate::Value;
+use crate::json::{comparable, exact};
 
 /// The type of a column, by Postgres's name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +71,28 @@ impl fmt::Display for Checksum {
 
 /// The value in its canonical form. A value that does not fit its column's type stays unchanged, and then differs from
 /// one that does.
-fn canonical(value: &Value, kind: Kind) -> (u8, Vec<u8>) {
+pub(super) fn canonical(value: &Value, kind: Kind) -> (u8, Vec<u8>) {
     match (value, kind) {
         (Value::Null, _) => (0, Vec::new()),
         (Value::Bool(truth), _) => (1, vec![u8::from(*truth)]),
         (Value::Int(number @ (0 | 1)), Kind::Bool) => (1, vec![u8::from(*number == 1)]),
         #[expect(clippy::cast_precision_loss, reason = "the column holds a float")]
         (Value::Int(number), Kind::Float) => (2, (*number as f64).to_be_bytes().to_vec()),
-        (Value::Float(number), _) => (2, number.to_be_bytes().to_vec()),
+        // SQLite does not keep the sign of zero in every place.
+        (Value::Float(number), _) => (2, (*number + 0.0).to_be_bytes().to_vec()),
         (Value::Time(moment), _) => (3, moment.as_microsecond().to_be_bytes().to_vec()),
-        (Value::Text(text), Kind::Time) => match time::parse(text) {
+        (Value::Text(text), Kind::Time) => match time::stored(text) {
             Some(moment) => (3, moment.as_microsecond().to_be_bytes().to_vec()),
             None => (4, text.clone().into_bytes()),
         },
         (Value::Text(text), Kind::Json) => (4, json(text)),
-        (Value::Text(text), Kind::Decimal) => (4, decimal(text).as_bytes().to_vec()),
+        (Value::Json(document), _) => (4, json(document.as_str())),
+        (Value::Text(text), Kind::Decimal) => (4, exact(text).unwrap_or_else(|| text.clone()).into_bytes()),
         (Value::Text(text), Kind::Uuid) => (4, text.to_ascii_lowercase().into_bytes()),
-        (Value::Int(number), Kind::Decimal) => (4, number.to_string().into_bytes()),
+        (Value::Int(number), Kind::Decimal) => {
+            let text = number.to_string();
+            (4, exact(&text).unwrap_or(text).into_bytes())
+        }
         (Value::Text(text), _) => (4, text.clone().into_bytes()),
         (Value::Int(number), _) => (5, number.to_be_bytes().to_vec()),
         (Value::Bytes(bytes), _) => (6, bytes.clone()),
@@ -95,26 +101,7 @@ fn canonical(value: &Value, kind: Kind) -> (u8, Vec<u8>) {
 
 /// Postgres sorts members, drops repeated ones and spells numbers in its own way.
 fn json(text: &str) -> Vec<u8> {
-    fn sorted(value: serde_json::Value) -> serde_json::Value {
-        use serde_json::Value as Json;
-        match value {
-            Json::Object(members) => {
-                let mut members: Vec<_> = members.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-                members.sort_by(|a, b| a.0.cmp(&b.0));
-                Json::Object(members.into_iter().collect())
-            }
-            Json::Array(items) => Json::Array(items.into_iter().map(sorted).collect()),
-            // 1, 1.0 and 1e0 are one number. Very large numbers are compared as doubles.
-            Json::Number(number) => number.as_f64().map_or(Json::Number(number), Json::from),
-            other => other,
-        }
-    }
-    serde_json::from_str(text).map_or_else(|_| text.as_bytes().to_vec(), |value| sorted(value).to_string().into_bytes())
-}
-
-/// Without zeros behind the last digit of a fraction.
-fn decimal(text: &str) -> &str {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+    comparable(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 #[cfg(test)]
@@ -137,8 +124,12 @@ mod tests {
             (Value::from("2024-02-29T12:00:00.000001Z"), Value::Time(moment), Kind::Time),
             (Value::from("12.5"), Value::from("12.50"), Kind::Decimal),
             (Value::from("12"), Value::from("12.000"), Kind::Decimal),
+            (Value::from("-0"), Value::from("0.0"), Kind::Decimal),
+            (Value::Int(120), Value::from("120"), Kind::Decimal),
             (Value::from(r#"{"b":1.0,"a":[1e2,"x"]}"#), Value::from(r#"{"a": [100, "x"], "b": 1.0}"#), Kind::Json),
             (Value::Int(3), Value::Float(3.0), Kind::Float),
+            (Value::from("[-0, -0.0, 1e-3]"), Value::from("[0, 0.0, 0.001]"), Kind::Json),
+            (Value::Float(-0.0), Value::Float(0.0), Kind::Float),
             (Value::Null, Value::Null, Kind::Json),
         ] {
             assert_eq!(sum(&[&[(sqlite.clone(), kind)]]), sum(&[&[(postgres, kind)]]), "{sqlite:?}");

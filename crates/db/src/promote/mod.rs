@@ -1,19 +1,24 @@
 //! All rows of a SQLite database into an empty Postgres database that has the same tables.
 
 mod checksum;
+mod faults;
 mod target;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::dialect::quoted;
+use gatewright_base::Fitting;
+
+use crate::dialect::{self, quoted};
 use crate::schema::{self, TableShape};
-use crate::{Db, Engine, Error, Tx, Value, params};
+use crate::{Db, Engine, Error, RowRef, Tx, Value, params};
 
 use checksum::{Checksum, Kind};
 
 /// How many rows one INSERT has. A row may be megabytes large.
 const ROWS: usize = 100;
+/// Bytes of the rows that are read at once, in addition to one row of any size.
+const BYTES: usize = 8 << 20;
 
 /// The tables that remember the schema itself. Each database writes its own.
 const OWN: &str = "gatewright_migrations";
@@ -48,21 +53,26 @@ pub enum CopyError {
     NoPlace(Vec<String>),
     /// The rows that were read back differ from the written ones.
     #[error(
-        "the table {table} differs after copying ({rows} rows read, {written} in the target); everything was rolled back"
+        "the table {table} differs after copying ({rows} rows read, {written} in the target{}); everything was rolled back",
+        place.as_deref().map(|place| format!("; the first difference is in {place}")).unwrap_or_default()
     )]
     Differs {
         /// The table.
         table: String,
+        /// The first value that differs, by the id of its row and by its column.
+        place: Option<String>,
         /// The rows of the source.
         rows: u64,
         /// Those of the target.
         written: u64,
     },
     /// A row cannot be stored.
-    #[error("a row of the table {table} cannot be stored: {error}")]
+    #[error("{place} of the table {table} cannot be stored: {error}")]
     Row {
         /// The table.
         table: String,
+        /// The row by its id, and the column if it can be determined.
+        place: String,
         /// Why.
         error: Error,
     },
@@ -158,10 +168,22 @@ async fn copy(tx: &Tx, source: &Db, table: &Table) -> Result<Copied, CopyError> 
     let columns = table.columns.iter().map(|(column, _)| quoted(column)).collect::<Vec<_>>().join(", ");
     // The schema's own tables were filled when the tables were created.
     tx.execute(format!("DELETE FROM {name}"), vec![]).await?;
+    let lengths = table.columns.iter().map(|(column, _)| {
+        let length = dialect::byte_length(source.engine(), &quoted(column));
+        format!("COALESCE({length}, 0)")
+    });
+    let size = lengths.collect::<Vec<_>>().join(" + ");
+    let sizes = format!("SELECT {size} FROM {name} WHERE rowid > ?1 ORDER BY rowid LIMIT {ROWS}");
+    // Bytes: of the next rows that fit, by their sizes.
     let select = format!("SELECT {columns}, rowid FROM {name} WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
     let (mut read, mut last) = (Checksum::default(), i64::MIN);
     loop {
-        let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
+        let each = |sizes: &mut Vec<((), usize)>, row: &RowRef<'_>| {
+            sizes.push(((), usize::try_from(row.get::<i64>(0)?).unwrap_or(0)));
+            Ok(())
+        };
+        let sizes = source.fold(sizes.clone(), params![last], Vec::new(), each).await?;
+        let limit = i64::try_from(Fitting::of(sizes, BYTES).taken.len()).unwrap_or(i64::MAX);
         let rows = source.query(select.clone(), params![last, limit]).await?;
         let Some(Value::Int(number)) = rows.last().and_then(|row| row.values().last()) else { break };
         last = *number;
@@ -173,10 +195,15 @@ async fn copy(tx: &Tx, source: &Db, table: &Table) -> Result<Copied, CopyError> 
             values.extend_from_slice(row);
         }
         let sql = format!("INSERT INTO {name} ({columns}) VALUES {}", placeholders(count, table.columns.len()));
-        let stored = tx.execute(sql, values).await;
-        stored.map_err(|error| CopyError::Row { table: table.name.clone(), error })?;
+        target::begin_part(tx).await?;
+        if let Err(error) = tx.execute(sql, values).await {
+            target::undo_part(tx).await?;
+            return Err(faults::row(tx, table, &rows, error).await);
+        }
+        target::end_part(tx).await?;
     }
     let written = tx
+        // Bytes: one row at a time.
         .fold(format!("SELECT {columns} FROM {name}"), vec![], Checksum::default(), |sum, row| {
             let values: Vec<Value> = (0..table.columns.len())
                 .map(|index| row.value(index).map(|value| value.to_value()))
@@ -186,7 +213,9 @@ async fn copy(tx: &Tx, source: &Db, table: &Table) -> Result<Copied, CopyError> 
         })
         .await?;
     if written != read {
-        return Err(CopyError::Differs { table: table.name.clone(), rows: read.rows(), written: written.rows() });
+        let place = faults::difference(tx, source, table).await?;
+        let (table, rows, written) = (table.name.clone(), read.rows(), written.rows());
+        return Err(CopyError::Differs { table, place, rows, written });
     }
     Ok(Copied { table: table.name.clone(), rows: read.rows(), checksum: read.to_string() })
 }

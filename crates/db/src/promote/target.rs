@@ -37,6 +37,21 @@ pub(super) async fn begin(tx: &Tx, tables: &[&str]) -> Result<(), super::CopyErr
     if filled.is_empty() { Ok(()) } else { Err(super::CopyError::NotEmpty(filled)) }
 }
 
+/// Begins a part of the transaction that [`undo_part`] can undo.
+pub(super) async fn begin_part(tx: &Tx) -> Result<(), Error> {
+    tx.execute_script("SAVEPOINT part").await
+}
+
+/// Ends the part.
+pub(super) async fn end_part(tx: &Tx) -> Result<(), Error> {
+    tx.execute_script("RELEASE SAVEPOINT part").await
+}
+
+/// Undoes the part and ends it.
+pub(super) async fn undo_part(tx: &Tx) -> Result<(), Error> {
+    tx.execute_script("ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part").await
+}
+
 /// Removes foreign keys, so that rows may be inserted in any order.
 pub(super) async fn drop_foreign_keys(tx: &Tx) -> Result<Vec<ForeignKey>, Error> {
     let keys =

@@ -181,3 +181,27 @@ async fn backup_and_restore_of_postgres_name_its_own_tools() {
         assert!(matches!(Restore::stage(Path::new("x"), &engine.url, true).await, Err(BackupError::Postgres)));
     }
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_of_killed_backups_are_removed_by_the_next_and_those_of_running_ones_stay() {
+    let source = sqlite().await;
+    write(&source.db, 1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let own = format!("copy.db.unfinished-{}", std::process::id());
+    for left in ["monday.db.unfinished-1", "monday.db.unfinished-1-journal", &own, "notes.unfinished-x", "a.unfinished"]
+    {
+        std::fs::write(folder.path().join(left), "left").unwrap();
+    }
+    // The lock is that of a process that runs.
+    let running = std::fs::File::create(folder.path().join("tuesday.db.unfinished-2")).unwrap();
+    running.lock().unwrap();
+    let copy = folder.path().join("copy.db");
+    backup(&source.url, &copy).await.unwrap();
+    let kept = ["a.unfinished", "copy.db", "notes.unfinished-x", "tuesday.db.unfinished-2"];
+    assert_eq!(names(folder.path()), kept);
+    drop(running);
+    backup(&source.url, &folder.path().join("next.db")).await.unwrap();
+    assert_eq!(names(folder.path()), ["a.unfinished", "copy.db", "next.db", "notes.unfinished-x"]);
+    assert_eq!(rows(&copy).await, (1, 1));
+}

@@ -128,10 +128,103 @@ async fn one_row_that_cannot_be_stored_rolls_back_everything() {
     sqlite.db.execute("UPDATE everything SET u = 'no uuid' WHERE id = 'é200'", vec![]).await.unwrap();
     let refused = promote(&sqlite.db, &postgres.db, &[]).await.unwrap_err();
     assert!(matches!(&refused, CopyError::Row { table, .. } if table == "everything"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("the column u of the row with id \"é200\" of the table everything"),
+        "{refused}"
+    );
     for table in ["everything", "parents", "log"] {
         assert_eq!(count(&postgres.db, table).await, 0, "{table}");
     }
     // Another try is possible, and foreign keys are there as before.
     sqlite.db.execute("UPDATE everything SET u = NULL WHERE id = 'é200'", vec![]).await.unwrap();
     promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn numbers_of_older_forms_are_copied() {
+    let Some((sqlite, postgres)) = pair().await else { return };
+    let stored = [
+        "-0",
+        "-0.0",
+        "0e5",
+        "1.0",
+        "1.50",
+        "1E5",
+        "1e-400",
+        "-1e-400",
+        "18446744073709551617",
+        "1e400",
+        "[-0,{\"a\":-0.0}]",
+        "{\"a\":1,\"a\":-0}",
+        "123456789012345678901234567890.10",
+    ];
+    for (number, json) in stored.into_iter().enumerate() {
+        let sql = "INSERT INTO everything (id, j, f, amount) VALUES (?1, ?2, -0.0, '-0')";
+        sqlite.db.execute(sql, params![format!("j{number}"), json]).await.unwrap();
+    }
+    let copied = promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
+    assert_eq!(copied.iter().find(|copied| copied.table == "everything").map(|copied| copied.rows), Some(13));
+}
+
+#[tokio::test]
+async fn a_value_that_differs_after_copying_is_named() {
+    let Some((sqlite, postgres)) = pair().await else { return };
+    fill(&sqlite.db).await;
+    let body = "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN IF NEW.id = 'é123' THEN NEW.amount := 7; END IF; RETURN NEW; END $$";
+    postgres.db.execute(body, vec![]).await.unwrap();
+    let trigger = "CREATE TRIGGER spoil BEFORE INSERT ON everything FOR EACH ROW EXECUTE FUNCTION spoil()";
+    postgres.db.execute(trigger, vec![]).await.unwrap();
+    let refused = promote(&sqlite.db, &postgres.db, &[]).await.unwrap_err().to_string();
+    for word in ["the table everything differs", "the column amount of the row with id \"é123\""] {
+        assert!(refused.contains(word), "{refused}");
+    }
+    assert_eq!(count(&postgres.db, "everything").await, 0);
+}
+
+#[tokio::test]
+async fn times_that_sqlite_wrote_are_copied_as_utc_and_other_forms_are_named() {
+    let Some((sqlite, postgres)) = pair().await else { return };
+    for (number, time) in [
+        "CURRENT_TIMESTAMP",
+        "'2026-01-02 03:04:05'",
+        "'2026-01-02 03:04:05.6'",
+        "'2026-01-02T03:04:05Z'",
+        "'2026-01-02T05:04:05+02:00'",
+        "'2026-01-02'",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sql = format!("INSERT INTO everything (id, t) VALUES ('t{number}', {time})");
+        sqlite.db.execute(sql, vec![]).await.unwrap();
+    }
+    for (column, value) in [
+        ("t", "'yesterday'"),
+        ("t", "'@5'"),
+        ("t", "'infinity'"),
+        ("t", "'9999-12-31T23:59:59.000000Z'"),
+        ("d", "'2026-02-30'"),
+        ("d", "'@5'"),
+        ("d", "'20260102'"),
+        ("amount", "'NaN'"),
+        ("b", "7"),
+        ("j", "'{'"),
+    ] {
+        let sql = format!("INSERT INTO everything (id, {column}) VALUES ('bad', {value})");
+        sqlite.db.execute(sql, vec![]).await.unwrap();
+        let refused = promote(&sqlite.db, &postgres.db, &[]).await.unwrap_err().to_string();
+        let named = format!("the column {column} of the row with id \"bad\"");
+        assert!(refused.contains(&named), "{column} {value}: {refused}");
+        assert_eq!(count(&postgres.db, "everything").await, 0, "{column} {value}");
+        sqlite.db.execute("DELETE FROM everything WHERE id = 'bad'", vec![]).await.unwrap();
+    }
+    promote(&sqlite.db, &postgres.db, &[]).await.unwrap();
+    for db in [&sqlite.db, &postgres.db] {
+        let rows = db.query("SELECT t FROM everything WHERE id > 't0' ORDER BY id", vec![]).await.unwrap();
+        let times: Vec<jiff::Timestamp> = rows.iter().map(|row| row.get("t").unwrap()).collect();
+        let expected = ["03:04:05", "03:04:05.6", "03:04:05", "03:04:05", "00:00:00"];
+        let expected = expected.map(|time| format!("2026-01-02T{time}Z").parse::<jiff::Timestamp>().unwrap());
+        assert_eq!(times, expected);
+    }
 }

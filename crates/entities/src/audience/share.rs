@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use gatewright_base::{Identity, Subject};
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, Counted};
 
 /// Different filters of one holder on one entity.
 const MAX_PER_HOLDER: usize = 8;
@@ -20,7 +20,7 @@ const MAX_OF_NETWORKS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     Account(Subject),
-    /// The anonymous callers of one network, by [`ClientAddr::share_key`].
+    /// The anonymous callers of one network, by [`Counted::Filters`].
     Network(Option<Arc<str>>),
 }
 
@@ -28,7 +28,7 @@ impl Holder {
     pub(crate) fn of(identity: &Identity, client: ClientAddr) -> Self {
         match identity.principal() {
             Some(principal) => Self::Account(principal.subject.clone()),
-            None => Self::Network(client.share_key().map(Into::into)),
+            None => Self::Network(Counted::Filters.share_key(client).map(Into::into)),
         }
     }
 

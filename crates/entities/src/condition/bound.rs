@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use gatewright_base::TenantId;
 use gatewright_db::{Engine, Value};
 
 use super::reach::{Bound, Reach};
@@ -42,36 +41,6 @@ impl Bound {
         writer.checked = Some((entity, root));
         writer.root(&self.rule.resolved.condition, root);
         writer.finish()
-    }
-}
-
-impl Reach {
-    /// The parameters of the conditions that limit a statement to this reach: the tenant, the owner, those of the
-    /// rules.
-    pub(crate) fn params(&self) -> Vec<Value> {
-        let mut params = self.bounding();
-        for bound in self.conditions() {
-            params.extend(bound.sql("", 1, Form::Single).1);
-        }
-        params
-    }
-
-    /// Only those of the tenant and the owner.
-    pub(crate) fn bounding(&self) -> Vec<Value> {
-        let tenant = self.tenant().map(TenantId::as_str);
-        tenant.into_iter().chain(self.owner()).map(Value::from).collect()
-    }
-
-    /// The rules as SQL, each after AND, their parameters numbered from `next`.
-    pub(crate) fn rules_sql(&self, table: &str, mut next: usize, form: Form) -> String {
-        let mut sql = String::new();
-        for bound in self.conditions() {
-            let (condition, params) = bound.sql(table, next, form);
-            sql.push_str(" AND ");
-            sql.push_str(&condition);
-            next += params.len();
-        }
-        sql
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) enum Condition {
     In(Operand, Vec<Value>),
     /// The text contains this text, which is already case-folded.
     Contains(Operand, String),
+    /// The record's column has another value than before the change.
+    Changed { name: String },
     /// The array contains the element.
     Has { array: Operand, element: Operand, as_type: Type },
 }
@@ -94,8 +96,12 @@ pub(crate) enum Operand {
     Json { row: usize, name: String, path: Vec<String> },
     /// The caller's id.
     Me,
+    /// The number of characters of a text column, or of elements of a list.
+    Length(Box<Self>),
     /// The caller's roles.
     Roles,
+    /// The caller's roles in the request's tenant.
+    TenantRoles,
     /// The request's tenant.
     Tenant,
     /// The time of the request.
@@ -145,7 +151,7 @@ impl Condition {
             Self::Not(inner) => inner.values(),
             Self::Exists(related) => related.inner.values(),
             Self::In(_, values) => values.len(),
-            Self::Absent(_) => 0,
+            Self::Absent(_) | Self::Changed { .. } => 0,
             Self::Compare { .. } | Self::Contains(..) | Self::Has { .. } => 1,
         }
     }
@@ -158,13 +164,18 @@ impl Condition {
             Self::Any(parts) | Self::All(parts) => parts.iter().map(Self::relations).sum(),
             Self::Not(inner) => inner.relations(),
             Self::Exists(related) => 1 + related.inner.relations(),
-            Self::In(..) | Self::Absent(_) | Self::Compare { .. } | Self::Contains(..) | Self::Has { .. } => 0,
+            Self::In(..)
+            | Self::Absent(_)
+            | Self::Changed { .. }
+            | Self::Compare { .. }
+            | Self::Contains(..)
+            | Self::Has { .. } => 0,
         }
     }
 
     /// Collects the columns of the record itself, row 0, that it reads.
     pub(crate) fn own_columns<'a>(&'a self, columns: &mut BTreeSet<&'a str>) {
-        let mut of = |operand: &'a Operand| match operand {
+        let mut of = |operand: &'a Operand| match operand.measured() {
             Operand::Column { row: 0, name, .. } | Operand::Json { row: 0, name, .. } => drop(columns.insert(name)),
             _ => {}
         };
@@ -177,6 +188,7 @@ impl Condition {
                 }
                 related.inner.own_columns(columns);
             }
+            Self::Changed { name } => drop(columns.insert(name)),
             Self::Absent(one) | Self::In(one, _) | Self::Contains(one, _) => of(one),
             Self::Compare { left, right, .. } => {
                 of(left);
@@ -190,12 +202,55 @@ impl Condition {
     }
 }
 
+/// The name under which a condition reads the value that a column had before the change. No field has such a name.
+pub(crate) fn old_name(column: &str) -> String {
+    format!("{OLD}{column}")
+}
+
+/// The beginning of these names.
+const OLD: &str = "old.";
+
+impl Condition {
+    /// The columns of the record before the change that it reads.
+    pub(crate) fn old_columns(&self) -> BTreeSet<&str> {
+        let mut columns = BTreeSet::new();
+        self.own_columns(&mut columns);
+        let mut old: BTreeSet<&str> = columns.iter().filter_map(|column| column.strip_prefix(OLD)).collect();
+        self.changed_columns(&mut old);
+        old
+    }
+
+    fn changed_columns<'a>(&'a self, columns: &mut BTreeSet<&'a str>) {
+        match self {
+            Self::Any(parts) | Self::All(parts) => parts.iter().for_each(|part| part.changed_columns(columns)),
+            Self::Not(inner) => inner.changed_columns(columns),
+            Self::Exists(related) => related.inner.changed_columns(columns),
+            Self::Changed { name } => drop(columns.insert(name)),
+            _ => {}
+        }
+    }
+}
+
 impl Operand {
+    /// What has the length, or the operand itself.
+    fn measured(&self) -> &Self {
+        match self {
+            Self::Length(of) => of,
+            operand => operand,
+        }
+    }
+
     /// The row that it belongs to.
     fn row(&self) -> Option<usize> {
-        match self {
+        match self.measured() {
             Self::Column { row, .. } | Self::Json { row, .. } => Some(*row),
-            Self::Me | Self::Roles | Self::Tenant | Self::Now | Self::Value(_) => None,
+            Self::Me
+            | Self::Roles
+            | Self::TenantRoles
+            | Self::Tenant
+            | Self::Now
+            | Self::Value(_)
+            | Self::Length(_) => None,
         }
     }
 }

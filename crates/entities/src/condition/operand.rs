@@ -1,5 +1,7 @@
 //! One comparison: its operands, their types and its operator.
 
+use gatewright_base::canonical_id;
+use gatewright_db::json::Number;
 use gatewright_db::{Value, dialect};
 
 use super::path::Ended;
@@ -59,8 +61,10 @@ impl Resolver<'_> {
     fn side(&mut self, at: At, written: &Written) -> Result<Side, Fault> {
         Ok(match written {
             Written::Path(path) => Side::Field(self.field(at, path)?),
+            Written::Old(path) => Side::Field(self.old_field(at, path)?),
+            Written::Length(path) => Side::Field(self.length(at, path)?),
             Written::Caller(word) => {
-                self.names_tenant |= *word == Word::Tenant;
+                self.names_tenant |= matches!(word, Word::Tenant | Word::TenantRoles);
                 Side::Caller(*word)
             }
             Written::Literal(literal) => Side::Literal(literal.clone()),
@@ -106,6 +110,7 @@ fn word(word: Word) -> Operand {
     match word {
         Word::Me => Operand::Me,
         Word::Roles => Operand::Roles,
+        Word::TenantRoles => Operand::TenantRoles,
         Word::Tenant => Operand::Tenant,
         Word::Now => Operand::Now,
     }
@@ -115,16 +120,22 @@ fn name(caller: Word) -> &'static str {
     match caller {
         Word::Me => "@me",
         Word::Roles => "@roles",
+        Word::TenantRoles => "@tenant_roles",
         Word::Tenant => "@tenant",
         Word::Now => "@now",
     }
+}
+
+fn takes_has(roles: Word, place: Place) -> Fault {
+    let name = name(roles);
+    Fault::new(place, format!("{name} takes has: {name} has 'editor'"))
 }
 
 /// The operand of a side that may be absent.
 fn operand(side: Side, place: Place) -> Result<Operand, Fault> {
     match side {
         Side::Field(field) => Ok(field.operand),
-        Side::Caller(Word::Roles) => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        Side::Caller(caller @ (Word::Roles | Word::TenantRoles)) => Err(takes_has(caller, place)),
         Side::Caller(caller) => Ok(word(caller)),
         Side::Literal(_) => Err(Fault::new(place, "expected a field or an @ word")),
     }
@@ -169,11 +180,13 @@ fn contains(left: Side, right: Side, place: Place, right_place: Place) -> Result
 fn has(left: Side, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
     let (array, is_roles) = match left {
         Side::Field(field) if field.column.kind == Kind::Json => (field.operand, false),
-        Side::Caller(Word::Roles) => (Operand::Roles, true),
-        _ => return Err(Fault::new(place, "has takes an array on its left: a json field or @roles")),
+        Side::Caller(caller @ (Word::Roles | Word::TenantRoles)) => (word(caller), true),
+        _ => return Err(Fault::new(place, "has takes an array on its left: a json field, @roles or @tenant_roles")),
     };
     let (element, as_type) = match right {
-        Side::Literal(literal) => json_value(literal).ok_or_else(|| Fault::new(right_place, "has takes one value"))?,
+        Side::Literal(literal) => {
+            json_value(literal, "has takes one value").map_err(|message| Fault::new(right_place, message))?
+        }
         Side::Caller(Word::Me) => (Operand::Me, Type::Text),
         Side::Caller(Word::Tenant) => (Operand::Tenant, Type::Text),
         Side::Field(field) if is_text(&field.column) => (field.operand, Type::Text),
@@ -187,21 +200,24 @@ fn has(left: Side, right: Side, place: Place, right_place: Place) -> Result<Cond
     Ok(Condition::Has { array, element, as_type })
 }
 
-/// A literal as JSON has it.
-fn json_value(literal: Literal) -> Option<(Operand, Type)> {
+/// A literal as JSON has it. A number is read as one that is written.
+fn json_value(literal: Literal, misfit: &str) -> Result<(Operand, Type), String> {
     let (value, as_type) = match literal {
         Literal::Bool(truth) => (Value::Bool(truth), Type::Bool),
         Literal::Text(text) if !text.contains('\0') => (Value::Text(text), Type::Text),
         Literal::Number(number) => {
-            let value = match number.parse::<i64>() {
-                Ok(whole) => Value::Int(whole),
-                Err(_) => Value::Float(crate::value::types::float(&number).ok()?),
+            let value = match Number::read(&number) {
+                Ok(Number::Int(whole)) => Value::Int(whole),
+                Ok(Number::Float(double)) => Value::Float(double),
+                Err(out) => {
+                    return Err(format!("a json value is compared with a number that it can be, not with {out}"));
+                }
             };
             (value, Type::Number)
         }
-        Literal::Text(_) | Literal::Null | Literal::List(_) => return None,
+        Literal::Text(_) | Literal::Null | Literal::List(_) => return Err(misfit.to_owned()),
     };
-    Some((Operand::Value(value), as_type))
+    Ok((Operand::Value(value), as_type))
 }
 
 fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
@@ -210,8 +226,8 @@ fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Pla
         (Side::Literal(_), _) => return Err(Fault::new(place, "expected a field or an @ word")),
         (_, Side::Literal(Literal::Null)) => return Err(Fault::new(right_place, "null has no order")),
         (Side::Field(field), Side::Literal(literal)) if field.column.kind == Kind::Json => {
-            let misfit = || Fault::new(right_place, "a json value is compared with a text, a number, true or false");
-            let (value, as_type) = json_value(literal).ok_or_else(misfit)?;
+            let misfit = "a json value is compared with a text, a number, true or false";
+            let (value, as_type) = json_value(literal, misfit).map_err(|message| Fault::new(right_place, message))?;
             compare(field.operand, order, value, as_type)
         }
         (Side::Field(field), Side::Literal(literal)) => {
@@ -260,9 +276,9 @@ fn caller_value(
     right_place: Place,
 ) -> Result<(Operand, Type), Fault> {
     match (caller, literal) {
-        (Word::Roles, _) => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        (Word::Roles | Word::TenantRoles, _) => Err(takes_has(caller, place)),
         (Word::Me | Word::Tenant, Literal::Text(text)) if order == Order::Equal && !text.contains('\0') => {
-            Ok((Operand::Value(Value::Text(text)), Type::Text))
+            Ok((Operand::Value(Value::Text(canonical_id(&text).into_owned())), Type::Text))
         }
         (Word::Me | Word::Tenant, _) if order != Order::Equal => {
             Err(Fault::new(place, format!("{} has no order; use = or !=", name(caller))))
@@ -285,7 +301,7 @@ fn caller_value(
 /// The type in which a field and a word of the request are compared.
 fn beside_caller(column: &Column, caller: Word, order: Order, place: Place) -> Result<Type, Fault> {
     match caller {
-        Word::Roles => Err(Fault::new(place, "@roles takes has: @roles has 'editor'")),
+        Word::Roles | Word::TenantRoles => Err(takes_has(caller, place)),
         Word::Now if column.kind == Kind::Timestamp => Ok(Type::Own),
         Word::Now => {
             Err(Fault::new(place, format!("\"{}\" is not a timestamp; @now cannot be compared with it", column.key)))

@@ -3,7 +3,7 @@
 use gatewright_base::nearest;
 
 use super::resolve::{At, Fault, Resolver, Rights};
-use super::{Hop, HopDirection, Operand};
+use super::{Hop, HopDirection, Operand, old_name};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
 use crate::filter::lexer::Place;
@@ -71,6 +71,34 @@ impl Resolver<'_> {
         Err(Fault::new(steps[0].place, "a path ends in a field"))
     }
 
+    /// Follows `path` from the record as it was before the change.
+    pub(super) fn old_field(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
+        let start = &path.0[0];
+        self.may_compare_with_before(at, start.place, "@old")?;
+        if let Some(back) = &start.back {
+            return Err(Fault::new(back.place, "@old has the fields of the record itself"));
+        }
+        let mut ended = self.field(at, path)?;
+        match (&mut *ended.hops, &mut ended.operand) {
+            ([first, ..], _) => first.from_column = old_name(&first.from_column),
+            ([], Operand::Column { name, .. } | Operand::Json { name, .. }) => *name = old_name(name),
+            _ => {}
+        }
+        Ok(ended)
+    }
+
+    /// Follows `path` to what has a length.
+    pub(super) fn length(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
+        let ended = self.field(at, path)?;
+        let column = &ended.column;
+        if !matches!(column.kind, Kind::String | Kind::Text) {
+            let message = format!("\"{}\" has no length: length() takes a text", column.key);
+            return Err(Fault::new(path.0[0].place, message));
+        }
+        let column = Column { kind: Kind::Int, values: Vec::new(), to: None, ..column.clone() };
+        Ok(Ended { operand: Operand::Length(Box::new(ended.operand)), column, ..ended })
+    }
+
     /// Follows `path` to related rows.
     pub(super) fn rows(&mut self, at: At, Path(steps): &Path) -> Result<(Vec<Hop>, At), Fault> {
         let (mut at, mut hops) = (at, Vec::new());
@@ -111,7 +139,7 @@ impl Resolver<'_> {
     fn back(&mut self, at: At, step: &Step, back: &Back, hops: &mut Vec<Hop>) -> Result<At, Fault> {
         let catalog = self.catalog;
         let Some(entity) = catalog.find(&step.name) else {
-            let hint = nearest(&step.name, catalog.names()).filter(|_| self.rights == Rights::Declared);
+            let hint = nearest(&step.name, catalog.names()).filter(|_| self.rights != Rights::Reader);
             let hint = hint.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
             return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
         };
@@ -151,10 +179,10 @@ impl Resolver<'_> {
         Ok(reached)
     }
 
-    fn column(&self, entity: usize, name: &str, place: Place) -> Result<Column, Fault> {
+    pub(super) fn column(&self, entity: usize, name: &str, place: Place) -> Result<Column, Fault> {
         let entry = self.catalog.at(entity);
         let columns = match self.rights {
-            Rights::Declared => &entry.columns,
+            Rights::Declared | Rights::Change => &entry.columns,
             Rights::Reader => &entry.visible,
         };
         let Some(index) = columns.find(name) else {

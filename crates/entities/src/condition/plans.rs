@@ -95,14 +95,13 @@ async fn lists_and_totals_under_a_rule_over_two_relations_are_driven_by_indexes(
         let scope = plan.sql.scope(&reach, Trashed::Without, &everything, &plan.columns, plan.engine);
         let mut params = scope.params.clone();
         params.extend([Value::Int(25), Value::Int(0)]);
-        let one = plan.sql.get.within(&reach);
+        let one = plan.sql.get.within("t9", &reach);
         let chosen = plan.order.parse("-assignee").expect("an order");
-        let key: Vec<Value> = std::iter::once(Value::from("t9")).chain(reach.params()).collect();
         for (sql, params) in [
             (plan.sql.count(&scope), scope.params.clone()),
             (plan.sql.step("\"id\"", &scope, &Keyset::by_id().whole()), params.clone()),
             (plan.sql.step("\"id\"", &scope, &chosen.whole()), params),
-            (one, key),
+            (one.sql, one.params),
         ] {
             let lines = plan_of(db, &sql, params).await;
             // A list may walk the tasks in the order of their ids; related tables are never read as a whole.

@@ -25,6 +25,8 @@ impl Fault {
 pub(crate) enum Rights {
     /// A declaration's: hidden fields too.
     Declared,
+    /// A declaration's about a change: the record before it too.
+    Change,
     /// A client: only the names that clients may use.
     Reader,
 }
@@ -57,9 +59,9 @@ pub(super) struct Resolver<'a> {
 }
 
 /// Reads a rule of the entity at `entity`.
-pub(crate) fn read(text: &str, catalog: &Catalog, entity: usize) -> Result<Resolved, Fault> {
+pub(crate) fn read(text: &str, catalog: &Catalog, entity: usize, rights: Rights) -> Result<Resolved, Fault> {
     let expression = syntax::parse(text).map_err(|error| Fault { message: error.message, place: error.place })?;
-    resolve(&expression, catalog, entity, Rights::Declared)
+    resolve(&expression, catalog, entity, rights)
 }
 
 /// Looks up the names of an expression and types its values.
@@ -81,6 +83,15 @@ impl Resolver<'_> {
             Expression::All(parts) => Condition::All(self.all(at, parts)?),
             Expression::Not(inner) => Condition::Not(Box::new(self.expression(at, inner)?)),
             Expression::Compare(comparison) => self.compare(at, comparison)?,
+            Expression::Constant(_, place) if self.rights == Rights::Reader => {
+                return Err(Fault::new(*place, "expected a comparison"));
+            }
+            Expression::Constant(true, _) => Condition::All(Vec::new()),
+            Expression::Constant(false, _) => Condition::Any(Vec::new()),
+            Expression::Changed(field) => {
+                self.may_compare_with_before(at, field.place, "changed")?;
+                Condition::Changed { name: self.column(at.entity, &field.name, field.place)?.name }
+            }
             Expression::Bound(quantifier, path, inner) => {
                 let (hops, end) = self.rows(at, path)?;
                 let inner = self.expression(end, inner)?;
@@ -91,6 +102,18 @@ impl Resolver<'_> {
                 }
             }
         })
+    }
+
+    /// Whether an expression may refer to the record before the change here.
+    pub(super) fn may_compare_with_before(&self, at: At, place: Place, word: &str) -> Result<(), Fault> {
+        if self.rights != Rights::Change {
+            let message = format!("{word} has a meaning only in rules for update, rules of fields and checks");
+            return Err(Fault::new(place, message));
+        }
+        if at.row != 0 {
+            return Err(Fault::new(place, format!("{word} is about the record itself, not about a related one")));
+        }
+        Ok(())
     }
 
     fn all(&mut self, at: At, parts: &[Expression]) -> Result<Vec<Condition>, Fault> {

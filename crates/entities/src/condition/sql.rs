@@ -47,7 +47,7 @@ pub(super) struct Writer<'a> {
     first: usize,
     aliases: usize,
     /// The placeholders of the caller's words.
-    words: [Option<usize>; 4],
+    words: [Option<usize>; 5],
 }
 
 impl<'a> Writer<'a> {
@@ -64,7 +64,7 @@ impl<'a> Writer<'a> {
             params,
             first,
             aliases: 0,
-            words: [None; 4],
+            words: [None; 5],
         }
     }
 
@@ -176,11 +176,14 @@ impl<'a> Writer<'a> {
         if entry.soft_delete {
             let _infallible = write!(self.sql, " AND {alias}.{} IS NULL", quoted(names::DELETED_COLUMN));
         }
-        if let Some(column) = &entry.tenant {
+        let reach = self.guards.and_then(|guards| guards.get(&entity));
+        // Only an operator's reach has no tenant: theirs are the records of all.
+        let is_everywhere = reach.is_some_and(|reach| reach.tenant().is_none());
+        if let Some(column) = entry.tenant.as_ref().filter(|_| !is_everywhere) {
             let tenant = self.word(&Operand::Tenant);
             let _infallible = write!(self.sql, " AND {alias}.{} = {tenant}", quoted(column));
         }
-        let Some(reach) = self.guards.and_then(|guards| guards.get(&entity)) else { return };
+        let Some(reach) = reach else { return };
         if let (Some(column), Some(owner)) = (&entry.owner, reach.owner()) {
             let owner = match self.caller {
                 Caller::Bound(_) => self.bind(Value::from(owner)),
@@ -224,6 +227,9 @@ impl<'a> Writer<'a> {
                 dialect::contains_folded(self.engine, &name, &text)
             }
             Condition::Has { array, element, as_type } => self.has(array, element, *as_type, rows),
+            Condition::Changed { name } => {
+                format!("{0}.{1} IS DISTINCT FROM {0}.{2}", rows[&0], quoted(name), quoted(&super::old_name(name)))
+            }
             // The caller writes these itself.
             Condition::Any(_) | Condition::All(_) | Condition::Not(_) | Condition::Exists(_) => "1 = 0".to_owned(),
         }
@@ -253,6 +259,10 @@ impl<'a> Writer<'a> {
             Operand::Column { row, name, .. } | Operand::Json { row, name, .. } => {
                 format!("{}.{}", rows[row], quoted(name))
             }
+            Operand::Length(of) => {
+                let of = self.operand(of, rows);
+                dialect::characters(&of)
+            }
             Operand::Value(value) => self.bind(value.clone()),
             word => self.word(word),
         }
@@ -265,10 +275,12 @@ impl<'a> Writer<'a> {
             (Operand::Me, Caller::Bound(viewer)) => (0, text(&viewer.me), "text"),
             (Operand::Tenant, Caller::Bound(viewer)) => (1, text(&viewer.tenant), "text"),
             (Operand::Roles, Caller::Bound(viewer)) => (2, Value::from(&*viewer.roles), "text"),
+            (Operand::TenantRoles, Caller::Bound(viewer)) => (4, Value::from(&*viewer.tenant_roles), "text"),
             (_, Caller::Bound(viewer)) => (3, Value::Time(viewer.now), "timestamptz"),
             (Operand::Me, Caller::Rows(_)) => return "\"_c\".\"me\"".to_owned(),
             (Operand::Tenant, Caller::Rows(_)) => return "\"_c\".\"tenant\"".to_owned(),
             (Operand::Roles, Caller::Rows(_)) => return "\"_c\".\"roles\"".to_owned(),
+            (Operand::TenantRoles, Caller::Rows(_)) => return "\"_c\".\"tenant_roles\"".to_owned(),
             (_, Caller::Rows(now)) => (3, Value::Time(now), "timestamptz"),
         };
         let number = match self.words[slot] {
@@ -314,6 +326,7 @@ pub(super) fn stands_alone(condition: &Condition, first: usize) -> bool {
         Condition::Any(parts) | Condition::All(parts) => parts.iter().all(|part| stands_alone(part, first)),
         Condition::Not(inner) => stands_alone(inner, first),
         Condition::Exists(related) => related.hop.from >= first && stands_alone(&related.inner, first),
+        Condition::Changed { .. } => false,
         Condition::Absent(one) | Condition::In(one, _) | Condition::Contains(one, _) => operand(one),
         Condition::Compare { left, right, .. } => operand(left) && operand(right),
         Condition::Has { array, element, .. } => operand(array) && operand(element),

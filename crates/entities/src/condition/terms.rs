@@ -65,6 +65,10 @@ impl Terms<'_> {
                 parts.iter().try_for_each(|part| self.collect(part, around, terms))
             }
             Expression::Not(inner) => self.collect(inner, around, terms),
+            Expression::Constant(..) | Expression::Changed(_) => {
+                terms.push(self.term(expression, around, around.len(), None)?);
+                Ok(())
+            }
             Expression::Compare(comparison) => {
                 terms.push(self.term(expression, around, around.len(), Some(comparison))?);
                 Ok(())
@@ -96,7 +100,7 @@ impl Terms<'_> {
         let whole = around.iter().rev().fold(expression.clone(), |inner, (quantifier, path)| {
             Expression::Bound(*quantifier, (*path).clone(), Box::new(inner))
         });
-        let resolved = resolve(&whole, self.catalog, self.entity, Rights::Declared)?;
+        let resolved = resolve(&whole, self.catalog, self.entity, Rights::Change)?;
         let sides = comparison.into_iter().flat_map(|comparison| [&comparison.left, &comparison.right]);
         let compared = sides.filter_map(|side| self.compared(side, around).transpose()).collect::<Result<_, _>>()?;
         Ok(Term { rule: Arc::new(Rule { text: whole.to_string(), resolved }), depth, compared })
@@ -104,7 +108,8 @@ impl Terms<'_> {
 
     fn compared(&self, side: &Written, around: &Around<'_>) -> Result<Option<Compared>, Fault> {
         let value = match side {
-            Written::Literal(_) => return Ok(None),
+            // What a record was before a change is not stored, and a length is no value of a field.
+            Written::Literal(_) | Written::Old(_) | Written::Length(_) => return Ok(None),
             Written::Caller(word) => Source::Caller(*word),
             Written::Path(path) => {
                 let (hops, operand) = self.follow(path, around, Rights::Declared)?;

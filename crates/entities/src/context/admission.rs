@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+use super::entities::Entities;
 use super::table::Table;
 use crate::access::{Action, Reach, Refusal, decide};
 use crate::call::Call;
@@ -21,6 +22,8 @@ pub(crate) struct Admission {
     pub(crate) standing: Standing,
     /// The access rule of the action itself; the one for reading is part of the reach.
     pub(crate) rule: Option<Bound>,
+    /// Whom rules refer to. Absent for operators, whom no access rule limits, and where there are no rules.
+    pub(crate) viewer: Option<Arc<Viewer>>,
 }
 
 /// Admits a caller to write, or returns the reason why not.
@@ -29,7 +32,7 @@ pub(crate) async fn admit(table: Table<'_>, call: &Call, action: Action) -> Resu
     let standing = standing_of_relations(table, call, &reach).await?;
     let plan = table.plan;
     let rule = plan.row_rules.get(action).zip(viewer.as_ref()).map(|(rule, viewer)| bound(plan, rule, viewer));
-    Ok(Admission { reach, standing, rule })
+    Ok(Admission { reach, standing, rule, viewer })
 }
 
 /// How far the caller reaches with `action`, or why not.
@@ -45,7 +48,7 @@ async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach,
     }
     let standing = standing(table, call).await?;
     let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?;
-    if plan.row_rules.iter().next().is_none() {
+    if !plan.needs_viewer() {
         return Ok((reach, None));
     }
     let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
@@ -84,7 +87,19 @@ pub(crate) async fn standing(table: Table<'_>, call: &Call) -> Result<Standing, 
     if table.plan.tenant.is_none() && !table.plan.names_tenant {
         return Ok(Standing::Unnamed);
     }
-    Ok(tenancy::standing(table.entities.memberships(), &call.identity, &call.tenant).await?)
+    named_standing(table.entities, call).await
+}
+
+/// The same for any entity. The operator need not be a member.
+pub(crate) async fn named_standing(entities: &Entities, call: &Call) -> Result<Standing, Error> {
+    if call.is_operators() {
+        return Ok(match &call.tenant {
+            Named::Tenant(tenant) => Standing::Member(tenant.clone().into()),
+            Named::Nothing => Standing::Unnamed,
+            Named::Unreadable => Standing::Unreadable,
+        });
+    }
+    Ok(tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?)
 }
 
 /// The same, if the entity's relations need it. `reach` is that of the write, whose tenant was looked up already.

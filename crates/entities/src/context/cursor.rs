@@ -26,6 +26,11 @@ const LONGEST: usize = 32 * 1024;
 pub(crate) struct CursorKey(SigningKey);
 
 impl CursorKey {
+    /// Accepts the cursors of these secrets too.
+    pub(crate) fn accepting(self, secrets: &[Secret]) -> Self {
+        Self(self.0.accepting(secrets, LABEL))
+    }
+
     /// Derives the key from a secret that replicas share.
     pub(crate) fn derive(secret: &Secret) -> Self {
         Self(SigningKey::new(secret.derive_key(LABEL)))
@@ -75,11 +80,14 @@ fn parts_of<'a>(plan: &'a Plan, order: &'a [Cow<'_, str>], payload: &'a [u8]) ->
 /// Floats are written by their bits, so that the same value is read back.
 fn to_json(value: &Value) -> Json {
     match value {
-        Value::Null | Value::Bytes(_) => Json::Null,
+        Value::Null => Json::Null,
+        // Only where another program has written them into a column of another type.
+        Value::Bytes(bytes) => serde_json::json!({ "bytes": URL_SAFE_NO_PAD.encode(bytes) }),
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::Float(value) => Json::Array(vec![value.to_bits().into()]),
         Value::Text(value) => value.as_str().into(),
+        Value::Json(value) => value.as_str().into(),
         Value::Time(value) => gatewright_base::time::format(*value).into(),
     }
 }
@@ -91,7 +99,7 @@ fn from_json(json: &Json) -> Option<Value> {
         Json::Number(value) => Value::Int(value.as_i64()?),
         Json::String(value) => Value::Text(value.clone()),
         Json::Array(bits) => Value::Float(f64::from_bits(bits.first()?.as_u64()?)),
-        Json::Object(_) => return None,
+        Json::Object(bytes) => Value::Bytes(URL_SAFE_NO_PAD.decode(bytes.get("bytes")?.as_str()?).ok()?),
     })
 }
 
@@ -124,7 +132,8 @@ mod tests {
     #[test]
     fn a_position_can_be_read_back() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
-        for weight in [Value::Null, Value::Float(0.1), Value::Float(-5e-324), Value::Float(f64::MAX)] {
+        let weights = [0.1, -5e-324, f64::MAX, f64::INFINITY].map(Value::Float);
+        for weight in weights.into_iter().chain([Value::Null, Value::Bytes(vec![0, 255])]) {
             for after in [true, false] {
                 let place = Place { after, values: vec![weight.clone(), Value::Text("\"é\u{1}".into())] };
                 assert_eq!(

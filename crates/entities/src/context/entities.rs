@@ -2,17 +2,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Identity, JsonCase};
+use gatewright_base::{Ambient, Budget, Identity, JsonCase};
 use gatewright_db::{Db, Lane, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Cursor, EventLog, Streams};
 use gatewright_http::Origin;
 use http::HeaderMap;
+use http::header::ACCEPT_LANGUAGE;
 
 use super::body_turns::BodyTurns;
 use super::cursor::CursorKey;
 use super::gate::{self, Gate};
 use crate::access::Policy;
+use crate::answers::KeptAnswers;
 use crate::audience::Followers;
 use crate::call::Call;
 use crate::hooks::{ChangeHook, EntityHooks};
@@ -49,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) followers: Followers,
     pub(crate) log: Option<EventLog>,
     pub(crate) outbox: Option<Outbox>,
+    pub(crate) answers: Option<KeptAnswers>,
     pub(crate) policy: Policy,
     pub(crate) json_case: JsonCase,
     pub(crate) public_origin: Option<Origin>,
@@ -56,6 +59,7 @@ pub(crate) struct Parts {
     pub(crate) public_users: Option<PublicUsers>,
     pub(crate) cursors: CursorKey,
     pub(crate) list_gate: Gate,
+    pub(crate) budget: Budget,
     pub(crate) body_turns: BodyTurns,
     pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
     /// By the entity's position. Empty if no entity has any.
@@ -72,7 +76,9 @@ impl Entities {
 
     /// A request's call: the caller, as authentication identified them, and the tenant that its headers name.
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
-        Call { tenant: Named::read(headers, &self.0.policy.tenant_header), ..Call::from(identity) }
+        let tenant = Named::read(headers, &self.0.policy.tenant_header);
+        let languages = headers.get(ACCEPT_LANGUAGE).cloned();
+        Call { tenant, languages, ..Call::from(identity) }
     }
 
     /// The entities in the order of their declaration.
@@ -137,6 +143,16 @@ impl Entities {
         self.0.outbox.as_ref()
     }
 
+    /// The answers that are kept under keys of callers, if the program keeps them.
+    pub fn kept_answers(&self) -> Option<&KeptAnswers> {
+        self.answers()
+    }
+
+    /// The answers that are kept under keys of callers, if they are.
+    pub(crate) fn answers(&self) -> Option<&KeptAnswers> {
+        self.0.answers.as_ref()
+    }
+
     /// Whether anything could ask later for a record's values from before a write.
     pub(crate) fn asks_before(&self, plan: &Plan) -> bool {
         self.0.log.is_some() || self.0.followers.follow(plan.index)
@@ -169,6 +185,10 @@ impl Entities {
 
     pub(crate) fn body_turns(&self) -> &BodyTurns {
         &self.0.body_turns
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
     }
 
     pub(crate) fn list_gate(&self) -> &Gate {

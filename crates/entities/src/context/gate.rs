@@ -4,13 +4,12 @@
 //! ([`Lane::Lists`](gatewright_db::Lane)); the gate limits the queue of each caller.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use gatewright_base::{Identity, Subject};
 use gatewright_db::Share;
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, Counted, Network};
 use parking_lot::Mutex;
 
 use crate::call::Call;
@@ -21,7 +20,7 @@ use crate::error::Error;
 pub struct ListLimits {
     /// Of one account.
     pub per_caller: NonZeroUsize,
-    /// Of one address; IPv6 addresses count by their /64.
+    /// Of one address; IPv6 addresses count by the networks of [`Counted::Lists`].
     pub per_address: NonZeroUsize,
 }
 
@@ -42,8 +41,7 @@ pub(crate) struct Gate {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Caller(Subject),
-    /// As [`ClientAddr::limit_address`] has it.
-    Address(Option<IpAddr>),
+    Network(Network),
 }
 
 /// An admitted list. It stops counting when this is dropped.
@@ -59,15 +57,15 @@ impl Gate {
     }
 
     pub(crate) fn enter(&self, call: &Call) -> Result<Entered, Error> {
-        let caller = subject(call).map(|subject| (Key::Caller(subject.clone()), self.limits.per_caller));
-        let address = call
-            .address
-            .map(|address| (Key::Address(ClientAddr::new(Some(address)).limit_address()), self.limits.per_address));
-        let mut entered = Entered { gate: self.clone(), keys: Vec::with_capacity(2) };
+        let caller = subject(call).map(|subject| (Key::Caller(subject.clone()), self.limits.per_caller.get()));
+        let networks = Counted::Lists.networks(ClientAddr::new(call.address)).into_iter();
+        let limits = networks
+            .map(|share| (Key::Network(share.network), self.limits.per_address.get().saturating_mul(share.times)));
+        let mut entered = Entered { gate: self.clone(), keys: Vec::with_capacity(3) };
         let mut running = self.running.lock();
-        for (key, limit) in caller.into_iter().chain(address) {
+        for (key, limit) in caller.into_iter().chain(limits) {
             let count = running.entry(key.clone()).or_default();
-            if *count >= limit.get() {
+            if *count >= limit {
                 // Dropping `entered` undoes what was counted already, and needs the lock.
                 drop(running);
                 return Err(Error::TooManyLists);
@@ -94,15 +92,18 @@ impl Drop for Entered {
     }
 }
 
-/// The share of the database's readers and writers that a call counts against: the caller's, or the address's of anonymous callers.
+/// The share of the database's readers and writers that a call counts against: the caller's, or that of the network of anonymous callers.
 pub(crate) fn share(call: &Call) -> Share {
     match subject(call) {
         Some(subject) => Share::of(subject),
-        None => Share::of(&call.address.map(|address| ClientAddr::new(Some(address)).limit_address())),
+        None => {
+            let networks = Counted::Turns.networks(ClientAddr::new(call.address));
+            Share::of(&networks.into_iter().last().map(|share| share.network))
+        }
     }
 }
 
-fn subject(call: &Call) -> Option<&Subject> {
+pub(crate) fn subject(call: &Call) -> Option<&Subject> {
     match &call.identity {
         Identity::Known(principal) => Some(&principal.subject),
         Identity::Anonymous | Identity::Pending(_) => None,
@@ -129,6 +130,17 @@ mod tests {
         let _third = gate.enter(&call("2001:db8::3")).unwrap();
         assert_eq!(share(&call("2001:db8::1")), share(&call("2001:db8::2")));
         assert_ne!(share(&call("2001:db8::1")), share(&call("192.0.2.1")));
+    }
+
+    #[test]
+    fn a_48_has_eight_times_the_lists_of_a_64_and_one_turn() {
+        let gate = Gate::new(ListLimits { per_caller: NonZeroUsize::MIN, per_address: NonZeroUsize::new(2).unwrap() });
+        let calls = (0..100).map(|number| call(&format!("2001:db8:1:{number:x}::1")));
+        let entered: Vec<_> = calls.filter_map(|call| gate.enter(&call).ok()).collect();
+        assert_eq!(entered.len(), 16);
+        assert!(gate.enter(&call("2001:db8:2::1")).is_ok());
+        assert_eq!(share(&call("2001:db8:1::1")), share(&call("2001:db8:1:ffff::1")));
+        assert_ne!(share(&call("2001:db8:1::1")), share(&call("2001:db8:2::1")));
     }
 
     #[test]

@@ -1,26 +1,29 @@
 //! The checks of a whole list of declarations.
 
+mod keys;
 mod queries;
+mod stamped;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use gatewright_base::{Permission, nearest};
+use gatewright_base::{JsonCase, Permission, nearest};
 
 use super::rules::{self, Wrong};
+use super::written::WriteRules;
 use super::{
-    ByAction, DeclarationError, DeclarationErrors, Entity, Field, Kind, Location, Model, ModelField, OnDelete,
-    Relation, Target, names,
+    ByAction, DeclarationError, DeclarationErrors, DefaultWord, Entity, Field, Kind, Location, Model, ModelField,
+    OnDelete, Relation, Target, names,
 };
 use crate::access::{Action, Demand, Rules};
-use crate::condition::Rule;
-use crate::value::Type;
-use crate::value::types::Text;
+use crate::condition::{Catalog, Rule};
 
 /// The highest allowed limit of records on one page of a list.
 const MAX_LIST_LIMIT: u32 = 1_000;
 /// The most fields of one entity.
 const MAX_FIELDS: usize = 200;
+/// The most characters of a description.
+const MAX_DESCRIPTION: usize = 1_000;
 
 /// Entities that passed every check, individually and together.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +31,8 @@ pub struct Declarations {
     pub(crate) models: Vec<Model>,
     /// The access rules, by the models' positions. They are parsed once all entities are known.
     pub(crate) row_rules: Vec<ByAction<Arc<Rule>>>,
+    /// The conditions on what is written, by the models' positions.
+    pub(crate) write_rules: Vec<WriteRules>,
 }
 
 impl Declarations {
@@ -44,15 +49,19 @@ impl Declarations {
             models.push(check.run());
         }
         // Rules follow relations into other entities, which must be right before.
-        let row_rules =
-            if errors.is_empty() { super::row_rules::compile(entities, &models, &mut errors) } else { Vec::new() };
+        let (mut row_rules, mut write_rules) = (Vec::new(), Vec::new());
+        if errors.is_empty() {
+            let catalog = Catalog::new(&models, JsonCase::Snake);
+            row_rules = super::row_rules::compile(entities, &catalog, &mut errors);
+            write_rules = super::written::compile(entities, &models, &catalog, &mut errors);
+        }
         if !errors.is_empty() {
             return Err(DeclarationErrors(errors));
         }
         for (model, rules) in models.iter_mut().zip(&row_rules) {
             model.leading = super::row_rules::leading(model, rules);
         }
-        Ok(Self { models, row_rules })
+        Ok(Self { models, row_rules, write_rules })
     }
 
     /// The entities' names in the order of their declaration.
@@ -101,23 +110,33 @@ impl Check<'_> {
         let entity = self.entity;
         self.check_names();
         self.check_limits();
+        self.check_descriptions();
         self.check_renames();
         let mut fields = self.fields();
         let owner = self.owner(&mut fields);
         let tenant = self.tenant(&mut fields);
+        let keys = self.keys(&mut fields);
+        let indexes = self.indexes(&mut fields);
+        let sequences = self.sequences(&mut fields, tenant);
         Model {
             name: entity.name.as_str().into(),
             table: table_of(entity).into(),
             renamed_from: entity.renamed_from.clone(),
             owner,
             tenant,
+            description: entity.description.clone(),
+            label: self.label(),
             rules: self.rules(),
             crud: entity.crud,
             mcp: entity.mcp,
             max_list_limit: entity.max_list_limit,
             soft_delete: entity.soft_delete,
+            client_ids: entity.client_ids,
             search_fields: self.search_fields(),
             cursor_fields: self.cursor_fields(&mut fields),
+            keys,
+            sequences,
+            indexes,
             fields,
             leading: BTreeSet::new(),
         }
@@ -193,6 +212,36 @@ impl Check<'_> {
         if entity.fields.len() > MAX_FIELDS {
             self.note(None, None, format!("an entity has at most {MAX_FIELDS} fields"));
         }
+    }
+
+    fn check_descriptions(&mut self) {
+        let entity = self.entity;
+        let fields = entity.fields.iter().enumerate().map(|(index, field)| (Some(index), &field.description));
+        for (field, text) in fields.chain([(None, &entity.description)]) {
+            if text.as_ref().is_some_and(|text| text.chars().count() > MAX_DESCRIPTION) {
+                let message = format!("a description has at most {MAX_DESCRIPTION} characters");
+                self.note(field, Some("description"), message);
+            }
+        }
+    }
+
+    /// The position of the field that stands for a record.
+    fn label(&mut self) -> Option<usize> {
+        let (entity, name) = (self.entity, self.entity.label.as_deref()?);
+        let Some(index) = entity.fields.iter().position(|field| field.name == name) else {
+            let known = entity.fields.iter().map(|field| &*field.name);
+            let hint = nearest(name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
+            self.wrong("label", format!("there is no field \"{name}\"{}", hint.unwrap_or_default()));
+            return None;
+        };
+        let field = &entity.fields[index];
+        if field.hidden || matches!(field.kind, Kind::Json | Kind::Relation) {
+            self.wrong(
+                "label",
+                format!("\"{name}\" is no text for readers: name a field that is not hidden, json or a relation"),
+            );
+        }
+        Some(index)
     }
 
     fn rules(&mut self) -> Rules {
@@ -300,12 +349,16 @@ impl Check<'_> {
     fn field(&self, field: &Field) -> Result<ModelField, Wrong> {
         let rule = rules::compile(field)?;
         let relation = if field.kind == Kind::Relation { Some(self.relation(field)?) } else { None };
+        let word = DefaultWord::of(field);
+        if let Some(Err(expected)) = word.map(|word| word.fits(field)) {
+            return Err(Wrong::new("default", format!("this default is {expected}")));
+        }
         let default = match &field.default {
-            Some(literal) => Some(
+            Some(literal) if word.is_none() => Some(
                 rule.read(&literal.to_json())
                     .map_err(|fault| Wrong::new("default", format!("the default {}", fault.message)))?,
             ),
-            None => None,
+            _ => None,
         };
         Ok(ModelField {
             name: field.name.clone(),
@@ -315,10 +368,13 @@ impl Check<'_> {
             unique: field.unique,
             index: field.index,
             hidden: field.hidden,
-            read_only: field.read_only,
+            // Clients send what the server numbers back, and change nothing by it.
+            read_only: field.read_only || field.sequence.is_some(),
             default,
+            word,
             relation,
             renamed_from: field.renamed_from.clone(),
+            description: field.description.clone(),
         })
     }
 
@@ -342,74 +398,12 @@ impl Check<'_> {
         };
         Ok(Relation { to, on_delete })
     }
-
-    /// The position of the owner's field, which is added if it is not declared.
-    fn owner(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
-        let name = self.entity.owner.as_deref()?;
-        if let Some(index) = self.entity.fields.iter().position(|field| field.name == name) {
-            let field = &self.entity.fields[index];
-            let to_users = field.kind == Kind::Relation && field.to.as_deref() == Some(names::USERS);
-            if !matches!(field.kind, Kind::String | Kind::Text) && !to_users {
-                let message = "the owner's field holds an account's id: make it a string or a relation to users";
-                self.note(Some(index), Some("type"), message.to_owned());
-            }
-            // The service gives it to each new record; it is empty once the account is deleted.
-            // With an error noted elsewhere, positions may be off; the models are not used then.
-            fields.get_mut(index)?.required = false;
-            return Some(index);
-        }
-        if let Some(message) = names::refuse_field(name) {
-            self.wrong("owner_field", message);
-        }
-        fields.push(ModelField { required: false, ..stamped_field(name) });
-        Some(fields.len() - 1)
-    }
-
-    /// The position of the tenant's field, which is added if it is not declared.
-    fn tenant(&mut self, fields: &mut Vec<ModelField>) -> Option<usize> {
-        if !self.entity.multi_tenant {
-            return None;
-        }
-        let name = names::TENANT_COLUMN;
-        if self.entity.owner.as_deref() == Some(name) {
-            self.wrong("owner_field", format!("\"{name}\" holds a record's tenant; the owner needs another column"));
-        }
-        if let Some(index) = self.entity.fields.iter().position(|field| field.name == name) {
-            let field = &self.entity.fields[index];
-            if !matches!(field.kind, Kind::String | Kind::Text) {
-                self.note(Some(index), Some("type"), "this field holds a tenant's name: make it a string".to_owned());
-            }
-            if field.unique {
-                self.note(Some(index), Some("unique"), "a tenant has more than one record".to_owned());
-            }
-            return Some(index);
-        }
-        fields.push(stamped_field(name));
-        Some(fields.len() - 1)
-    }
-}
-
-/// The field of a column that the service creates and fills in by itself.
-fn stamped_field(name: &str) -> ModelField {
-    ModelField {
-        name: name.to_owned(),
-        kind: Kind::String,
-        rule: Type::Text(Text { indexed: true, ..Text::default() }),
-        required: true,
-        unique: false,
-        index: true,
-        hidden: true,
-        read_only: false,
-        default: None,
-        relation: None,
-        renamed_from: None,
-    }
 }
 
 /// Attributes that exclude each other. `stamped` is what the service fills in by itself, if this is such a field.
 fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
     let mut wrongs = Vec::new();
-    let unfillable = field.required && field.default.is_none() && stamped.is_none();
+    let unfillable = field.required && field.default.is_none() && field.sequence.is_none() && stamped.is_none();
     if unfillable && field.hidden {
         wrongs.push(Wrong::new(
             "hidden",
@@ -421,8 +415,18 @@ fn contradictions(field: &Field, stamped: Option<&str>) -> Vec<Wrong> {
             "a field that is required and read_only needs a default: no request could give it a value",
         ));
     }
-    if field.default.is_some() && field.unique {
+    if field.default.is_some() && DefaultWord::of(field).is_none() && field.unique {
         wrongs.push(Wrong::new("default", "a unique field has no default: the second record could not have it"));
+    }
+    if field.sequence.is_some() && (field.default.is_some() || field.write.is_some() || stamped.is_some()) {
+        wrongs.push(Wrong::new(
+            "sequence",
+            "the server numbers this field: it has no default and no rule for writing it",
+        ));
+    }
+    if field.sequence.is_some() && field.required {
+        let message = "a numbered field need not be required: each new record has a number";
+        wrongs.push(Wrong::new("required", message));
     }
     if let (Some(_), Some(whose)) = (&field.default, stamped) {
         let message = format!("the {whose}'s field has no default: it is stamped from the request");

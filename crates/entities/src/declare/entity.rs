@@ -1,4 +1,4 @@
-use super::Field;
+use super::{Field, RecordCheck, Unique};
 use crate::access::Action;
 
 /// An entity as declared: nothing is checked before the entities are built.
@@ -26,9 +26,17 @@ pub struct Entity {
     pub(crate) max_list_limit: u32,
     pub(crate) multi_tenant: bool,
     pub(crate) soft_delete: bool,
+    pub(crate) client_ids: bool,
     pub(crate) search_fields: Vec<String>,
     pub(crate) cursor_fields: Vec<String>,
+    pub(crate) update_before: Option<String>,
+    pub(crate) update_after: Option<String>,
+    pub(crate) checks: Vec<RecordCheck>,
+    pub(crate) unique: Vec<Unique>,
+    pub(crate) index: Vec<Vec<String>>,
     pub(crate) renamed_from: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) label: Option<String>,
     pub(crate) fields: Vec<Field>,
 }
 
@@ -85,9 +93,17 @@ impl Entity {
             max_list_limit: DEFAULT_MAX_LIST_LIMIT,
             multi_tenant: false,
             soft_delete: false,
+            client_ids: false,
             search_fields: Vec::new(),
             cursor_fields: Vec::new(),
+            update_before: None,
+            update_after: None,
+            checks: Vec::new(),
+            unique: Vec::new(),
+            index: Vec::new(),
             renamed_from: None,
+            description: None,
+            label: None,
             fields: Vec::new(),
         }
     }
@@ -100,6 +116,16 @@ impl Entity {
     /// The former name of the table: it is renamed if it still has that name. It may stay declared.
     pub fn renamed_from(self, table: impl Into<String>) -> Self {
         Self { renamed_from: Some(table.into()), ..self }
+    }
+
+    /// What its records are, for documents, tools and generated types: at most 1,000 characters.
+    pub fn description(self, text: impl Into<String>) -> Self {
+        Self { description: Some(text.into()), ..self }
+    }
+
+    /// The field that the console shows where it would show a record's id.
+    pub fn label(self, field: impl Into<String>) -> Self {
+        Self { label: Some(field.into()), ..self }
     }
 
     /// The column with the id of a record's owner. Each user sees and changes only their own records. If no field
@@ -149,6 +175,32 @@ impl Entity {
     /// ```
     pub fn rule(mut self, action: Action, rule: impl Into<String>) -> Self {
         self.row_rules.set(action, rule.into());
+        self
+    }
+
+    /// The rule that must hold for a record before an update, in place of the rule for [`Action::Update`], which must hold before
+    /// and after.
+    ///
+    /// ```
+    /// use gatewright_entities::{Entity, Field};
+    /// let tickets = Entity::new("tickets")
+    ///     .field(Field::relation("requester", "users"))
+    ///     .field(Field::string("state"))
+    ///     .rule_before_update("requester = @me && state = 'open'")
+    ///     .rule_after_update("requester = @me && (!changed(state) || state = 'closed')");
+    /// ```
+    pub fn rule_before_update(self, rule: impl Into<String>) -> Self {
+        Self { update_before: Some(rule.into()), ..self }
+    }
+
+    /// The rule that must hold for a record as an update leaves it.
+    pub fn rule_after_update(self, rule: impl Into<String>) -> Self {
+        Self { update_after: Some(rule.into()), ..self }
+    }
+
+    /// Adds a condition that every record must pass when it is created or changed.
+    pub fn check(mut self, check: RecordCheck) -> Self {
+        self.checks.push(check);
         self
     }
 
@@ -210,7 +262,8 @@ impl Entity {
 
     /// Whether any operation has a rule.
     pub fn has_rules(&self) -> bool {
-        self.row_rules.iter().next().is_some()
+        let split = [&self.update_before, &self.update_after];
+        self.row_rules.iter().next().is_some() || split.into_iter().any(Option::is_some)
     }
 
     /// Whether any operation has an `access` setting.
@@ -228,6 +281,12 @@ impl Entity {
         Self { soft_delete: true, ..self }
     }
 
+    /// A create may bring its own id, a UUID of version 7 or 4. Lists are in the order of `created_at` and the id then,
+    /// because ids of clients are in no order. An id that any record has is refused, so callers learn whether it is in use.
+    pub fn client_ids(self) -> Self {
+        Self { client_ids: true, ..self }
+    }
+
     /// The fields that `q=` searches.
     pub fn search_fields<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
         Self { search_fields: fields.into_iter().map(Into::into).collect(), ..self }
@@ -236,6 +295,20 @@ impl Entity {
     /// The order that `cursor=` pages through.
     pub fn cursor_fields<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
         Self { cursor_fields: fields.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Adds a key: no two records have the same values in these fields, within a tenant and among records that are not
+    /// deleted. See [`Unique`] for keys that ignore case.
+    pub fn unique(mut self, key: impl Into<Unique>) -> Self {
+        self.unique.push(key.into());
+        self
+    }
+
+    /// Adds an index over these columns in this order, each descending if it begins with `-`. The id follows them. Besides
+    /// fields, it may name `created_at` and `updated_at`.
+    pub fn index<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.index.push(columns.into_iter().map(Into::into).collect());
+        self
     }
 
     /// Adds a field. Answers and documents list the fields in this order.

@@ -25,6 +25,9 @@ pub struct Field {
     pub(crate) to: Option<String>,
     pub(crate) on_delete: Option<OnDelete>,
     pub(crate) renamed_from: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) write: Option<String>,
+    pub(crate) sequence: Option<Vec<String>>,
 }
 
 /// A constructor for each kind.
@@ -57,6 +60,9 @@ impl Field {
             to: None,
             on_delete: None,
             renamed_from: None,
+            description: None,
+            write: None,
+            sequence: None,
         }
     }
 
@@ -151,6 +157,23 @@ impl Field {
     /// What happens when the record that a `relation` names is deleted. Default: [`OnDelete::Restrict`].
     pub fn on_delete(self, rule: OnDelete) -> Self {
         Self { on_delete: Some(rule), ..self }
+    }
+
+    /// What it means, for documents, tools and generated types: at most 1,000 characters.
+    pub fn description(self, text: impl Into<String>) -> Self {
+        Self { description: Some(text.into()), ..self }
+    }
+
+    /// The server numbers the records: 1, 2, 3 and so on among those with the same values in `fields`, of a tenant where there are
+    /// tenants. Clients cannot set it. The type is `int`.
+    pub fn sequence<N: Into<String>>(self, fields: impl IntoIterator<Item = N>) -> Self {
+        Self { sequence: Some(fields.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Who may set or change it: a rule on the record as it will be stored, with `@old`. Callers for whom it does not hold may
+    /// leave the field out or send its present value. `false`: nobody, so that the field keeps its default.
+    pub fn write(self, rule: impl Into<String>) -> Self {
+        Self { write: Some(rule.into()), ..self }
     }
 
     /// The former name of the field: the column is renamed if it still has that name. It may stay declared.

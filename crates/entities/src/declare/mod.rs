@@ -6,9 +6,11 @@
 //! Schemas are compared with them, and plans are compiled from them.
 
 mod check;
+mod checked;
 mod entity;
 mod error;
 mod field;
+mod keys;
 mod kind;
 mod literal;
 pub(crate) mod model;
@@ -16,12 +18,17 @@ pub(crate) mod names;
 mod row_rules;
 mod rules;
 mod warnings;
+mod word;
+pub(crate) mod written;
 
 pub use check::Declarations;
+pub use checked::RecordCheck;
 pub(crate) use entity::ByAction;
 pub use entity::{DEFAULT_MAX_LIST_LIMIT, Entity};
 pub use error::{DeclarationError, DeclarationErrors, Location, TextPlace};
 pub use field::Field;
+pub use keys::Unique;
 pub use kind::{Kind, OnDelete, UnknownKind, UnknownOnDelete};
 pub use literal::Literal;
-pub(crate) use model::{Model, ModelField, Relation, Target};
+pub(crate) use model::{Key, KeyField, Model, ModelField, Relation, Sequence, Target};
+pub(crate) use word::DefaultWord;

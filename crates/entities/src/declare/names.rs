@@ -83,6 +83,9 @@ pub(crate) const TENANT_COLUMN: &str = "tenant_id";
 /// When a record was deleted, on entities with soft delete.
 pub(crate) const DELETED_COLUMN: &str = "deleted_at";
 
+/// The member of a batch's item that is the condition of its change.
+const CONDITION: &str = "if_match";
+
 /// The relation target that is not an entity.
 pub(crate) const USERS: &str = "users";
 
@@ -100,6 +103,9 @@ pub(super) fn refuse_entity(name: &str) -> Option<String> {
 
 /// Why `name` cannot be a field, if it cannot.
 pub(super) fn refuse_field(name: &str) -> Option<String> {
+    if name == CONDITION {
+        return Some(format!("\"{name}\" is the condition of a change in a batch; choose another name"));
+    }
     if !fits(name, 63) {
         return Some(format!(
             "\"{}\" is not a valid name for a field: use 1 to 63 of a-z, 0-9 and underscore, a letter first",
@@ -115,6 +121,16 @@ fn fits(name: &str, longest: usize) -> bool {
 }
 
 fn shortened(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+/// The end of a message about an unknown name, which names a similar one.
+pub(super) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    gatewright_base::nearest(name, known).map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default()
+}
+
+/// What a message shows of a name of any length.
+pub(super) fn cut(name: &str) -> String {
     name.chars().take(80).collect()
 }
 

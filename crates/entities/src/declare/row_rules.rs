@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gatewright_base::JsonCase;
-
 use super::{ByAction, DeclarationError, Entity, Location, Model, TextPlace};
 use crate::access::Action;
-use crate::condition::resolve::{self, Fault};
+use crate::condition::resolve::{self, Fault, Rights};
 use crate::condition::{Catalog, Rule};
 
 /// The longest rule, in bytes.
@@ -16,22 +14,27 @@ const LONGEST: usize = 10_000;
 /// Reads them, in the order of the entities.
 pub(super) fn compile(
     entities: &[Entity],
-    models: &[Model],
+    catalog: &Catalog,
     errors: &mut Vec<DeclarationError>,
 ) -> Vec<ByAction<Arc<Rule>>> {
-    let catalog = Catalog::new(models, JsonCase::Snake);
-    let mut all = Vec::with_capacity(models.len());
+    let mut all = Vec::with_capacity(entities.len());
     for (index, entity) in entities.iter().enumerate() {
         let mut rules = ByAction::default();
         for action in Action::ALL {
-            let Some(text) = entity.row_rules.get(action) else { continue };
-            match rule(text, &catalog, index) {
+            let mut attribute = attribute(action);
+            let mut text = entity.row_rules.get(action);
+            if let (Action::Update, None, Some(before)) = (action, text, &entity.update_before) {
+                (attribute, text) = ("rules.update_before", Some(before));
+            }
+            let Some(text) = text else { continue };
+            let rights = if action == Action::Update { Rights::Change } else { Rights::Declared };
+            match rule(text, catalog, index, rights) {
                 Ok(rule) => rules.set(action, Arc::new(rule)),
                 Err((message, place)) => errors.push(DeclarationError {
-                    location: Location { entity: index, field: None, attribute: Some(attribute(action)) },
+                    location: Location { entity: index, field: None, attribute: Some(attribute) },
                     entity: entity.name.clone(),
                     field: None,
-                    message: format!("rules.{}: {message}", action.as_str()),
+                    message: format!("{attribute}: {message}"),
                     place,
                 }),
             }
@@ -51,14 +54,19 @@ pub(super) fn leading(model: &Model, rules: &ByAction<Arc<Rule>>) -> BTreeSet<St
     fields.filter(|name| columns.contains(name.as_str())).cloned().collect()
 }
 
-fn rule(text: &str, catalog: &Catalog, entity: usize) -> Result<Rule, (String, Option<TextPlace>)> {
+pub(super) fn rule(
+    text: &str,
+    catalog: &Catalog,
+    entity: usize,
+    rights: Rights,
+) -> Result<Rule, (String, Option<TextPlace>)> {
     if text.trim().is_empty() {
         return Err(("the rule is empty; leave it out if nothing is to be narrowed".to_owned(), None));
     }
     if text.len() > LONGEST {
         return Err((format!("a rule takes at most {LONGEST} bytes"), None));
     }
-    let resolved = resolve::read(text, catalog, entity)
+    let resolved = resolve::read(text, catalog, entity, rights)
         .map_err(|Fault { message, place }| (message, Some(TextPlace { line: place.line, column: place.column })))?;
     Ok(Rule { text: text.to_owned(), resolved })
 }

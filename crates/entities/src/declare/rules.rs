@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use super::{Field, Kind, Literal};
+use super::{DefaultWord, Field, Kind, Literal};
 use crate::value::decimal::Decimal;
 use crate::value::types::{self, Bounds, Text};
 use crate::value::{Fault, Type};
@@ -31,7 +31,8 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
         ("values", field.values.is_some(), kind == Enum),
         ("to", field.to.is_some(), kind == Relation),
         ("on_delete", field.on_delete.is_some(), kind == Relation),
-        ("default", field.default.is_some(), kind != Relation),
+        ("default", field.default.is_some() && DefaultWord::of(field).is_none(), kind != Relation),
+        ("sequence", field.sequence.is_some(), kind == Int),
         ("unique", field.unique, !matches!(kind, Json | Bool)),
         ("index", field.index, kind != Json),
     ];
@@ -70,7 +71,7 @@ fn text(field: &Field) -> Result<Text, Wrong> {
     let default = if field.kind == Kind::String { types::STRING_LENGTH } else { types::TEXT_LENGTH };
     let max = Some(characters(field.max.as_ref(), "max")?.unwrap_or(default));
     in_order(min.as_ref(), max.as_ref())?;
-    Ok(Text { min, max, pattern, indexed: field.unique || field.index })
+    Ok(Text { min, max, pattern, indexed: (field.unique || field.index).then_some(types::INDEXED_BYTES) })
 }
 
 fn characters(bound: Option<&Literal>, attribute: &'static str) -> Result<Option<usize>, Wrong> {

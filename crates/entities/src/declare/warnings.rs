@@ -13,7 +13,9 @@ impl Declarations {
             for action in Action::ALL {
                 let Some(rule) = rules.get(action) else { continue };
                 let mut messages = Vec::new();
-                if never(&rule.resolved.condition) {
+                if rule.resolved.condition == Condition::Any(Vec::new()) {
+                    // `false`, which says so.
+                } else if never(&rule.resolved.condition) {
                     messages.push("can never be true: nobody is allowed this".to_owned());
                 } else {
                     dead_ends(&rule.resolved.condition, &mut messages);

@@ -42,7 +42,7 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
         let visible = model.fields.iter().filter(|field| !field.hidden);
-        let mut columns = vec![Column::new("id", Codec::Text, case, true)];
+        let mut columns = vec![Column::new("id", Codec::Id, case, true)];
         columns.extend(visible.map(|field| Column::new(&field.name, Codec::of(field.kind), case, false)));
         columns.extend(["created_at", "updated_at"].map(|name| Column::new(name, Codec::Time, case, false)));
         if model.soft_delete {
@@ -81,31 +81,30 @@ impl Shape {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Writes a row as one JSON object without line breaks.
+    /// Writes a row as one JSON object without line breaks. Fails with [`Error::Unreadable`] if a value of it cannot be sent.
     pub(crate) fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         for (index, column) in self.columns.iter().enumerate() {
             if column.copy(row, index, out) {
                 continue;
             }
-            let value = row.value(index)?;
-            column.append(&value, out).map_err(|expected| self.corrupt(&column.name, &value, expected))?;
+            self.member(column, (row, index), ID, out)?;
         }
         out.push(b'}');
         Ok(())
     }
 
-    /// Writes some of the columns as one JSON object: for each, where the row has it, and its position here.
+    /// Writes some of the columns as one JSON object: for each, where the row has it, and its position here. `id` is where the
+    /// row has the record's id.
     pub(crate) fn write(
         &self,
         row: &RowRef<'_>,
         columns: impl Iterator<Item = (usize, usize)>,
+        id: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         for (number, (place, index)) in columns.enumerate() {
-            let column = &self.columns[index];
-            let value = row.value(place)?;
             let start = out.len();
-            column.append(&value, out).map_err(|expected| self.corrupt(&column.name, &value, expected))?;
+            self.member(&self.columns[index], (row, place), id, out)?;
             // The opening bytes of the object depend on the first column.
             out[start] = if number == 0 { b'{' } else { b',' };
         }
@@ -113,11 +112,29 @@ impl Shape {
         Ok(())
     }
 
+    fn member(
+        &self,
+        column: &Column,
+        (row, place): (&RowRef<'_>, usize),
+        id: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let fault = match row.value(place) {
+            Ok(value) => match column.append(&value, out) {
+                Ok(()) => return Ok(()),
+                Err(expected) => (found(&value), expected),
+            },
+            Err(Error::Corrupt { found, expected, .. }) => (found, expected),
+            Err(error) => return Err(error),
+        };
+        Err(self.unreadable(row, id, &column.name, fault))
+    }
+
     /// A row as a record.
     pub(crate) fn record(&self, row: &RowRef<'_>) -> Result<Record, Error> {
         let mut json = Vec::with_capacity(320);
         self.append(row, &mut json)?;
-        let id = self.text(row, 0)?.ok_or_else(|| self.corrupt("id", &ValueRef::Null, "text"))?;
+        let id = self.text(row, ID)?.ok_or_else(|| self.unreadable(row, ID, "id", ("null", "an id")))?;
         let beside = |place: Option<usize>| place.map_or(Ok(None), |place| self.text(row, place));
         let is_deleted = match self.deleted {
             Some(place) => row.value(place)? != ValueRef::Null,
@@ -132,29 +149,45 @@ impl Shape {
     }
 
     fn text(&self, row: &RowRef<'_>, index: usize) -> Result<Option<Arc<str>>, Error> {
-        match row.value(index)? {
-            ValueRef::Text(text) => Ok(Some(Arc::from(&*text))),
-            ValueRef::Null => Ok(None),
-            other => Err(self.corrupt("an id", &other, "text")),
+        match row.value(index) {
+            Ok(ValueRef::Text(text)) => Ok(Some(Arc::from(&*text))),
+            Ok(ValueRef::Null) => Ok(None),
+            Ok(other) => Err(self.unreadable(row, ID, "an id", (found(&other), "text"))),
+            Err(Error::Corrupt { found, expected, .. }) => Err(self.unreadable(row, ID, "an id", (found, expected))),
+            Err(error) => Err(error),
         }
     }
 
-    fn corrupt(&self, column: &str, found: &ValueRef<'_>, expected: &'static str) -> Error {
-        corrupt(format!("SELECT {} FROM {}", self.select, self.table), column, found, expected)
+    fn unreadable(
+        &self,
+        row: &RowRef<'_>,
+        id: usize,
+        column: &str,
+        (found, expected): (&'static str, &'static str),
+    ) -> Error {
+        let id = match row.value(id) {
+            Ok(ValueRef::Text(id)) => id.into_owned(),
+            _ => "(unreadable)".to_owned(),
+        };
+        Error::Unreadable { table: self.table.clone(), id, column: column.to_owned(), found, expected }
     }
 }
 
-fn corrupt(statement: String, column: &str, found: &ValueRef<'_>, expected: &'static str) -> Error {
-    let found = match found {
+/// Where a row of all columns has the record's id.
+const ID: usize = 0;
+
+/// The kind of a value, never the value itself.
+fn found(value: &ValueRef<'_>) -> &'static str {
+    match value {
         ValueRef::Null => "null",
         ValueRef::Bool(_) => "a boolean",
         ValueRef::Int(_) => "an integer",
         ValueRef::Float(_) => "a float",
         ValueRef::Text(_) => "text of another form",
         ValueRef::Bytes(_) => "bytes",
-        ValueRef::Time(_) | ValueRef::Date(_) => "a time",
-    };
-    Error::Corrupt { statement, column: column.to_owned(), found, expected }
+        ValueRef::Time(_) => "a time out of range",
+        ValueRef::Date(_) => "a date out of range",
+    }
 }
 
 /// Writes the value of a column of this kind, as records have it.
@@ -165,7 +198,11 @@ pub(crate) fn value(
     value: &ValueRef<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    let corrupt =
-        |expected| corrupt(format!("SELECT {} FROM {}", quoted(column), quoted(table)), column, value, expected);
+    let corrupt = |expected| Error::Corrupt {
+        statement: format!("SELECT {} FROM {}", quoted(column), quoted(table)),
+        column: column.to_owned(),
+        found: found(value),
+        expected,
+    };
     Codec::of(kind).append(value, out).map_err(corrupt)
 }

@@ -38,7 +38,24 @@ impl<'a> Projection<'a> {
                 chosen.iter().map(|index| quoted(&self.shape.columns[*index].name)).collect::<Vec<_>>().join(", ")
             }
         };
-        self.beside.iter().fold(shown, |select, name| format!("{select}, {}", quoted(name)))
+        let select = self.beside.iter().fold(shown, |select, name| format!("{select}, {}", quoted(name)));
+        if self.id() < self.first_beside() { select } else { format!("{select}, \"id\"") }
+    }
+
+    /// Where a row has the record's id, which names it if it cannot be read: after all others, if it is not shown.
+    fn id(&self) -> usize {
+        match self.selected() {
+            None => super::ID,
+            Some(chosen) => {
+                let shown = chosen.iter().position(|index| *index == super::ID);
+                shown.unwrap_or(chosen.len() + self.beside.len())
+            }
+        }
+    }
+
+    /// Where the columns begin that are not shown.
+    fn first_beside(&self) -> usize {
+        self.selected().map_or(self.shape.width, <[usize]>::len)
     }
 
     /// Writes a row as one JSON object without line breaks.
@@ -47,7 +64,7 @@ impl<'a> Projection<'a> {
             return self.append_tagged(row, out);
         }
         let Some(chosen) = self.chosen else { return self.shape.append(row, out) };
-        self.shape.write(row, chosen.iter().copied().enumerate(), out)
+        self.shape.write(row, chosen.iter().copied().enumerate(), self.id(), out)
     }
 
     fn append_tagged(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -56,7 +73,7 @@ impl<'a> Projection<'a> {
         let tag = entity_tag::of(&out[start..]);
         if let Some(chosen) = self.chosen {
             out.truncate(start);
-            self.shape.write(row, chosen.iter().map(|index| (*index, *index)), out)?;
+            self.shape.write(row, chosen.iter().map(|index| (*index, *index)), super::ID, out)?;
         }
         entity_tag::append(&tag, out);
         Ok(())
@@ -64,7 +81,7 @@ impl<'a> Projection<'a> {
 
     /// Appends the values of the columns that are not shown.
     pub(crate) fn beside(&self, row: &RowRef<'_>, out: &mut Vec<Value>) -> Result<(), Error> {
-        let first = self.selected().map_or(self.shape.width, <[usize]>::len);
+        let first = self.first_beside();
         for index in first..first + self.beside.len() {
             out.push(row.value(index)?.to_value());
         }

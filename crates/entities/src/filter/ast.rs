@@ -15,6 +15,10 @@ pub(crate) enum Expression {
     Compare(Comparison),
     /// `any(path, …)` or `all(path, …)`.
     Bound(Quantifier, Path, Box<Self>),
+    /// `true` or `false` alone.
+    Constant(bool, Place),
+    /// `changed(field)`.
+    Changed(Step),
 }
 
 /// For how many related records an expression must be true.
@@ -38,6 +42,10 @@ pub(crate) struct Comparison {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand {
     Path(Path),
+    /// `@old.field`
+    Old(Path),
+    /// `length(field)`
+    Length(Path),
     Caller(Word),
     Literal(Literal),
 }
@@ -47,6 +55,7 @@ pub(crate) enum Operand {
 pub(crate) enum Word {
     Me,
     Roles,
+    TenantRoles,
     Tenant,
     Now,
 }

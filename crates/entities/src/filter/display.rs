@@ -13,6 +13,8 @@ impl Display for Expression {
             Self::Not(inner) => write!(f, "!({inner})"),
             Self::Compare(comparison) => comparison.fmt(f),
             Self::Bound(quantifier, path, inner) => write!(f, "{quantifier}({path}, {inner})"),
+            Self::Constant(truth, _) => truth.fmt(f),
+            Self::Changed(field) => write!(f, "changed({})", field.name),
         }
     }
 }
@@ -70,6 +72,8 @@ impl Display for Operand {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => path.fmt(f),
+            Self::Old(path) => write!(f, "@old.{path}"),
+            Self::Length(path) => write!(f, "length({path})"),
             Self::Caller(word) => word.fmt(f),
             Self::Literal(literal) => literal.fmt(f),
         }
@@ -81,6 +85,7 @@ impl Display for Word {
         f.write_str(match self {
             Self::Me => "@me",
             Self::Roles => "@roles",
+            Self::TenantRoles => "@tenant_roles",
             Self::Tenant => "@tenant",
             Self::Now => "@now",
         })
@@ -134,6 +139,9 @@ mod tests {
             "a in [1, 'x', null]",
             "project.members(project).user = @me",
             "!any(members(project), user = @me && role = 'editor')",
+            "true",
+            "changed(state) && @old.state = 'open' || length(a.b) > @old.n && @tenant_roles has 'agent'",
+            "false || length = 1 && changed = true && length(a).b = 2 && changed(a).b = 3",
             "all(a.b, c = true) || @roles has 'x' || @now > until || team != @tenant",
         ] {
             assert_eq!(parse(text).unwrap().to_string(), text);

@@ -94,6 +94,20 @@ impl Parser {
         if let Some(quantifier) = self.quantifier() {
             return self.bound(quantifier, deeper()?);
         }
+        if let Some(truth) = self.constant() {
+            self.count(place)?;
+            return Ok(Expression::Constant(truth, place));
+        }
+        if self.calls("changed") {
+            self.count(place)?;
+            self.at += 2;
+            let (token, place) = self.next();
+            let Token::Word(name) = token else {
+                return Err(SyntaxError::new(place, format!("changed takes a field, found {token}")));
+            };
+            self.expect(")")?;
+            return Ok(Expression::Changed(Step { name, back: None, place }));
+        }
         self.compare().map(Expression::Compare)
     }
 
@@ -107,6 +121,30 @@ impl Parser {
         let opens = self.tokens.get(self.at + 1).is_some_and(|(token, _)| *token == Token::Symbol("("));
         self.at += if opens { 2 } else { 0 };
         opens.then_some(quantifier)
+    }
+
+    /// Steps over `true` or `false` that is an expression by itself. Fields of these names are followed by an operator.
+    fn constant(&mut self) -> Option<bool> {
+        let truth = match &self.peek().0 {
+            Token::Word(word) if word == "true" => true,
+            Token::Word(word) if word == "false" => false,
+            _ => return None,
+        };
+        let alone = match self.tokens.get(self.at + 1).map(|(token, _)| token) {
+            Some(Token::End) => true,
+            Some(Token::Symbol(symbol)) => ["&&", "||", ")"].contains(symbol),
+            _ => false,
+        };
+        self.at += usize::from(alone);
+        alone.then_some(truth)
+    }
+
+    /// Whether a call of `function` is next. A back relation of that name is followed by a dot.
+    fn calls(&self, function: &str) -> bool {
+        let rest = &self.tokens[self.at..];
+        let opens = matches!(rest, [(Token::Word(word), _), (Token::Symbol("("), _), ..] if word == function);
+        let after = rest.iter().position(|(token, _)| *token == Token::Symbol(")")).and_then(|end| rest.get(end + 1));
+        opens && after.is_none_or(|(token, _)| *token != Token::Symbol("."))
     }
 
     fn bound(&mut self, quantifier: Quantifier, depth: usize) -> Result<Expression, SyntaxError> {
@@ -165,8 +203,8 @@ impl Parser {
     fn compare(&mut self) -> Result<Comparison, SyntaxError> {
         let place = self.peek().1;
         let left = match self.peek().0 {
-            Token::At(_) => Operand::Caller(self.word()?),
-            _ => Operand::Path(self.path()?),
+            Token::At(_) => self.word()?,
+            _ => self.path_or_length()?,
         };
         self.count(place)?;
         let (token, at) = self.next();
@@ -193,21 +231,43 @@ impl Parser {
 
     fn operand(&mut self) -> Result<Operand, SyntaxError> {
         match &self.peek().0 {
-            Token::At(_) => self.word().map(Operand::Caller),
-            Token::Word(word) if !matches!(word.as_str(), "true" | "false" | "null") => self.path().map(Operand::Path),
+            Token::At(_) => self.word(),
+            Token::Word(word) if !matches!(word.as_str(), "true" | "false" | "null") => self.path_or_length(),
             _ => self.value().map(Operand::Literal),
         }
     }
 
-    fn word(&mut self) -> Result<Word, SyntaxError> {
-        let (token, place) = self.next();
-        match &token {
-            Token::At(word) if word == "me" => Ok(Word::Me),
-            Token::At(word) if word == "roles" => Ok(Word::Roles),
-            Token::At(word) if word == "tenant" => Ok(Word::Tenant),
-            Token::At(word) if word == "now" => Ok(Word::Now),
-            _ => Err(SyntaxError::new(place, format!("unknown word {token}; use @me, @roles, @tenant or @now"))),
+    fn path_or_length(&mut self) -> Result<Operand, SyntaxError> {
+        if !self.calls("length") {
+            return self.path().map(Operand::Path);
         }
+        self.at += 2;
+        let path = self.path()?;
+        self.expect(")")?;
+        Ok(Operand::Length(path))
+    }
+
+    fn word(&mut self) -> Result<Operand, SyntaxError> {
+        let (token, place) = self.next();
+        let word = match &token {
+            Token::At(word) => word.as_str(),
+            _ => "",
+        };
+        Ok(Operand::Caller(match word {
+            "me" => Word::Me,
+            "roles" => Word::Roles,
+            "tenant_roles" => Word::TenantRoles,
+            "tenant" => Word::Tenant,
+            "now" => Word::Now,
+            "old" => {
+                self.expect(".")?;
+                return self.path().map(Operand::Old);
+            }
+            _ => {
+                let words = "@me, @roles, @tenant, @tenant_roles, @now or @old";
+                return Err(SyntaxError::new(place, format!("unknown word {token}; use {words}")));
+            }
+        }))
     }
 
     fn value(&mut self) -> Result<Literal, SyntaxError> {
@@ -279,12 +339,16 @@ mod tests {
             Expression::Not(inner) => format!("not {}", shape(inner)),
             Expression::Compare(c) => format!("{} {:?} {}", operand(&c.left), c.operator, operand(&c.right)),
             Expression::Bound(quantifier, steps, inner) => format!("{quantifier:?} {} [{}]", path(steps), shape(inner)),
+            Expression::Constant(truth, _) => truth.to_string(),
+            Expression::Changed(step) => format!("changed {}", step.name),
         }
     }
 
     fn operand(operand: &Operand) -> String {
         match operand {
             Operand::Path(steps) => path(steps),
+            Operand::Old(steps) => format!("old {}", path(steps)),
+            Operand::Length(steps) => format!("length {}", path(steps)),
             Operand::Caller(word) => format!("@{word:?}"),
             Operand::Literal(literal) => format!("{literal:?}"),
         }
@@ -311,6 +375,10 @@ mod tests {
             ("a >= -1.5e3", "a GreaterOrEqual Number(\"-1.5e3\")"),
             ("in in ['in']", "in In List([Text(\"in\")])"),
             ("any = all", "any Equal all"),
+            ("true && !false", "(true and not false)"),
+            ("true = false", "true Equal Bool(false)"),
+            ("changed(a) && @old.b = length(c.d)", "(changed a and old b Equal length c.d)"),
+            ("length(a).b = changed(a).b", "length(a).b Equal changed(a).b"),
             ("a.b.c = @me", "a.b.c Equal @Me"),
             ("@now >= a.b", "@Now GreaterOrEqual a.b"),
             ("@roles has 'x'", "@Roles Has Text(\"x\")"),
@@ -332,9 +400,12 @@ mod tests {
         let long = format!("a in [{}]", vec!["1"; 1001].join(","));
         for (text, message) in [
             ("", "expected a field, found the end at 1:1"),
+            ("true false", "expected = != > >= < <= ~ !~ has or in, found \"false\" at 1:6"),
+            ("@old = 1", "expected \".\", found \"=\" at 1:6"),
+            ("changed(1)", "changed takes a field, found 1 at 1:9"),
             ("a", "expected = != > >= < <= ~ !~ has or in, found the end at 1:2"),
             ("a=", "expected a value, found the end at 1:3"),
-            ("a = @you", "unknown word \"@you\"; use @me, @roles, @tenant or @now at 1:5"),
+            ("a = @you", "unknown word \"@you\"; use @me, @roles, @tenant, @tenant_roles, @now or @old at 1:5"),
             ("a.1 = 1", "expected a field, found 1 at 1:3"),
             ("a.b( = 1", "expected a relation field, found \"=\" at 1:6"),
             ("a.b(c = 1", "expected \")\", found \"=\" at 1:7"),

@@ -1,4 +1,4 @@
-use gatewright_base::time;
+use gatewright_base::{canonical_id, time};
 use gatewright_db::{Value, dialect};
 
 use super::columns::{Column, Columns};
@@ -118,7 +118,7 @@ pub(crate) fn is_plain(expression: &Expression) -> bool {
         Expression::Any(parts) | Expression::All(parts) => parts.iter().all(is_plain),
         Expression::Not(inner) => is_plain(inner),
         Expression::Compare(comparison) => comparison.plain().is_some(),
-        Expression::Bound(..) => false,
+        Expression::Bound(..) | Expression::Constant(..) | Expression::Changed(_) => false,
     }
 }
 
@@ -131,6 +131,8 @@ pub(crate) fn resolve(expression: &Expression, columns: &Columns) -> Result<Pred
         Expression::Not(inner) => Predicate::Not(Box::new(resolve(inner, columns)?)),
         Expression::Compare(comparison) => compare(comparison, columns)?,
         Expression::Bound(_, path, _) => return Err(located(PLAIN, path.0[0].place)),
+        Expression::Constant(_, place) => return Err(located(PLAIN, *place)),
+        Expression::Changed(field) => return Err(located(PLAIN, field.place)),
     })
 }
 
@@ -141,7 +143,7 @@ fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, Stri
     let Some((field, value)) = comparison.plain() else {
         let place = match comparison.right {
             Operand::Literal(_) => comparison.place,
-            Operand::Path(_) | Operand::Caller(_) => comparison.right_place,
+            Operand::Path(_) | Operand::Old(_) | Operand::Length(_) | Operand::Caller(_) => comparison.right_place,
         };
         return Err(located(PLAIN, place));
     };
@@ -216,9 +218,11 @@ pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
     };
     let quoted = || serde_json::to_string(&text).unwrap_or_default();
     let read = match column.kind {
-        Kind::String | Kind::Text | Kind::Relation => {
-            return if text.contains('\0') { Err(misfit("no character U+0000")) } else { Ok(Value::Text(text)) };
+        Kind::String | Kind::Text | Kind::Relation if text.contains('\0') => {
+            return Err(misfit("no character U+0000"));
         }
+        Kind::String | Kind::Text => return Ok(Value::Text(text)),
+        Kind::Relation => return Ok(Value::Text(canonical_id(&text).into_owned())),
         Kind::Enum => {
             return if column.values.contains(&text) {
                 Ok(Value::Text(text))

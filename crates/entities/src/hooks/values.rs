@@ -3,7 +3,6 @@ use std::sync::Arc;
 use gatewright_base::time;
 use gatewright_db::Value;
 
-use crate::declare::Kind;
 use crate::error::Error;
 use crate::plan::{Field, Plan};
 use crate::value::{BodyError, FieldError, code};
@@ -26,8 +25,8 @@ impl Values {
     /// The value that the write sets for `field`, as JSON; `None` if it does not set the field, or if there is no such
     /// field.
     pub fn get(&self, field: &str) -> Option<serde_json::Value> {
-        let (index, field) = self.find(field)?;
-        self.values[index].as_ref().map(|value| json(field.kind, value))
+        let (index, _) = self.find(field)?;
+        self.values[index].as_ref().map(json)
     }
 
     /// Sets `field`. An invalid value is a 422 for the caller. An unknown field, or one that the service sets itself,
@@ -84,13 +83,13 @@ fn invalid(errors: Vec<FieldError>) -> Error {
 }
 
 /// A checked value as clients would see it.
-fn json(kind: Kind, value: &Value) -> serde_json::Value {
+fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null | Value::Bytes(_) => serde_json::Value::Null,
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::Float(value) => (*value).into(),
-        Value::Text(text) if kind == Kind::Json => serde_json::from_str(text).unwrap_or_default(),
+        Value::Json(json) => serde_json::from_str(json.as_str()).unwrap_or_default(),
         Value::Text(text) => text.as_str().into(),
         Value::Time(at) => time::format(*at).into(),
     }

@@ -93,7 +93,7 @@ pub(super) struct Closure {
     pub(super) gone: Vec<Node>,
     /// `set_null` relations to them, with the ids of the records that stay.
     pub(super) emptied: Vec<(Incoming, Vec<String>)>,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl Closure {

@@ -5,14 +5,15 @@ use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
 
 use super::body::Body;
+use super::items::Known;
+use super::judge::Judge;
 use super::links::{self, Relations};
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{narrow, rules};
+use super::{narrow, rules, sequences, words};
 use crate::access::{Action, Reach};
-use crate::before;
+use crate::answers::Written;
 use crate::call::Call;
-use crate::condition::Bound;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
@@ -21,7 +22,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
-use crate::value::body::{InvalidBody, Mode};
+use crate::value::body::{Mode, required};
 use crate::value::{BodyError, Draft};
 
 impl Table<'_> {
@@ -35,9 +36,15 @@ impl Table<'_> {
         let body = body.into();
         let create = Arc::new(Create::prepare(self, None, call, &body).await?);
         let entities = self.entities;
-        if entities.hooks_of(self.plan).is_some() || self.plan.row_rules.iter().next().is_some() {
+        let is_kept = call.keeping.is_some();
+        if is_kept || entities.hooks_of(self.plan).is_some() || self.plan.takes_steps() {
             let creating = create.clone();
-            let perform = async move |transaction: &Transaction<'_>| creating.perform(transaction).await;
+            let perform = async move |transaction: &Transaction<'_>| {
+                let record = creating.perform(transaction).await?;
+                let (keeping, written) = (creating.call.keeping.as_ref(), Written::Record(&record, true));
+                transaction.keep(keeping, &creating.plan, &written).await?;
+                Ok(record)
+            };
             return Box::pin(within(entities, share(call), perform)).await;
         }
         let written = match create.write(entities, &create.values) {
@@ -48,12 +55,13 @@ impl Table<'_> {
             Ok(Some(record)) => Ok(create.shown(entities, record)),
             // An INSERT that returns no row inserted none.
             Ok(None) => Err(Error::NotFound),
-            Err(error) => Err(create.relations(entities, None).explain(&create.values, error).await),
+            Err(error) => Err(create.refused(entities, None, &create.values, error).await),
         }
     }
 }
 
 /// A record to be created. Its body is parsed and its caller admitted.
+#[derive(Clone)]
 pub(super) struct Create {
     plan: Arc<Plan>,
     call: Call,
@@ -61,8 +69,11 @@ pub(super) struct Create {
     values: Vec<Option<Value>>,
     /// Which of them the body names.
     named: Vec<bool>,
-    /// The errors of the body, if the access rule does not depend on the invalid fields. They are returned only if the
-    /// rule holds.
+    /// What the fields whose defaults depend on the request would have without the body.
+    words: Vec<(usize, Value)>,
+    /// The id that the caller chose.
+    pub(super) id: Option<String>,
+    /// The errors of the body, where checks may add others.
     invalid: Option<BodyError>,
 }
 
@@ -70,51 +81,80 @@ impl Create {
     /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Create).await?;
-        Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body).await
+        Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body, Mode::Create).await
     }
 
-    /// The same for a caller who was already admitted.
-    pub(super) async fn read(relations: Relations<'_>, admission: &Admission, body: &[u8]) -> Result<Self, Error> {
+    /// The same for a caller who was already admitted. `mode` is that of a create or of an upsert.
+    pub(super) async fn read(
+        relations: Relations<'_>,
+        admission: &Admission,
+        body: &[u8],
+        mode: Mode,
+    ) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let turn = relations.turn_to_read(body).await;
-        let read = Draft::read(&plan.fields, body, Mode::Create);
+        let read = Draft::read(&plan.fields, body, mode);
         drop(turn);
-        let (Draft { mut values, named }, invalid) = match read {
-            Ok(draft) => (draft, None),
-            Err(InvalidBody { error, values }) => {
-                let draft = Draft { values: values.clone(), named: vec![false; plan.fields.len()] };
-                let is_decided = admission.rule.as_ref().is_some_and(|rule| is_decided(plan, rule, &error));
-                let error = relations.complete(InvalidBody { error, values }).await;
-                if !is_decided {
+        let (mut values, named, id, invalid) = match read {
+            Ok(Draft { values, named, id, .. }) => (values, named, id, None),
+            Err(invalid) => {
+                let (values, named) = (invalid.values.clone(), invalid.named.clone());
+                let error = relations.complete(invalid).await;
+                // Whom the rule refuses without a caller is asked to sign in, whatever the body.
+                let may_be_refused = admission.rule.is_some() && call.identity.principal().is_none();
+                let is_final = plan.write_rules.checks.is_empty() && !may_be_refused;
+                if is_final || matches!(error, BodyError::Malformed(_)) {
                     return Err(error.into());
                 }
-                (draft, Some(error))
+                (values, named, None, Some(error))
             }
         };
+        let words = words::values(relations.table.entities, plan, call, admission);
+        for (index, value) in words.iter().filter(|(index, _)| !named[*index]) {
+            let field = plan.fields.at(*index);
+            if field.required && *value == Value::Null && invalid.is_none() {
+                return Err(BodyError::Invalid(vec![required().at(&field.key)]).into());
+            }
+            values[*index] = Some(value.clone());
+        }
         stamp(plan, call, &admission.reach, &mut values)?;
         let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
-        Ok(Self { plan, call, admission, values, named, invalid })
+        Ok(Self { plan, call, admission, values, named, words, id, invalid })
+    }
+
+    /// The id of the record, which is decided now if the caller has chosen none.
+    pub(super) fn id_or(&mut self, next: impl FnOnce() -> String) -> String {
+        self.id.get_or_insert_with(next).clone()
+    }
+
+    /// With the ids of earlier items in the place of their placeholders.
+    pub(super) fn knowing(&self, known: &Known) -> Self {
+        Self { values: known.values(&self.plan, &self.values), ..self.clone() }
     }
 
     /// Makes the record, with its hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let entities = transaction.entities;
         let mut values = self.values.clone();
-        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
-        if let Some(invalid) = &self.invalid {
-            let row = row(entities, &values);
-            let created = rules::Subject::Created(&row);
-            rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, created).await?;
-            return Err(invalid.clone().into());
-        }
-        if let Some(hooks) = entities.hooks_of(&self.plan) {
+        if let Some(hooks) = entities.hooks_of(&self.plan).filter(|_| self.invalid.is_none()) {
             let mut open = Values::new(&self.plan, values);
             let writing = Writing { tx: transaction.tx, call: &self.call, plan: &self.plan };
             hooks.before_create(writing, &mut open).await?;
             values = open.complete()?;
         }
-        let row = row(entities, &values);
-        rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, rules::Subject::Created(&row)).await?;
+        if self.invalid.is_none() {
+            sequences::number(transaction.tx, &self.plan, &mut values, |values| self.row(entities, values)).await?;
+        }
+        let row = self.row(entities, &values);
+        let subject = rules::Subject::Created(&row);
+        let judge = self.judge(transaction);
+        let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
+        if self.invalid.is_some() && identity.principal().is_none() {
+            rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
+        }
+        judge.valid(subject, self.invalid.as_ref()).await?;
+        judge.fields(subject, |index| self.named[index] && !self.is_default(index)).await?;
+        rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
         let written = match self.write(entities, &values) {
             Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
             Err(error) => Err(error),
@@ -125,7 +165,7 @@ impl Create {
                 let table = self.table(entities);
                 narrow::written(transaction, table, &self.call, &self.admission.standing, record, self.sent()).await
             }
-            Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
+            Err(error) => Err(self.refused(entities, Some(transaction.tx), &values, error).await),
         }
     }
 
@@ -143,15 +183,49 @@ impl Create {
     fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
         Ok(Write {
             id: None,
+            returned: None,
             kind: EventKind::Created,
             plan: self.plan.clone(),
             call: self.call.clone(),
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
-            params: row(entities, values),
+            params: self.row(entities, values),
             links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
             precondition: None,
         })
+    }
+
+    /// Whether the body gives the field at that position what it would have without it.
+    fn is_default(&self, index: usize) -> bool {
+        let word = self.words.iter().find(|(of, _)| *of == index).map(|(_, value)| value);
+        let default = word.or(self.plan.fields.at(index).default.as_ref());
+        self.values[index].as_ref() == Some(default.unwrap_or(&Value::Null))
+    }
+
+    fn judge<'a>(&'a self, transaction: &'a Transaction<'_>) -> Judge<'a> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
+        Judge { tx, entities, plan: &self.plan, call: &self.call, admission: &self.admission }
+    }
+
+    /// The reason why the database refused the record. That its id is taken comes before other values that are.
+    async fn refused(&self, entities: &Entities, tx: Option<&Tx>, values: &[Option<Value>], error: Error) -> Error {
+        let relations = self.relations(entities, tx);
+        if let (Some(id), Error::Taken(_)) = (&self.id, &error)
+            && Box::pin(relations.is_any(id)).await
+        {
+            return Error::IdTaken;
+        }
+        relations.explain(values, None, error).await
+    }
+
+    /// The parameters of the INSERT: id, every field, the two times.
+    fn row(&self, entities: &Entities, values: &[Option<Value>]) -> Vec<Value> {
+        let now = entities.ambient().now();
+        let mut params = Vec::with_capacity(values.len() + 3);
+        params.push(Value::Text(self.id.clone().unwrap_or_else(|| entities.next_id())));
+        params.extend(values.iter().map(|value| value.clone().unwrap_or(Value::Null)));
+        params.extend([Value::Time(now), Value::Time(now)]);
+        params
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
@@ -161,13 +235,6 @@ impl Create {
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {
         Table { entities, plan: &self.plan }
     }
-}
-
-/// Whether a rule has the same result for each valid body instead of this invalid one: no invalid field is part of it.
-fn is_decided(plan: &Plan, rule: &Bound, error: &BodyError) -> bool {
-    let BodyError::Invalid(errors) = error else { return false };
-    let read = before::keys_of(plan, &rule.rule.resolved.condition);
-    !errors.iter().any(|error| read.contains(&&*error.field))
 }
 
 /// Puts the tenant and the caller into their fields.
@@ -183,14 +250,4 @@ fn stamp(plan: &Plan, call: &Call, reach: &Reach, values: &mut [Option<Value>]) 
     }
     values[index] = Some(Value::from(owner));
     Ok(())
-}
-
-/// The parameters of the INSERT: id, every field, the two times.
-fn row(entities: &Entities, values: &[Option<Value>]) -> Vec<Value> {
-    let now = entities.ambient().now();
-    let mut params = Vec::with_capacity(values.len() + 3);
-    params.push(Value::Text(entities.next_id()));
-    params.extend(values.iter().map(|value| value.clone().unwrap_or(Value::Null)));
-    params.extend([Value::Time(now), Value::Time(now)]);
-    params
 }

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use gatewright_db::{Error as DatabaseError, Lane, Row, Sql, Tx, Value};
+use gatewright_db::{Error as DatabaseError, Lane, Row, Sql, Tx, Value, unless_unreadable};
 
 use crate::access::Reach;
 use crate::before;
@@ -58,7 +58,7 @@ impl Table<'_> {
         let each = {
             let plan = self.plan.clone();
             move |prints: &mut HashMap<String, Print>, row: &gatewright_db::RowRef<'_>| {
-                let record = plan.shape.record(row)?;
+                let Some(record) = unless_unreadable(plan.shape.record(row))? else { return Ok(()) };
                 prints.insert(record.id().to_owned(), print(record.json()));
                 Ok(())
             }
@@ -137,9 +137,11 @@ fn holding(
         let Some((row, values)) = row(record, params.len() + 1) else { continue };
         params.extend(values);
         let mut part = format!("SELECT {at} AS n FROM ({row}) AS {table} WHERE 1 = 1");
-        part.push_str(&reach.rules_sql(&table, params.len() + 1, Form::Single));
-        for bound in reach.conditions() {
-            params.extend(bound.sql(&table, 1, Form::Single).1);
+        for rule in reach.conditions() {
+            let (condition, values) = rule.sql(&table, params.len() + 1, Form::Single);
+            part.push_str(" AND ");
+            part.push_str(&condition);
+            params.extend(values);
         }
         parts.push(part);
     }

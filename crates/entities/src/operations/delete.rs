@@ -15,11 +15,13 @@ use gatewright_events::EventKind;
 
 use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
 use super::get;
+use super::items::Known;
 use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
 use crate::access::{Action, Reach};
+use crate::answers::Written;
 use crate::before;
 use crate::call::Call;
 use crate::condition::Bound;
@@ -32,7 +34,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Writing;
 use crate::hooks::change::{Before, Change};
-use crate::plan::{Incoming, Plan};
+use crate::plan::{Incoming, Plan, Statement};
 
 /// The most transactions of one delete.
 const MAX_PIECES: usize = 10_000;
@@ -63,10 +65,15 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
     }
     // Who may see the deletion, and whose filter it matches, is determined before the record is deleted.
     let is_asked_about = plan.row_rules.iter().next().is_some() || entities.followers().want(plan.index);
-    if takes_others || entities.hooks_of(plan).is_some() || is_asked_about {
+    let is_kept = delete.call.keeping.is_some();
+    if takes_others || entities.hooks_of(plan).is_some() || is_asked_about || is_kept {
         let share = share(&delete.call);
-        return within(entities, share, async move |transaction: &Transaction<'_>| delete.perform(transaction).await)
-            .await;
+        return within(entities, share, async move |transaction: &Transaction<'_>| {
+            let record = delete.perform(transaction).await?;
+            delete.keep(transaction, &record).await?;
+            Ok(record)
+        })
+        .await;
     }
     match write::run(entities, delete.write(entities)).await {
         Ok(record) => record.ok_or(Error::NotFound),
@@ -81,7 +88,11 @@ async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error>
     for piece in 0..MAX_PIECES {
         let delete = delete.clone();
         let done = within(entities, share, async move |transaction: &Transaction<'_>| {
-            if piece == 0 { delete.begin(transaction).await } else { delete.proceed(transaction).await }
+            let done = if piece == 0 { delete.begin(transaction).await? } else { delete.proceed(transaction).await? };
+            if let Some(record) = &done {
+                delete.keep(transaction, record).await?;
+            }
+            Ok(done)
         });
         if let Some(record) = done.await? {
             return Ok(record);
@@ -96,7 +107,7 @@ pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id
     let (share, delete) = (share(call), Arc::new(Delete::unbounded(plan, call, id)));
     if !cascade::is_divisible(entities, plan) {
         return within(entities, share, async move |transaction: &Transaction<'_>| {
-            let root = delete.held(transaction.tx).await?;
+            let root = delete.held(transaction).await?;
             delete.whole(transaction, &root).await
         })
         .await;
@@ -104,7 +115,7 @@ pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id
     for piece in 0..MAX_PIECES {
         let delete = delete.clone();
         let done = within(entities, share, async move |transaction: &Transaction<'_>| match piece {
-            0 => delete.first(transaction, delete.held(transaction.tx).await?).await,
+            0 => delete.first(transaction, delete.held(transaction).await?).await,
             _ => delete.proceed(transaction).await,
         });
         if done.await?.is_some() {
@@ -127,14 +138,14 @@ pub(super) async fn empty(
 }
 
 /// A record to be deleted. Its caller is admitted.
+#[derive(Clone)]
 pub(super) struct Delete {
     plan: Arc<Plan>,
     call: Call,
     reach: Reach,
     /// The access rule for deleting.
     rule: Option<Bound>,
-    /// The parameters that name the record within the reach.
-    key: Vec<Value>,
+    id: String,
     condition: Option<Condition>,
 }
 
@@ -153,29 +164,46 @@ impl Delete {
     /// Any record.
     fn unbounded(plan: &Arc<Plan>, call: &Call, id: &str) -> Self {
         let (plan, call) = (plan.clone(), call.clone());
-        Self { plan, call, reach: Reach::ALL, rule: None, key: vec![Value::from(id)], condition: None }
+        Self { plan, call, reach: Reach::ALL, rule: None, id: id.to_owned(), condition: None }
     }
 
     /// The same, without a condition, for a caller who was already admitted.
     pub(super) fn read(table: Table<'_>, call: &Call, admission: &Admission, id: &str) -> Result<Self, Error> {
-        let key = get::key(id, &admission.reach)?;
+        let id = get::known(id)?.into_owned();
         let (plan, call) = (table.plan.clone(), call.clone());
         let Admission { reach, rule, .. } = admission.clone();
-        Ok(Self { plan, call, reach, rule, key, condition: None })
+        Ok(Self { plan, call, reach, rule, id, condition: None })
     }
 
     /// The id of the record.
     pub(super) fn id(&self) -> &str {
-        match self.key.first() {
-            Some(Value::Text(id)) => id,
-            _ => "",
-        }
+        &self.id
+    }
+
+    /// How far its caller reaches.
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The same deletion under a condition.
+    pub(super) fn under(self, condition: Option<Condition>) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// With the id of an earlier item in the place of its placeholder.
+    pub(super) fn knowing(&self, known: &Known) -> Self {
+        Self { id: known.id(&self.id).to_owned(), ..self.clone() }
+    }
+
+    /// Keeps the answer, if its request has a key.
+    async fn keep(&self, transaction: &Transaction<'_>, record: &Record) -> Result<(), Error> {
+        transaction.keep(self.call.keeping.as_ref(), &self.plan, &Written::Deleted(record)).await
     }
 
     /// Deletes the record and what depends on it, with their hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
-        let root = self.judged(tx).await?;
+        let root = self.judged(transaction).await?;
         if self.plan.soft_delete {
             self.ask_hooks(tx, entities, &self.plan, &root).await?;
             let marked = write::perform(transaction, &self.write(entities)).await?;
@@ -196,7 +224,7 @@ impl Delete {
 
     /// The first piece. `None` if there is more to delete.
     async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
-        let root = self.judged(transaction.tx).await?;
+        let root = self.judged(transaction).await?;
         self.first(transaction, root).await
     }
 
@@ -217,7 +245,7 @@ impl Delete {
     /// A later piece.
     async fn proceed(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
-        let root = self.held(tx).await?;
+        let root = self.held(transaction).await?;
         match cascade::piece(tx, entities, Node::new(&self.plan, root.id()), Limits::PIECE).await? {
             Piece::Last(closure) => self.carry_out(transaction, &closure).await.map(|()| Some(root)),
             piece => self.clear(transaction, piece).await.map(|()| None),
@@ -235,15 +263,19 @@ impl Delete {
     }
 
     /// The record, locked, in the trash or not, for any caller.
-    async fn held(&self, tx: &Tx) -> Result<Record, Error> {
+    async fn held(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+        let tx = transaction.tx;
+        transaction.take_memory(&self.plan, self.id(), &self.call).await?;
         let held = self.plan.sql.with_ids(1, dialect::for_update(tx.engine()));
         write::one(tx, &self.plan, &held, vec![Value::from(self.id())]).await?.ok_or(Error::NotFound)
     }
 
     /// The record, locked, if the caller may delete it as it is now.
-    async fn judged(&self, tx: &Tx) -> Result<Record, Error> {
-        let held = self.plan.sql.lock.within(&self.reach);
-        let root = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
+    async fn judged(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+        let tx = transaction.tx;
+        transaction.take_memory(&self.plan, self.id(), &self.call).await?;
+        let Statement { sql, params } = self.plan.sql.lock.within(&self.id, &self.reach);
+        let root = write::one(tx, &self.plan, &sql, params).await?.ok_or(Error::NotFound)?;
         let (rule, identity) = (self.rule.as_ref(), &self.call.identity);
         rules::check(tx, &self.plan, identity, Action::Delete, rule, Subject::Stored(root.id())).await?;
         if let Some(condition) = &self.condition {
@@ -255,6 +287,7 @@ impl Delete {
     /// Deletes all of `closure`.
     async fn carry_out(&self, transaction: &Transaction<'_>, closure: &Closure) -> Result<(), Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
+        transaction.memory.take_bytes(entities, closure.bytes, &self.call)?;
         let mut gone = self.gone(tx, entities, &closure.gone).await?;
         // A stream gets the delete event if its caller could read the record before.
         for change in &mut gone {
@@ -288,18 +321,17 @@ impl Delete {
 
     fn write(&self, entities: &Entities) -> Write {
         let plan = &self.plan;
-        let precondition =
-            |condition| Precondition { condition, sql: plan.sql.lock.within(&self.reach), params: self.key.clone() };
-        let (sql, mut params) = if plan.soft_delete {
-            (plan.sql.trash(&self.reach), vec![Value::Time(entities.ambient().now())])
+        let precondition = |condition| Precondition { condition, held: plan.sql.lock.within(&self.id, &self.reach) };
+        let Statement { sql, params } = if plan.soft_delete {
+            plan.sql.trash(entities.ambient().now(), &self.id, &self.reach)
         } else {
-            (plan.sql.delete.within(&self.reach), Vec::new())
+            plan.sql.delete.within(&self.id, &self.reach)
         };
-        params.extend(self.key.iter().cloned());
         Write {
             kind: EventKind::Deleted,
             plan: plan.clone(),
             id: Some(self.id().to_owned()),
+            returned: Some(self.id().to_owned()),
             call: self.call.clone(),
             fields: Vec::new(),
             sql,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use gatewright_base::time;
+use gatewright_base::{canonical_id, time};
 use gatewright_db::{Tx, Value};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -110,16 +110,16 @@ pub(crate) async fn explain(
     id: Option<&str>,
 ) -> Result<(Explanation, Option<Error>), Error> {
     let Table { entities, plan } = table;
+    let id = id.map(|id| canonical_id(id).into_owned());
     let standing = standing(table, call).await?;
     let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
     let decided = decide(entities.policy(), &plan.rules, &call.identity, &standing, action);
     let mut findings = vec![finding("access", decided.as_ref().err().cloned().map(Error::from))];
     let anonymous = call.identity.principal().is_none();
     let asked = Asked { plan: plan.clone(), viewer, action, reach: decided.ok(), anonymous };
-    match id {
+    match id.clone() {
         None => findings.extend(asked.rules().map(|(check, rule)| (unasked(check, rule), None))),
         Some(id) => {
-            let id = id.to_owned();
             let found = entities.db().read(async move |tx: &Tx| asked.of(tx, &id).await);
             findings.extend(found.await?);
         }
@@ -130,7 +130,7 @@ pub(crate) async fn explain(
         allowed: refusal.is_none(),
         operation: action.as_str(),
         table: plan.table.to_string(),
-        id: id.map(str::to_owned),
+        id,
         status: None,
         reason: refusal.as_ref().map(Error::to_string),
         checks,
@@ -272,6 +272,7 @@ impl Asked {
         match word {
             Word::Me => self.viewer.me.iter().map(|me| json!(&**me)).collect(),
             Word::Roles => serde_json::from_str(&self.viewer.roles).unwrap_or_default(),
+            Word::TenantRoles => serde_json::from_str(&self.viewer.tenant_roles).unwrap_or_default(),
             Word::Tenant => self.viewer.tenant.iter().map(|tenant| json!(&**tenant)).collect(),
             Word::Now => vec![json!(time::format(self.viewer.now))],
         }

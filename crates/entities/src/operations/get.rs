@@ -1,4 +1,6 @@
-use gatewright_db::Value;
+use std::borrow::Cow;
+
+use gatewright_base::canonical_id;
 
 use crate::access::{Action, Reach};
 use crate::call::Call;
@@ -7,6 +9,7 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Object;
+use crate::plan::Statement;
 use crate::value::types::is_id;
 
 impl Table<'_> {
@@ -17,7 +20,7 @@ impl Table<'_> {
     pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return get(self, call, id).await };
         reach(self, call, Action::Read).await?;
-        hooks.before_get(call, id).await?;
+        hooks.before_get(call, &canonical_id(id)).await?;
         let record = get(self, call, id).await?;
         let mut object: Object = serde_json::from_slice(record.json()).map_err(Error::hook)?;
         hooks.after_get(call, &mut object).await?;
@@ -46,7 +49,7 @@ async fn get(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
 
 /// The record within `reach`.
 pub(super) async fn fetch(table: Table<'_>, call: &Call, reach: &Reach, id: &str) -> Result<Record, Error> {
-    let params = key(id, reach)?;
+    let Statement { sql, params } = table.plan.sql.get.within(&known(id)?, reach);
     let each = {
         let plan = table.plan.clone();
         move |record: &mut Option<Record>, row: &gatewright_db::RowRef<'_>| {
@@ -54,16 +57,11 @@ pub(super) async fn fetch(table: Table<'_>, call: &Call, reach: &Reach, id: &str
             Ok(())
         }
     };
-    let record = table.entities.db_for(call).fold(table.plan.sql.get.within(reach), params, None, each).await?;
+    let record = table.entities.db_for(call).fold(sql, params, None, each).await?;
     record.ok_or(Error::NotFound)
 }
 
-/// The parameters that name a record within `reach`. A text that cannot be an id names no record.
-pub(super) fn key(id: &str, reach: &Reach) -> Result<Vec<Value>, Error> {
-    if !is_id(id) {
-        return Err(Error::NotFound);
-    }
-    let mut params = vec![Value::Text(id.to_owned())];
-    params.extend(reach.params());
-    Ok(params)
+/// The id in its stored spelling. A text that cannot be one names no record.
+pub(super) fn known(id: &str) -> Result<Cow<'_, str>, Error> {
+    if is_id(id) { Ok(canonical_id(id)) } else { Err(Error::NotFound) }
 }

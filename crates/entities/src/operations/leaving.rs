@@ -134,6 +134,14 @@ impl Entities {
         Ok(())
     }
 
+    /// Removes the answers that are kept for an account.
+    pub async fn forget_answers(&self, user: &UserId) -> Result<(), Error> {
+        if let Some(answers) = self.answers() {
+            answers.forget(user).await?;
+        }
+        Ok(())
+    }
+
     /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those after an id, of
     /// the entity with this number. `None` if there is no entity with this number.
     pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {

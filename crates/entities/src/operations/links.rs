@@ -10,18 +10,18 @@
 use std::sync::Arc;
 
 use gatewright_base::{Subject, TenantId, Turn, UserId};
-use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, params};
+use gatewright_db::{Error as DatabaseError, Tx, Value, params};
 
 use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
 use crate::condition::Viewer;
-use crate::context::admission::bound;
+use crate::context::admission::{Admission, bound};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::Target;
 use crate::error::Error;
-use crate::plan::Field;
+use crate::plan::{Field, Statement};
 use crate::tenancy::Memberships;
 use crate::value::body::{InvalidBody, MAX_ERRORS};
 use crate::value::{BodyError, FieldError};
@@ -37,7 +37,7 @@ pub(super) struct Link {
 #[derive(Clone)]
 enum To {
     /// A record within the caller's reach.
-    Record { sql: Sql, params: Vec<Value> },
+    Record(Statement),
     /// A member of the request's tenant.
     Member { memberships: Arc<dyn Memberships>, user: Subject, tenant: TenantId },
 }
@@ -86,7 +86,7 @@ pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     let mut missing = Vec::new();
     for link in links {
         let found = match &link.to {
-            To::Record { sql, params } => tx.query_opt(sql, params.clone()).await?.is_some(),
+            To::Record(Statement { sql, params }) => tx.query_opt(sql, params.clone()).await?.is_some(),
             To::Member { memberships, user, tenant } => memberships.is_member_within(tx, user, tenant).await?,
         };
         if !found {
@@ -117,6 +117,11 @@ pub(super) struct Relations<'a> {
 }
 
 impl<'a> Relations<'a> {
+    /// Of a write outside of a transaction.
+    pub(super) fn outside(table: Table<'a>, call: &'a Call, admission: &'a Admission) -> Self {
+        Self { table, tx: None, call, standing: &admission.standing }
+    }
+
     /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
     pub(super) async fn turn_to_read(self, body: &[u8]) -> Option<Turn> {
         match self.tx {
@@ -126,7 +131,7 @@ impl<'a> Relations<'a> {
     }
 
     /// The errors of a body, including its relations that name no record.
-    pub(super) async fn complete(self, InvalidBody { error, values }: InvalidBody) -> BodyError {
+    pub(super) async fn complete(self, InvalidBody { error, values, .. }: InvalidBody) -> BodyError {
         let BodyError::Invalid(mut errors) = error else { return error };
         match Box::pin(self.missing(&values)).await {
             Ok(fields) => {
@@ -139,10 +144,12 @@ impl<'a> Relations<'a> {
         BodyError::Invalid(errors)
     }
 
-    /// After a foreign key or a link refused a write: all relations that name no record. SQLite does not report which
-    /// foreign key failed.
-    pub(super) async fn explain(self, values: &[Option<Value>], error: Error) -> Error {
+    /// After the database refused a write, all fields that are the reason. After a foreign key or a link: all relations that
+    /// name no record. SQLite does not report which foreign key failed. After a unique index: all values that others
+    /// have. `id` is the record, unless it is a new one.
+    pub(super) async fn explain(self, values: &[Option<Value>], id: Option<&str>, error: Error) -> Error {
         let fallback = match error {
+            Error::Taken(first) => return Box::pin(self.taken(Some(values), id, first)).await,
             Error::Database(DatabaseError::ForeignKey { .. }) => Error::LostRelation,
             error if error.is_of_relations() => error,
             error => return error,
@@ -154,6 +161,58 @@ impl<'a> Relations<'a> {
         }
     }
 
+    /// All fields of a write whose values must be unique and are another record's, in the order of their declaration. Without
+    /// `values`, those of the record.
+    pub(super) async fn taken(
+        self,
+        values: Option<&[Option<Value>]>,
+        id: Option<&str>,
+        first: Vec<FieldError>,
+    ) -> Error {
+        let plan = self.table.plan;
+        let given = |index: usize| values.and_then(|values| values.get(index)?.as_ref());
+        let mut all: Vec<FieldError> = Vec::new();
+        for key in &plan.unique {
+            let mut fields = key.fields.iter().map(|field| given(field.index));
+            let is_null = fields.clone().any(|value| value == Some(&Value::Null));
+            if is_null || values.is_some() && fields.all(|value| value.is_none()) {
+                continue;
+            }
+            let errors = plan.taken(key);
+            if errors.is_empty() {
+                continue;
+            }
+            let tenant = plan.tenant.map(|index| (index, false));
+            let compared = key.fields.iter().map(|field| (field.index, field.folded)).chain(tenant);
+            let compared = compared.map(|(index, folded)| (&*plan.fields.at(index).column, folded, given(index)));
+            // What the database has named is taken, even if the other record is gone by now.
+            let is_taken = errors.iter().all(|error| first.contains(error))
+                || match self.is_there(plan.sql.taken(compared, id)).await {
+                    Ok(is_taken) => is_taken,
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot look for the other unique values of a refused write");
+                        false
+                    }
+                };
+            if is_taken {
+                all.extend(errors);
+            }
+        }
+        let position = |error: &FieldError| plan.fields.iter().position(|field| field.key == error.field);
+        all.sort_by_key(position);
+        all.dedup_by(|error, other| error.field == other.field);
+        Error::Taken(if all.is_empty() { first } else { all })
+    }
+
+    /// Whether any record of the entity has this id, in the trash or not.
+    pub(super) async fn is_any(self, id: &str) -> bool {
+        let found = self.is_there(self.table.plan.sql.trashed_or_live(id, &Reach::ALL)).await;
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot look for the id of a refused record");
+            false
+        })
+    }
+
     /// The fields whose records do not exist, or not for the caller. The owner's field is not included: the service fills
     /// it in, so a deleted account is not an error of the body.
     async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, Error> {
@@ -162,15 +221,15 @@ impl<'a> Relations<'a> {
             let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
             let is_there = match (self.demand(field, relation.to, id), relation.to) {
                 (Demand::Never, _) => false,
-                (Demand::Holds(Link { to: To::Record { sql, params }, .. }), _) => self.is_there(&sql, params).await?,
+                (Demand::Holds(Link { to: To::Record(exists), .. }), _) => self.is_there(exists).await?,
                 (Demand::Holds(Link { to: To::Member { memberships, user, tenant }, .. }), _) => {
                     self.is_member(&*memberships, &user, &tenant).await?
                 }
                 (Demand::Exists, Target::Entity(index)) => {
-                    self.is_there(&self.table.entities.at(index).sql.exists(None), params![id]).await?
+                    self.is_there(self.table.entities.at(index).sql.exists(id, &Reach::ALL)).await?
                 }
                 (Demand::Exists, Target::Users) => match self.table.entities.users_exist() {
-                    Some(sql) => self.is_there(&sql, params![id]).await?,
+                    Some(sql) => self.is_there(Statement { sql, params: params![id] }).await?,
                     None => true,
                 },
             };
@@ -216,8 +275,7 @@ impl<'a> Relations<'a> {
         if reach == Reach::ALL && !target.soft_delete {
             return Demand::Exists;
         }
-        let params = params![id].into_iter().chain(reach.params()).collect();
-        Demand::Holds(Link { key, to: To::Record { sql: target.sql.exists(Some(&reach)), params } })
+        Demand::Holds(Link { key, to: To::Record(target.sql.exists(id, &reach)) })
     }
 
     /// If the transaction fails, as in [`is_there`](Self::is_there), the store is queried outside of it.
@@ -232,12 +290,12 @@ impl<'a> Relations<'a> {
 
     /// Only the transaction sees the records that it created. On Postgres, a foreign key error aborts the transaction, so
     /// another connection is queried instead. On SQLite this does not occur, and it would block the writer.
-    async fn is_there(self, sql: &Sql, params: Vec<Value>) -> Result<bool, DatabaseError> {
+    async fn is_there(self, Statement { sql, params }: Statement) -> Result<bool, DatabaseError> {
         if let Some(tx) = self.tx
-            && let Ok(found) = tx.query_opt(sql, params.clone()).await
+            && let Ok(found) = tx.query_opt(&sql, params.clone()).await
         {
             return Ok(found.is_some());
         }
-        Ok(self.table.entities.db_for(self.call).query_opt(sql.clone(), params).await?.is_some())
+        Ok(self.table.entities.db_for(self.call).query_opt(sql, params).await?.is_some())
     }
 }

@@ -1,4 +1,4 @@
-use gatewright_db::{Sql, Tx, Value};
+use gatewright_db::{Share, Sql, Tx, Value};
 use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 
 use crate::context::entities::Entities;
@@ -9,14 +9,27 @@ use crate::plan::Plan;
 
 /// Stages and logs the event of a write in the write's own transaction, if this is enabled. Returns the event in the
 /// form that is published after the commit.
-pub(super) async fn stage(entities: &Entities, tx: &Tx, event: EntityEvent) -> Result<EntityEvent, Error> {
+pub(super) async fn stage(
+    entities: &Entities,
+    tx: &Tx,
+    share: Share,
+    event: EntityEvent,
+) -> Result<EntityEvent, Error> {
     let staged = match entities.outbox() {
-        Some(outbox) => Some(outbox.stage(tx, &event).await?),
+        Some(outbox) => Some(outbox.stage(tx, share, &event).await?),
         None => None,
     };
     match entities.log() {
         Some(log) => Ok(log.append(tx, event, staged).await?),
         None => Ok(event),
+    }
+}
+
+/// Checks whether there is room for the event of a write, before the write begins its transaction.
+pub(super) fn admit(entities: &Entities, share: Share) -> Result<(), Error> {
+    match entities.outbox() {
+        Some(outbox) => Ok(outbox.admit(share)?),
+        None => Ok(()),
     }
 }
 

@@ -1,8 +1,13 @@
+use std::sync::Arc;
+
 use gatewright_db::{Share, Tx};
 
 use super::cascade::Room;
 use super::commit::Commit;
+use super::memory::Memory;
+use super::staging;
 use crate::audience::{Audience, ListenerTime};
+use crate::call::Call;
 use crate::context::entities::Entities;
 use crate::error::Error;
 use crate::plan::Plan;
@@ -18,6 +23,7 @@ pub struct Transaction<'a> {
     pub(super) commit: &'a Commit,
     pub(super) room: &'a Room,
     pub(super) listener_time: &'a ListenerTime,
+    pub(super) memory: &'a Memory,
 }
 
 impl Entities {
@@ -60,6 +66,11 @@ impl Transaction<'_> {
         followers.audience(self.tx, plan, id, before, now, self.listener_time).await
     }
 
+    /// Takes the memory of a record that is about to be read.
+    pub(super) async fn take_memory(&self, plan: &Plan, id: &str, call: &Call) -> Result<(), Error> {
+        self.memory.take(self.entities, self.tx, (plan, id), call).await
+    }
+
     /// The transaction, for your own statements.
     pub fn sql(&self) -> &Tx {
         self.tx
@@ -72,21 +83,27 @@ where
     F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + 'static,
     T: Send + 'static,
 {
+    staging::admit(entities, share)?;
     let commit = Commit::new(entities.bus());
-    let (all, announced) = (entities.clone(), commit.clone());
+    // Until the commit is done, the record waits for it.
+    let memory = Arc::new(Memory::default());
+    let (all, announced, taken) = (entities.clone(), commit.clone(), memory.clone());
     let db = entities.db().writing_for(share);
     let done = db.write(async move |tx: &Tx| -> Result<T, Error> {
         let listener_time = ListenerTime::new(all.log().is_some());
+        taken.clear();
         let transaction = Transaction {
             tx,
             entities: &all,
             commit: &announced,
             room: &Room::default(),
             listener_time: &listener_time,
+            memory: &taken,
         };
         work(&transaction).await
     });
     let done = done.await?;
     commit.wait().await;
+    drop(memory);
     Ok(done)
 }

@@ -1,3 +1,5 @@
+use gatewright_base::canonical_id;
+
 use super::body::Body;
 use super::create::Create;
 use super::delete::Delete;
@@ -11,6 +13,7 @@ use crate::context::admission::reach;
 use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::{Error, UnknownTable};
+use crate::plan::Statement;
 
 /// One entity within a [`Transaction`], from [`Transaction::table`]. Its operations read what the transaction sees,
 /// including its own writes.
@@ -38,15 +41,15 @@ impl Transaction<'_> {
             return written;
         }
         match self.entities.hooks_of(table.plan) {
-            Some(hooks) if hooks.before_get(call, id).await.is_err() => written,
+            Some(hooks) if hooks.before_get(call, &canonical_id(id)).await.is_err() => written,
             _ => Err(Error::NotChangeable),
         }
     }
 
     async fn held(&self, table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
         let reach = reach(table, call, Action::Read).await?;
-        let (plan, key) = (table.plan, get::key(id, &reach)?);
-        write::one(self.tx, plan, &plan.sql.lock.within(&reach), key).await?.ok_or(Error::NotFound)
+        let Statement { sql, params } = table.plan.sql.lock.within(&get::known(id)?, &reach);
+        write::one(self.tx, table.plan, &sql, params).await?.ok_or(Error::NotFound)
     }
 }
 

@@ -1,16 +1,22 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
+use serde_json::value::RawValue;
 
 use super::body::Body;
+use super::items::Known;
+use super::judge::Judge;
 use super::links::{self, Relations};
 use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{get, narrow};
-use crate::access::Action;
+use super::{get, narrow, sequences};
+use crate::access::{Action, Reach};
+use crate::answers::Written;
 use crate::call::Call;
 use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
@@ -19,12 +25,14 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
-use crate::plan::Plan;
-use crate::value::body::Mode;
-use crate::value::{BodyError, Draft};
+use crate::plan::{Field, Plan, Statement};
+use crate::value::body::{Mode, malformed};
+use crate::value::operator::Operator;
+use crate::value::{BodyError, Draft, Fault, merge};
 
 impl Table<'_> {
-    /// Changes the fields that a JSON object names. Other fields stay unchanged. An empty object changes nothing and
+    /// Changes the fields that a JSON object names. Other fields stay unchanged. A value replaces what is stored, unless the
+    /// body is a [merge patch](Body::merge_patch). An empty object changes nothing and
     /// emits no event. A caller who may not read the record gets back its id, its times and the fields they sent
     /// ([`Record::is_part`]).
     ///
@@ -48,11 +56,16 @@ impl Table<'_> {
 }
 
 async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Record, Error> {
-    let is_simple = update.invalid.is_none() && update.plan.row_rules.iter().next().is_none();
-    if !is_simple || entities.hooks_of(&update.plan).is_some() {
+    let is_simple = update.invalid.is_none() && !update.plan.takes_steps() && !update.depends_on_stored();
+    if !is_simple || update.call.keeping.is_some() || entities.hooks_of(&update.plan).is_some() {
         let (share, update) = (share(&update.call), update.clone());
-        return within(entities, share, async move |transaction: &Transaction<'_>| update.perform(transaction).await)
-            .await;
+        return within(entities, share, async move |transaction: &Transaction<'_>| {
+            let record = update.perform(transaction).await?;
+            let (keeping, written) = (update.call.keeping.as_ref(), Written::Record(&record, false));
+            transaction.keep(keeping, &update.plan, &written).await?;
+            Ok(record)
+        })
+        .await;
     }
     if update.is_empty() {
         let record = unchanged(update, entities, id).await?;
@@ -64,18 +77,22 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
     };
     match written {
         Ok(record) => record.ok_or(Error::NotFound).map(|record| update.shown(entities, record)),
-        Err(error) => Err(update.relations(entities, None).explain(&update.values, error).await),
+        Err(error) => Err(update.relations(entities, None).explain(&update.values, Some(&update.id), error).await),
     }
 }
 
 /// A change to a record. Its body is parsed and its caller admitted.
+#[derive(Clone)]
 pub(super) struct Update {
     plan: Arc<Plan>,
     call: Call,
     admission: Admission,
-    /// The parameters that name the record within the reach.
-    key: Vec<Value>,
+    id: String,
     values: Vec<Option<Value>>,
+    /// The changes of fields that depend on what is stored.
+    operators: Vec<(usize, Operator)>,
+    /// Whether objects for JSON fields are merged into what is stored.
+    is_merge_patch: bool,
     /// The errors of the body. They are returned only if the record exists and may be changed.
     invalid: Option<BodyError>,
     condition: Option<Condition>,
@@ -88,13 +105,14 @@ impl Update {
         tx: Option<&Tx>,
         call: &Call,
         id: &str,
-        body: &[u8],
+        body: &Body<'_>,
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Update).await?;
         let relations = Relations { table, tx, call, standing: &admission.standing };
         let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
-        Ok(Self { condition, ..Self::read(relations, &admission, id, body).await? })
+        let is_merge_patch = body.is_merge_patch();
+        Ok(Self { is_merge_patch, condition, ..Self::read(relations, &admission, id, body).await? })
     }
 
     /// The same, without a condition, for a caller who was already admitted.
@@ -105,27 +123,48 @@ impl Update {
         body: &[u8],
     ) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
-        let key = get::key(id, &admission.reach)?;
+        let id = get::known(id)?.into_owned();
         let turn = relations.turn_to_read(body).await;
         let read = Draft::read(&plan.fields, body, Mode::Update);
         drop(turn);
-        let (values, invalid) = match read {
-            Ok(Draft { values, .. }) => (values, None),
-            Err(invalid) => match relations.complete(invalid).await {
-                error @ BodyError::Malformed(_) => return Err(error.into()),
-                error => (vec![None; plan.fields.len()], Some(error)),
-            },
+        let (values, operators, invalid) = match read {
+            Ok(Draft { values, operators, .. }) => (values, operators, None),
+            Err(invalid) => {
+                let values = invalid.values.clone();
+                match relations.complete(invalid).await {
+                    error @ BodyError::Malformed(_) => return Err(error.into()),
+                    error => (values, Vec::new(), Some(error)),
+                }
+            }
         };
         let (plan, call, admission) = (plan.clone(), call.clone(), admission.clone());
-        Ok(Self { plan, call, admission, key, values, invalid, condition: None })
+        Ok(Self { plan, call, admission, id, values, operators, is_merge_patch: false, invalid, condition: None })
     }
 
     /// The id of the record.
     pub(super) fn id(&self) -> &str {
-        match self.key.first() {
-            Some(Value::Text(id)) => id,
-            _ => "",
-        }
+        &self.id
+    }
+
+    /// How far its caller reaches.
+    pub(super) fn reach(&self) -> &Reach {
+        &self.admission.reach
+    }
+
+    /// The same change of another record.
+    pub(super) fn of(&self, id: &str) -> Self {
+        Self { id: id.to_owned(), ..self.clone() }
+    }
+
+    /// The same change under a condition.
+    pub(super) fn under(self, condition: Option<Condition>) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// With the ids of earlier items in the place of their placeholders.
+    pub(super) fn knowing(&self, known: &Known) -> Self {
+        let id = known.id(&self.id).to_owned();
+        Self { id, values: known.values(&self.plan, &self.values), ..self.clone() }
     }
 
     /// Changes the record, with its hooks, inside a transaction.
@@ -134,17 +173,24 @@ impl Update {
         let hooks = entities.hooks_of(&self.plan);
         let mut values = self.values.clone();
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
-        let ruled = self.plan.row_rules.iter().next().is_some();
-        if hooks.is_some() || self.is_empty() || ruled {
-            let held = self.plan.sql.lock.within(&self.admission.reach);
-            let held = write::one(tx, &self.plan, &held, self.key.clone()).await?.ok_or(Error::NotFound)?;
+        let ruled = self.plan.takes_steps();
+        if hooks.is_some() || self.is_empty() || ruled || self.depends_on_stored() || self.invalid.is_some() {
+            transaction.take_memory(&self.plan, self.id(), &self.call).await?;
+            let Statement { sql, params } = self.plan.sql.lock.within(&self.id, &self.admission.reach);
+            let held = write::one(tx, &self.plan, &sql, params).await?.ok_or(Error::NotFound)?;
             let before = Subject::Stored(held.id());
             rules::check(tx, &self.plan, identity, Action::Update, rule, before).await?;
             if let Some(condition) = &self.condition {
                 condition.check(&held)?;
             }
+            let now = Value::Time(entities.ambient().now());
+            let judge = self.judge(transaction);
             if let Some(invalid) = &self.invalid {
-                return Err(invalid.clone().into());
+                let subject = Subject::Changed(held.id(), &values, &now);
+                return Err(judge.valid(subject, Some(invalid)).await.err().unwrap_or(Error::NotFound));
+            }
+            if self.depends_on_stored() {
+                self.change(&held, &mut values)?;
             }
             if let Some(hooks) = hooks {
                 let mut open = Values::new(&self.plan, values);
@@ -155,9 +201,11 @@ impl Update {
             if values.iter().all(Option::is_none) {
                 return self.narrowed(transaction, held).await;
             }
-            let now = Value::Time(entities.ambient().now());
+            sequences::number_again(tx, &self.plan, held.id(), &mut values, &now).await?;
             let after = Subject::Changed(held.id(), &values, &now);
-            rules::check(tx, &self.plan, identity, Action::Update, rule, after).await?;
+            judge.valid(after, None).await?;
+            judge.changed_fields(after, |index| self.sets(index)).await?;
+            judge.after_update(after).await?;
         }
         let written = match self.write(entities, &values) {
             Ok(write) => write::perform(transaction, &write).await,
@@ -165,45 +213,79 @@ impl Update {
         };
         match written {
             Ok(record) => self.narrowed(transaction, record.ok_or(Error::NotFound)?).await,
-            Err(error) => Err(self.relations(entities, Some(transaction.tx)).explain(&values, error).await),
+            Err(error) => {
+                Err(self.relations(entities, Some(transaction.tx)).explain(&values, Some(&self.id), error).await)
+            }
         }
     }
 
     /// The part of the changed record that its caller may see, including access rules.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
-        let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
         narrow::written(
             transaction,
             self.table(transaction.entities),
             &self.call,
             &self.admission.standing,
             record,
-            sent,
+            self.sent(),
         )
         .await
     }
 
     /// The part of the changed record that its caller may see, on entities without access rules.
     fn shown(&self, entities: &Entities, record: Record) -> Record {
-        let sent = self.plan.given(&self.values).map(|(field, _)| &*field.key);
-        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, sent)
+        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, self.sent())
+    }
+
+    /// The keys of the fields whose stored values are those that were sent. What results from an operator or a merge
+    /// depends on what was stored, which the writer may not be allowed to read.
+    fn sent(&self) -> impl Iterator<Item = &str> {
+        let is_sent = |value: &Value| !(self.is_merge_patch && merge::is_partial(value));
+        self.plan.given(&self.values).filter(move |(_, value)| is_sent(value)).map(|(field, _)| &*field.key)
+    }
+
+    /// Whether the change depends on the stored record.
+    fn depends_on_stored(&self) -> bool {
+        !self.operators.is_empty() || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
+    }
+
+    /// Replaces each partial value by the whole value after the merge, and adds those that operators result in. `held` is
+    /// locked for the transaction.
+    fn change(&self, held: &Record, values: &mut [Option<Value>]) -> Result<(), Error> {
+        let stored: HashMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_slice(held.json()).map_err(|error| malformed(&error))?;
+        let stored = |field: &Field| stored.get(&*field.key).map(|stored| stored.get());
+        let mut errors = Vec::new();
+        let mut set = |field: &Field, place: &mut Option<Value>, changed: Result<Value, Fault>| match changed {
+            Ok(changed) => *place = Some(changed),
+            Err(fault) => errors.push(fault.at(&field.key)),
+        };
+        for (field, place) in self.plan.fields.iter().zip(&mut *values).filter(|_| self.is_merge_patch) {
+            if let Some(Value::Json(patch)) = place.clone().as_ref().filter(|value| merge::is_partial(value)) {
+                set(field, place, merge::merged(stored(field), patch));
+            }
+        }
+        for (index, operator) in &self.operators {
+            let field = self.plan.fields.at(*index);
+            set(field, &mut values[*index], operator.apply(&field.rule, stored(field)));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(BodyError::Invalid(errors).into()) }
     }
 
     fn is_empty(&self) -> bool {
-        self.values.iter().all(Option::is_none)
+        self.values.iter().all(Option::is_none) && self.operators.is_empty()
     }
 
     fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
         let plan = &self.plan;
-        let columns = plan.given(values).map(|(field, _)| &*field.column).chain(["updated_at"]);
-        let sql = plan.sql.update(columns, &self.admission.reach);
-        let mut params: Vec<Value> = plan.given(values).map(|(_, value)| value.clone()).collect();
-        params.push(Value::Time(entities.ambient().now()));
-        params.extend(self.key.iter().cloned());
+        let given = plan.given(values).map(|(field, value)| (&*field.column, value.clone()));
+        let set = given.chain([("updated_at", Value::Time(entities.ambient().now()))]);
+        let Statement { sql, params } = plan.sql.update(set, &self.id, &self.admission.reach);
         Ok(Write {
             kind: EventKind::Updated,
             plan: plan.clone(),
             id: Some(self.id().to_owned()),
+            returned: Some(self.id().to_owned()),
             call: self.call.clone(),
             fields: write::fields(values),
             sql,
@@ -211,10 +293,19 @@ impl Update {
             links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
             precondition: self.condition.clone().map(|condition| Precondition {
                 condition,
-                sql: plan.sql.lock.within(&self.admission.reach),
-                params: self.key.clone(),
+                held: plan.sql.lock.within(&self.id, &self.admission.reach),
             }),
         })
+    }
+
+    /// Whether the body names the field at that position.
+    fn sets(&self, index: usize) -> bool {
+        self.values[index].is_some() || self.operators.iter().any(|(of, _)| *of == index)
+    }
+
+    fn judge<'a>(&'a self, transaction: &'a Transaction<'_>) -> Judge<'a> {
+        let (tx, entities) = (transaction.tx, transaction.entities);
+        Judge { tx, entities, plan: &self.plan, call: &self.call, admission: &self.admission }
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {

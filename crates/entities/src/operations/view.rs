@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use gatewright_base::canonical_id;
 use gatewright_db::{Tx, Value};
 use gatewright_http::entity_tag;
 
@@ -12,6 +13,7 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Object;
+use crate::plan::Statement;
 use crate::query::RecordQuery;
 
 /// One record in an answer.
@@ -32,7 +34,7 @@ impl Table<'_> {
     pub async fn view(self, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
         let Some(hooks) = self.entities.hooks_of(self.plan) else { return view(self, call, id, query).await };
         reach(self, call, Action::Read).await?;
-        hooks.before_get(call, id).await?;
+        hooks.before_get(call, &canonical_id(id)).await?;
         let viewed = view(self, call, id, query).await?;
         let mut object: Object = serde_json::from_slice(&viewed.json).map_err(Error::hook)?;
         hooks.after_get(call, &mut object).await?;
@@ -49,7 +51,7 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
     let included = include::included(table, call, &view).await?;
-    let (params, sql) = (get::key(id, &reach)?, table.plan.sql.get.within(&reach));
+    let Statement { sql, params } = table.plan.sql.get.within(&get::known(id)?, &reach);
     let most = call.surface.most_bytes();
     let plan = table.plan.clone();
     let db = table.entities.db_for(call);
@@ -58,7 +60,7 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
             .fold(sql.clone(), params.clone(), None, |found, row| {
                 let mut json = Vec::new();
                 match &view.fields {
-                    Some(chosen) => plan.shape.write(row, chosen.iter().map(|index| (*index, *index)), &mut json)?,
+                    Some(chosen) => plan.shape.write(row, chosen.iter().map(|index| (*index, *index)), 0, &mut json)?,
                     None => plan.shape.append(row, &mut json)?,
                 }
                 let places = included.iter().filter_map(|included| plan.shape.position(&included.column));

@@ -7,10 +7,12 @@ use gatewright_events::{EventKind, LoggedInsert};
 
 use super::commit::Commit;
 use super::links::{self, Link};
+use super::memory::Memory;
 use super::precondition::Condition;
 use super::staging;
 use super::transaction::{Transaction, within};
 use crate::access::Action;
+use crate::answers;
 use crate::before;
 use crate::call::Call;
 use crate::context::entities::Entities;
@@ -19,7 +21,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::hooks::Writing;
 use crate::hooks::change::{self, Before, Change};
-use crate::plan::Plan;
+use crate::plan::{Plan, Statement};
 
 /// One statement with RETURNING that writes one record, and the conditions that must hold for it.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Write {
     pub(super) plan: Arc<Plan>,
     /// The record, unless it is a new one.
     pub(super) id: Option<String>,
+    /// The record that the statement returns, in the trash or not, unless it is a new one.
+    pub(super) returned: Option<String>,
     pub(super) call: Call,
     /// The positions of the fields that it sets.
     pub(super) fields: Vec<usize>,
@@ -57,8 +61,7 @@ impl Write {
 pub(super) struct Precondition {
     pub(super) condition: Condition,
     /// Selects the record, and holds it for the transaction.
-    pub(super) sql: Sql,
-    pub(super) params: Vec<Value>,
+    pub(super) held: Statement,
 }
 
 /// Runs a write in a separate transaction, and waits for its event if streams require that. `None` if the statement
@@ -67,12 +70,15 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     let belongs = !entities.hooks().is_empty()
         || entities.hooks_of(&write.plan).is_some()
         || write.plan.row_rules.get(Action::Read).is_some()
-        || entities.followers().want(write.plan.index);
+        || entities.followers().want(write.plan.index)
+        || (write.kind == EventKind::Deleted && entities.answers().is_some());
     let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
     if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
     }
     if alone && let Some((sql, record, logged)) = staging::insert(entities, write.kind, &write.plan, &write.params)? {
+        let memory = Memory::default();
+        memory.take_values(entities, &write.params, &write.call)?;
         let db = entities.db().writing_for(share(&write.call));
         return logged_insert(entities, &db, &write.plan, sql, record, logged).await;
     }
@@ -83,6 +89,11 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
 
 async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
     let commit = Commit::new(entities.bus());
+    let memory = Memory::default();
+    match &write.returned {
+        Some(id) => memory.take_alone(entities, (&write.plan, id), &write.call).await?,
+        None => memory.take_values(entities, &write.params, &write.call)?,
+    }
     let Write { kind, plan, sql, params, call, .. } = write;
     let each = {
         let plan = plan.clone();
@@ -141,6 +152,10 @@ async fn logged_insert(
 /// it matched no record.
 pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Record>, Error> {
     let (tx, plan) = (transaction.tx, &write.plan);
+    match &write.returned {
+        Some(id) => transaction.take_memory(plan, id, &write.call).await?,
+        None => transaction.memory.take_values(transaction.entities, &write.params, &write.call)?,
+    }
     if let Some(precondition) = &write.precondition {
         precondition.check(tx, plan).await?;
     }
@@ -178,6 +193,11 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
         let audience = transaction.audience(&change.plan, change.record.id(), row).await?;
         change.audience = audience.map(|audience| audience.after(change.before.audience.as_ref()));
     }
+    let gone = changes.iter().filter(|change| change.kind == EventKind::Deleted);
+    let gone: Vec<String> = gone.map(|change| answers::record(&change.plan.table, change.record.id())).collect();
+    if entities.answers().is_some() && !gone.is_empty() {
+        answers::blank(tx, &gone).await?;
+    }
     for hook in entities.hooks() {
         for change in &changes {
             hook.written(tx, change).await?;
@@ -185,7 +205,7 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
     }
     let mut events = Vec::with_capacity(changes.len());
     for change in &changes {
-        let event = staging::stage(entities, tx, change.event()).await?;
+        let event = staging::stage(entities, tx, share(&change.call), change.event()).await?;
         if let (Some(id), Some(audience)) = (event.id(), &change.audience) {
             entities.followers().remember(id, audience);
         }
@@ -218,7 +238,8 @@ async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<O
 
 impl Precondition {
     pub(super) async fn check(&self, tx: &Tx, plan: &Plan) -> Result<(), Error> {
-        let record = one(tx, plan, &self.sql, self.params.clone()).await?.ok_or(Error::NotFound)?;
+        let Statement { sql, params } = &self.held;
+        let record = one(tx, plan, sql, params.clone()).await?.ok_or(Error::NotFound)?;
         self.condition.check(&record)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::{Field, Plan};
 use crate::declare::{Declarations, Kind, Target};
 use crate::value::Type;
-use crate::value::types::{INDEXED_BYTES, LONGEST_ID, Text};
+use crate::value::types::{LONGEST_ID, Text};
 
 /// The constraints on the values of a field, in addition to its type.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -95,19 +95,19 @@ impl Field {
 
     /// The default value, as JSON.
     pub fn default_value(&self) -> Option<Json> {
-        wire_value(self.kind, self.default.as_ref()?)
+        wire_value(self.default.as_ref()?)
     }
 }
 
 /// A field's value as the wire spells it.
-pub(crate) fn wire_value(kind: Kind, value: &Value) -> Option<Json> {
+pub(crate) fn wire_value(value: &Value) -> Option<Json> {
     Some(match value {
         Value::Null => Json::Null,
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::Float(value) => (*value).into(),
         Value::Time(value) => time::format(*value).into(),
-        Value::Text(value) if kind == Kind::Json => serde_json::from_str(value).ok()?,
+        Value::Json(value) => serde_json::from_str(value.as_str()).ok()?,
         Value::Text(value) => value.as_str().into(),
         Value::Bytes(_) => return None,
     })
@@ -115,7 +115,7 @@ pub(crate) fn wire_value(kind: Kind, value: &Value) -> Option<Json> {
 
 /// An index limits the bytes of a text, and with them its characters.
 fn longest(text: &Text) -> Option<usize> {
-    [text.max, text.indexed.then_some(INDEXED_BYTES)].into_iter().flatten().min()
+    [text.max, text.indexed].into_iter().flatten().min()
 }
 
 fn text<T: ToString>(bound: Option<&T>) -> Option<Bound> {
@@ -127,6 +127,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::value::types::INDEXED_BYTES;
     use crate::{Entity, Field as Declared};
 
     #[test]

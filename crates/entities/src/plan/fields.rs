@@ -4,8 +4,9 @@ use gatewright_base::JsonCase;
 use gatewright_db::Value;
 use gatewright_http::entity_tag;
 
-use crate::declare::{Kind, Model, ModelField, Relation, names};
+use crate::declare::{DefaultWord, Kind, Model, ModelField, Relation, names};
 use crate::value::Type;
+use crate::value::operator::Operator;
 
 /// The key of a record's related records. No field can be called so.
 pub(crate) const INCLUDED: &str = "_included";
@@ -26,7 +27,10 @@ pub struct Field {
     /// The value comes from the caller's identity or the request's tenant, never from the body.
     pub(crate) stamped: bool,
     pub(crate) default: Option<Value>,
+    /// The default that depends on the request. Then there is no other.
+    pub(crate) word: Option<DefaultWord>,
     pub(crate) relation: Option<Relation>,
+    description: Option<String>,
 }
 
 impl Field {
@@ -42,7 +46,9 @@ impl Field {
             read_only: field.read_only,
             stamped,
             default: field.default.clone(),
+            word: field.word,
             relation: field.relation,
+            description: field.description.clone(),
         }
     }
 
@@ -61,14 +67,29 @@ impl Field {
         self.kind
     }
 
+    /// What it means, as declared.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
     /// Whether it is required.
     pub fn is_required(&self) -> bool {
         self.required
     }
 
+    /// Whether a record that is created without it gets another value than null.
+    pub fn has_default(&self) -> bool {
+        self.default.is_some() || self.word.is_some()
+    }
+
     /// Whether its values are unique.
     pub fn is_unique(&self) -> bool {
         self.unique
+    }
+
+    /// The operators that a change may have in the place of a value, such as `$add`.
+    pub fn operators(&self) -> &'static [&'static str] {
+        Operator::of(&self.rule)
     }
 
     /// Whether clients can set it.
@@ -82,6 +103,8 @@ impl Field {
 pub(crate) struct Fields {
     list: Vec<Field>,
     keys: HashMap<String, Key>,
+    /// Whether a change may say how to change a value.
+    operators: bool,
 }
 
 /// The meaning of a key in a body.
@@ -89,6 +112,8 @@ pub(crate) struct Fields {
 pub(crate) enum Key {
     /// The field at this position.
     Field(usize),
+    /// The record's id, which a create may bring.
+    Id,
     /// Something that clients may send back and that changes nothing.
     Ignored,
 }
@@ -96,9 +121,12 @@ pub(crate) enum Key {
 impl Fields {
     /// The same for an entity. Its answers can be sent back.
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
-        let mut fields = Self::declared(model, case);
+        let mut fields = Self { operators: true, ..Self::declared(model, case) };
         // An answer with related records, or with its entity tag, can be sent back too.
         let own = names::OWN_COLUMNS.into_iter().chain(model.soft_delete.then_some(names::DELETED_COLUMN));
+        if model.client_ids {
+            fields.keys.insert("id".to_owned(), Key::Id);
+        }
         for name in own.chain([INCLUDED, entity_tag::KEY]) {
             for case in [JsonCase::Camel, JsonCase::Snake] {
                 fields.keys.entry(case.spell(name)).or_insert(Key::Ignored);
@@ -117,12 +145,17 @@ impl Fields {
             keys.insert(JsonCase::Camel.spell(&field.column), key);
             keys.insert(JsonCase::Snake.spell(&field.column), key);
         }
-        Self { list, keys }
+        Self { list, keys, operators: false }
     }
 
     /// The meaning of `key`, in either case; `None` if clients know no such field.
     pub(crate) fn key(&self, key: &str) -> Option<Key> {
         self.keys.get(key).copied()
+    }
+
+    /// Whether operators may stand in the place of values.
+    pub(crate) fn take_operators(&self) -> bool {
+        self.operators
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -95,6 +95,7 @@ impl Statements {
         let among = dialect::is_selected(engine, "\"id\"", &selects.join(" UNION ALL "));
         params.extend([Value::Int(part.wanted), Value::Int(part.offset)]);
         let (limit, offset) = (params.len() - 1, params.len());
+        // Bytes: rows are folded one by one until the answer is full.
         let sql =
             format!("SELECT {select} FROM {table} WHERE {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}");
         (sql.into(), params)
@@ -129,6 +130,7 @@ impl Statements {
     /// The rows with these ids, a JSON array, in the order of the part.
     pub(crate) fn chosen(&self, select: &str, ids: String, part: &Part<'_>, engine: Engine) -> (Sql, Vec<Value>) {
         let among = dialect::is_among(engine, "\"id\"", "?1");
+        // Bytes: rows are folded one by one until the answer is full.
         let sql = format!(
             "SELECT {select} FROM {} WHERE {among} ORDER BY {} LIMIT ?2 OFFSET ?3",
             self.table,
@@ -161,6 +163,7 @@ impl Statements {
         judge(&mut scope);
         let condition = scope.condition();
         let (limit, offset) = (scope.next(), scope.next() + 1);
+        // Bytes: rows are folded one by one until the answer is full.
         let sql = format!(
             "SELECT {select} FROM ({window}) AS {table}{condition} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}"
         );

@@ -131,6 +131,15 @@ impl Keyset {
         Self { columns, rows }
     }
 
+    /// The order of creation, where ids are in none: by `created_at` and the id.
+    pub(crate) fn by_creation(engine: Engine) -> Self {
+        let name = names::OWN_COLUMNS[1];
+        let direction = Direction::Forward;
+        let created =
+            Column { name: name.to_owned(), expression: quoted(name), nullable: false, direction, path: None };
+        Self::of(vec![created], engine)
+    }
+
     /// Id order, which is the order of creation.
     pub(crate) fn by_id() -> Self {
         Self::of(Vec::new(), Engine::Sqlite)

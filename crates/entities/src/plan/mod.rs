@@ -7,10 +7,13 @@ mod describe;
 mod fields;
 mod found;
 mod keyset;
+mod one;
 mod order;
 mod scope;
 mod sql;
+mod unique;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,9 +22,14 @@ use gatewright_db::{Engine, Value};
 
 use crate::access::{Action, Rules};
 use crate::condition::{Catalog, Rule};
-use crate::declare::{ByAction, Declarations, Model, OnDelete, Target};
+use crate::declare::model::folded_column;
+use crate::declare::written::WriteRules;
+use crate::declare::{ByAction, Declarations, DefaultWord, Key as UniqueKey, Model, OnDelete, Sequence, Target};
 use crate::encode::Shape;
 use crate::filter::{Columns, Search};
+use crate::fragment::quoted;
+use crate::schema::sequences;
+use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
 pub use describe::{Bound, Constraints};
@@ -29,6 +37,7 @@ pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};
 pub(crate) use keyset::{Direction, Keyset, Place, Step};
+pub(crate) use one::Statement;
 pub(crate) use order::Order;
 pub(crate) use scope::Scope;
 pub(crate) use sql::{Statements, Trashed};
@@ -40,9 +49,13 @@ pub struct Plan {
     pub(crate) index: usize,
     pub(crate) name: Arc<str>,
     pub(crate) table: Arc<str>,
+    description: Option<String>,
+    label: Option<usize>,
     pub(crate) rules: Rules,
     /// The access rules of records.
     pub(crate) row_rules: ByAction<Arc<Rule>>,
+    /// The conditions on what is written, besides them.
+    pub(crate) write_rules: WriteRules,
     /// Whether its rules depend on the request's tenant.
     pub(crate) names_tenant: bool,
     /// The entities, in the form that expressions use.
@@ -58,6 +71,10 @@ pub struct Plan {
     pub(crate) shape: Shape,
     pub(crate) sql: Statements,
     pub(crate) order: Order,
+    /// What no two records share.
+    pub(crate) unique: Vec<UniqueKey>,
+    /// The fields that the server numbers.
+    pub(crate) sequences: Vec<NumberedField>,
     /// The order that cursors page through.
     pub(crate) keyset: Keyset,
     /// The columns by which an index begins.
@@ -68,11 +85,33 @@ pub struct Plan {
     pub(crate) search: Search,
     /// Whether deleted records are only marked as such.
     pub(crate) soft_delete: bool,
+    /// Whether a create may bring its own id.
+    pub(crate) client_ids: bool,
+    /// The order of lists without `sort`.
+    pub(crate) listed: Keyset,
     /// The names that a filter may use.
     pub(crate) columns: Columns,
     pub(crate) engine: Engine,
     /// The relations of all entities that point here.
     pub(crate) incoming: Vec<Incoming>,
+}
+
+/// A field whose values the server numbers.
+#[derive(Debug)]
+pub(crate) struct NumberedField {
+    /// The position of the field.
+    pub(crate) field: usize,
+    /// The positions of the fields within whose values it counts.
+    pub(crate) scope: Vec<usize>,
+    /// The scope of a record as SQL.
+    pub(crate) sql: String,
+}
+
+impl NumberedField {
+    fn new(sequence: &Sequence, model: &Model, engine: Engine) -> Self {
+        let sql = sequences::scope(engine, &sequence.columns(model), quoted);
+        Self { field: sequence.field, scope: sequence.scope.clone(), sql }
+    }
 }
 
 /// A relation that points at an entity.
@@ -90,7 +129,9 @@ impl Plan {
     pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase) -> Vec<Arc<Self>> {
         let models = &declarations.models;
         let catalog = Arc::new(Catalog::new(models, case));
-        let plan = |(index, (model, rules)): (usize, (&Model, &ByAction<Arc<Rule>>))| {
+        let plan = |index: usize| {
+            let (model, rules) = (&models[index], &declarations.row_rules[index]);
+            let write_rules = declarations.write_rules[index].clone();
             let shape = Shape::new(model, case);
             let columns = Columns::new(model, case);
             let sql = Statements::new(model, shape.select(), engine);
@@ -98,9 +139,12 @@ impl Plan {
                 index,
                 name: model.name.clone(),
                 table: model.table.clone(),
+                description: model.description.clone(),
+                label: model.label,
                 rules: model.rules.clone(),
                 row_rules: rules.clone(),
-                names_tenant: names_tenant(rules, models),
+                names_tenant: names_tenant(model, rules, &write_rules, models),
+                write_rules,
                 catalog: catalog.clone(),
                 crud: model.crud,
                 mcp: model.mcp,
@@ -109,11 +153,15 @@ impl Plan {
                 owner: model.owner,
                 tenant: model.tenant,
                 order: Order::new(model, engine, case, catalog.clone(), index),
+                unique: model.keys.clone(),
+                sequences: model.sequences.iter().map(|sequence| NumberedField::new(sequence, model, engine)).collect(),
                 keyset: Keyset::new(model, engine),
                 indexed: model.indexed().map(str::to_owned).collect(),
                 ordered: model.ordered().map(str::to_owned).collect(),
                 search: Search::new(model, &columns),
                 soft_delete: model.soft_delete,
+                client_ids: model.client_ids,
+                listed: if model.client_ids { Keyset::by_creation(engine) } else { Keyset::by_id() },
                 columns,
                 engine,
                 shape,
@@ -121,7 +169,7 @@ impl Plan {
                 incoming: incoming(models, index),
             })
         };
-        models.iter().zip(&declarations.row_rules).enumerate().map(plan).collect()
+        (0..models.len()).map(plan).collect()
     }
 
     /// The entity's name.
@@ -132,6 +180,16 @@ impl Plan {
     /// The table's name, which is also the path of the endpoints.
     pub fn table(&self) -> &str {
         &self.table
+    }
+
+    /// What its records are, as declared.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// The field that stands for a record where people read.
+    pub fn label(&self) -> Option<&Field> {
+        self.label.map(|index| self.fields.at(index))
     }
 
     /// Whether it has endpoints.
@@ -159,6 +217,11 @@ impl Plan {
         self.soft_delete
     }
 
+    /// Whether a create may bring its own id.
+    pub fn client_ids(&self) -> bool {
+        self.client_ids
+    }
+
     /// Whether an index begins with this column.
     pub fn is_indexed(&self, column: &str) -> bool {
         self.indexed.contains(column)
@@ -172,6 +235,21 @@ impl Plan {
     /// Whether an access rule decides, record by record, about `action`.
     pub fn is_ruled(&self, action: Action) -> bool {
         self.row_rules.get(action).is_some()
+    }
+
+    /// Whether a rule or a check decides about single records, when they are read or written.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.row_rules.iter().next().is_some() || !self.write_rules.is_empty()
+    }
+
+    /// Whether a write takes several statements: for rules, checks or numbers.
+    pub(crate) fn takes_steps(&self) -> bool {
+        self.has_rules() || !self.sequences.is_empty()
+    }
+
+    /// Whether a write needs to know whom `@` words refer to.
+    pub(crate) fn needs_viewer(&self) -> bool {
+        self.has_rules() || self.fields.iter().any(|field| field.word.is_some())
     }
 
     /// Whether `q=` searches anything.
@@ -195,14 +273,33 @@ impl Plan {
         self.is_indexed(&field.column)
     }
 
+    /// The columns that the index of `key` compares, without that of the tenant.
+    pub(crate) fn columns_of(&self, key: &UniqueKey) -> impl Iterator<Item = Cow<'_, str>> {
+        key.fields.iter().map(|field| match &*self.fields.at(field.index).column {
+            column if field.folded => folded_column(column).into(),
+            column => column.into(),
+        })
+    }
+
+    /// The errors of a key that another record has, without hidden fields.
+    pub(crate) fn taken(&self, key: &UniqueKey) -> Vec<FieldError> {
+        let fields = key.fields.iter().map(|field| self.fields.at(field.index)).filter(|field| !field.hidden);
+        fields.map(|field| FieldError::taken(field.key.clone(), key.declared)).collect()
+    }
+
     /// The position and value of every field that `values` sets.
     pub(crate) fn given<'a>(&'a self, values: &'a [Option<Value>]) -> impl Iterator<Item = (&'a Field, &'a Value)> {
         self.fields.iter().zip(values).filter_map(|(field, value)| Some((field, value.as_ref()?)))
     }
 }
 
-fn names_tenant(rules: &ByAction<Arc<Rule>>, models: &[Model]) -> bool {
-    rules.iter().any(|rule| {
+fn names_tenant(model: &Model, rules: &ByAction<Arc<Rule>>, written: &WriteRules, models: &[Model]) -> bool {
+    if model.fields.iter().any(|field| field.word == Some(DefaultWord::Tenant)) {
+        return true;
+    }
+    let checks = written.checks.iter().map(|check| &check.rule);
+    let written = written.update_after.iter().chain(checks).chain(written.fields.iter().map(|(_, rule)| rule));
+    rules.iter().chain(written).any(|rule| {
         rule.resolved.names_tenant || rule.resolved.entities.iter().any(|index| models[*index].tenant.is_some())
     })
 }

@@ -3,47 +3,18 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
 use gatewright_events::logged_insert;
+use jiff::Timestamp;
 
+use super::one::{Bounds, One, Statement, Text};
 use super::{Scope, Step};
 use crate::access::Reach;
 use crate::condition::bound::Form;
-use crate::declare::{Kind, Model};
+use crate::declare::model::folded_column;
+use crate::declare::{Kind, Model, ModelField};
 use crate::filter::{Columns, Predicate};
 use crate::fragment::quoted;
-
-/// A statement about one record, whose parameters are its id and those of a [`Reach`].
-#[derive(Debug)]
-pub(crate) struct One {
-    table: String,
-    /// Any owner's, within the tenant on multi-tenant entities.
-    wide: Bounded,
-    /// That of one owner.
-    own: Option<Bounded>,
-}
-
-#[derive(Debug)]
-struct Bounded {
-    sql: Sql,
-    /// The statement up to the end of its conditions, and the rest.
-    head: String,
-    tail: String,
-    params: usize,
-}
-
-impl One {
-    /// The form for callers who reach every owner's records, or for those who reach their own.
-    pub(crate) fn within(&self, reach: &Reach) -> Sql {
-        let form = match (reach.owner(), &self.own) {
-            (Some(_), Some(own)) => own,
-            _ => &self.wide,
-        };
-        if reach.conditions().is_empty() {
-            return form.sql.clone();
-        }
-        let rules = reach.rules_sql(&self.table, form.params + 1, Form::Single);
-        format!("{}{rules}{}", form.head, form.tail).into()
-    }
-}
+use crate::value::Type;
+use crate::value::types::STRING_LENGTH;
 
 /// Whether records that were deleted and kept aside count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,16 +33,21 @@ pub(crate) enum Trashed {
 pub(crate) struct Statements {
     pub(super) table: String,
     columns: String,
-    owner: Option<String>,
-    tenant: Option<String>,
+    bounds: Bounds,
     soft_delete: bool,
+    /// The columns whose folded text is stored too.
+    folded: Vec<String>,
     /// The bytes of a row's fields, as an expression.
-    size: String,
-    /// Parameters: id, and those of the reach.
+    row_size: String,
+    /// Whether a record may have more than a few kilobytes.
+    pub(crate) may_be_large: bool,
+    /// The bytes of the record with the id of the first parameter.
+    pub(crate) size: Sql,
+    /// Selects a record.
     pub(crate) get: One,
     /// Like [`get`](Self::get), but locks the row for the transaction.
     pub(crate) lock: One,
-    /// Parameters like [`get`](Self::get); returns the row as it last was.
+    /// Deletes a record, and returns the row as it last was.
     pub(crate) delete: One,
     /// Parameters: id, every field in its order, `created_at`, `updated_at`.
     pub(crate) insert: Sql,
@@ -84,93 +60,116 @@ pub(crate) struct Statements {
 impl Statements {
     pub(crate) fn new(model: &Model, columns: &str, engine: Engine) -> Self {
         let table = quoted(&model.table);
-        let owner = model.owner_column().map(quoted);
-        let tenant = model.tenant_column().map(quoted);
-        let live = live(model.soft_delete);
+        let bounds = Bounds::new(model);
         let has_json = model.fields.iter().any(|field| field.kind == Kind::Json);
-        let one = |before: &str, after: &str| {
-            let text = |columns: &[&Option<String>]| {
-                let mut head = format!("{before} WHERE \"id\" = ?1");
-                let mut params = 1;
-                for column in columns.iter().filter_map(|column| column.as_ref()) {
-                    params += 1;
-                    let _infallible = write!(head, " AND {column} = ?{params}");
-                }
-                head.push_str(live);
-                Bounded { sql: format!("{head}{after}").into(), head, tail: after.to_owned(), params }
-            };
-            let own = owner.is_some().then(|| text(&[&tenant, &owner]));
-            One { table: table.clone(), wide: text(&[&tenant]), own }
-        };
+        let one = |before: &str, after: &str| One::new(&bounds, before, live(model.soft_delete), after);
+        // Bytes: of one record, which is counted before a write reads it.
         let select = format!("SELECT {columns} FROM {table}");
         let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into());
+        let row_size = size(model, engine);
         // The id and the two times, in addition to the fields.
         let params = model.fields.len() + 3;
         Self {
             get: one(&select, ""),
             lock: one(&select, dialect::for_update(engine)),
+            // Bytes: of one record, which is counted before.
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
             insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
             insert_logged: blindly.as_ref().and_then(|insert| logged_insert(engine, insert, params)),
             insert_blindly: blindly,
             columns: columns.to_owned(),
-            size: size(model, engine),
+            size: format!("SELECT {row_size} AS size FROM {table} WHERE \"id\" = ?1").into(),
+            row_size,
+            may_be_large: model.fields.iter().any(may_be_large),
             table,
-            owner,
-            tenant,
+            bounds,
             soft_delete: model.soft_delete,
+            folded: model.folded().map(|index| model.fields[index].name.clone()).collect(),
         }
     }
 
-    /// Parameters: a value for each of `set`, id, and those of `reach`.
-    pub(crate) fn update<'a>(&self, set: impl Iterator<Item = &'a str>, reach: &Reach) -> Sql {
-        let mut sql = format!("UPDATE {} SET ", self.table);
-        let mut number = 0;
-        for column in set {
-            number += 1;
-            let comma = if number == 1 { "" } else { ", " };
-            let _infallible = write!(sql, "{comma}\"{column}\" = ?{number}");
+    /// Sets columns of a record.
+    pub(crate) fn update<'a>(&self, set: impl Iterator<Item = (&'a str, Value)>, id: &str, reach: &Reach) -> Statement {
+        let mut text = Text::new(format!("UPDATE {} SET ", self.table));
+        for (index, (column, value)) in set.enumerate() {
+            let folded = self.folded.iter().any(|folded| folded == column).then(|| value.clone());
+            text.push(if index == 0 { "" } else { ", " }).push(&quoted(column)).push(" = ").bind(value);
+            if let Some(value) = folded {
+                text.push(&format!(", {} = ", quoted(&folded_column(column)))).bind_as(value, dialect::folded);
+            }
         }
-        let _infallible = write!(sql, " WHERE \"id\" = ?{}", number + 1);
-        for (index, column) in self.bounds(reach).enumerate() {
-            let _infallible = write!(sql, " AND {column} = ?{}", number + 2 + index);
-        }
-        sql.push_str(&reach.rules_sql(&self.table, number + 2 + self.bounds(reach).count(), Form::Single));
-        let _infallible = write!(sql, "{} RETURNING {}", live(self.soft_delete), self.columns);
-        sql.into()
+        text.push(" WHERE \"id\" = ").bind(Value::from(id));
+        self.bounds.limit(&mut text, reach);
+        // Bytes: of one record, which is counted before.
+        text.push(live(self.soft_delete)).push(" RETURNING ").push(&self.columns);
+        text.finish()
     }
 
-    /// Marks a record as deleted. Parameters: the time, id, and those of `reach`.
-    pub(crate) fn trash(&self, reach: &Reach) -> Sql {
-        self.mark("?1", "NULL", reach)
+    /// Marks a record as deleted at a time.
+    pub(crate) fn trash(&self, now: Timestamp, id: &str, reach: &Reach) -> Statement {
+        self.mark(now, ("?1", "NULL"), id, reach)
     }
 
-    /// Takes a record out of the trash. Parameters like [`trash`](Self::trash).
-    pub(crate) fn restore(&self, reach: &Reach) -> Sql {
-        self.mark("NULL", "NOT NULL", reach)
+    /// Takes a record out of the trash.
+    pub(crate) fn restore(&self, now: Timestamp, id: &str, reach: &Reach) -> Statement {
+        self.mark(now, ("NULL", "NOT NULL"), id, reach)
     }
 
-    fn mark(&self, deleted_at: &str, before: &str, reach: &Reach) -> Sql {
-        let mut sql = format!(
-            "UPDATE {} SET \"deleted_at\" = {deleted_at}, \"updated_at\" = ?1 WHERE \"id\" = ?2 AND \"deleted_at\" IS {before}",
-            self.table
-        );
-        for (index, column) in self.bounds(reach).enumerate() {
-            let _infallible = write!(sql, " AND {column} = ?{}", index + 3);
+    fn mark(&self, now: Timestamp, (deleted_at, before): (&str, &str), id: &str, reach: &Reach) -> Statement {
+        let mut text = Text::new(format!("UPDATE {} SET \"updated_at\" = ", self.table));
+        text.bind(Value::Time(now)).push(&format!(", \"deleted_at\" = {deleted_at} WHERE \"id\" = "));
+        text.bind(Value::from(id)).push(&format!(" AND \"deleted_at\" IS {before}"));
+        self.bounds.limit(&mut text, reach);
+        // Bytes: of one record, which is counted before.
+        text.push(" RETURNING ").push(&self.columns);
+        text.finish()
+    }
+
+    /// Whether a record exists within a reach, in the trash or not.
+    pub(crate) fn trashed_or_live(&self, id: &str, reach: &Reach) -> Statement {
+        self.found(id, reach).finish()
+    }
+
+    /// Whether a record exists within a reach, outside of the trash.
+    pub(crate) fn exists(&self, id: &str, reach: &Reach) -> Statement {
+        let mut text = self.found(id, reach);
+        text.push(live(self.soft_delete));
+        text.finish()
+    }
+
+    /// Whether another record has the values of a key: columns, each with whether its folded text counts, and its value or, without
+    /// one, that of the record `id`.
+    pub(crate) fn taken<'a>(
+        &self,
+        key: impl Iterator<Item = (&'a str, bool, Option<&'a Value>)>,
+        id: Option<&str>,
+    ) -> Statement {
+        let mut text = Text::new(format!("SELECT 1 AS found FROM {} WHERE ", self.table));
+        for (number, (column, folded, value)) in key.enumerate() {
+            text.push(if number == 0 { "" } else { " AND " });
+            let column = if folded { quoted(&folded_column(column)) } else { quoted(column) };
+            text.push(&column).push(" = ");
+            match value {
+                Some(value) if folded => text.bind_as(value.clone(), dialect::folded),
+                Some(value) => text.bind(value.clone()),
+                None => text
+                    .push(&format!("(SELECT {column} FROM {} WHERE \"id\" = ", self.table))
+                    .bind(Value::from(id.unwrap_or_default()))
+                    .push(")"),
+            };
         }
-        sql.push_str(&reach.rules_sql(&self.table, 3 + self.bounds(reach).count(), Form::Single));
-        let _infallible = write!(sql, " RETURNING {}", self.columns);
-        sql.into()
+        if let Some(id) = id {
+            text.push(" AND \"id\" <> ").bind(Value::from(id));
+        }
+        text.push(live(self.soft_delete)).push(" LIMIT 1");
+        text.finish()
     }
 
-    /// Whether a record exists within a reach, in the trash or not. Parameters: id, and those of `reach`.
-    pub(crate) fn trashed_or_live(&self, reach: &Reach) -> Sql {
-        let mut sql = format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", self.table);
-        for (index, column) in self.bounds(reach).enumerate() {
-            let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
-        }
-        sql.push_str(&reach.rules_sql(&self.table, 2 + self.bounds(reach).count(), Form::Single));
-        sql.into()
+    fn found(&self, id: &str, reach: &Reach) -> Text {
+        let mut text = Text::new(format!("SELECT 1 AS found FROM {} WHERE \"id\" = ", self.table));
+        text.bind(Value::from(id));
+        self.bounds.limit(&mut text, reach);
+        text
     }
 
     /// One range of an order. Parameters: those of `scope` and its rows and of `step`, then limit and offset.
@@ -183,6 +182,7 @@ impl Statements {
         };
         let limit = scope.row_params().len() + step.params.len() + 1;
         let range = &step.condition;
+        // Bytes: rows are folded one by one until the answer is full.
         format!(
             "SELECT {select} FROM {rows}{condition}{word}{range} ORDER BY {order} LIMIT ?{limit} OFFSET ?{}",
             limit + 1
@@ -195,6 +195,7 @@ impl Statements {
         let (table, condition) = (&self.table, &scope.condition);
         match &scope.beside {
             None => (Cow::Borrowed(table), condition),
+            // Bytes: a subquery; what is selected of it is bounded outside.
             Some((columns, _)) => {
                 (Cow::Owned(format!("(SELECT {table}.*, {columns} FROM {table}{condition}) AS {table}")), "")
             }
@@ -206,6 +207,7 @@ impl Statements {
         let (columns, table, condition) = (&self.columns, &self.table, &scope.condition);
         let word = if condition.is_empty() { " WHERE" } else { " AND" };
         let among = dialect::is_among(engine, "\"id\"", &format!("?{ids}"));
+        // Bytes: rows are folded one by one until the answer is full, or only their prints are kept.
         format!("SELECT {columns} FROM {table}{condition}{word} {among}").into()
     }
 
@@ -246,13 +248,13 @@ impl Statements {
 
     /// The ids and sizes of at most `most` rows whose `column` is one of `count` parameters, locked as `lock` says.
     pub(crate) fn sizes(&self, column: &str, count: usize, most: usize, lock: &str) -> Sql {
-        let (size, table, column, ids) = (&self.size, &self.table, quoted(column), list(1, count));
+        let (size, table, column, ids) = (&self.row_size, &self.table, quoted(column), list(1, count));
         format!("SELECT \"id\", {size} AS size FROM {table} WHERE {column} IN ({ids}) LIMIT {most}{lock}").into()
     }
 
     /// The ids and sizes of at most `most` rows whose `column` is the first parameter, after the id of the second, in order.
     pub(crate) fn owned(&self, column: &str, most: usize) -> Sql {
-        let (size, table, column) = (&self.size, &self.table, quoted(column));
+        let (size, table, column) = (&self.row_size, &self.table, quoted(column));
         format!(
             "SELECT \"id\", {size} AS size FROM {table} WHERE {column} = ?1 AND \"id\" > ?2 ORDER BY \"id\" LIMIT {most}"
         )
@@ -261,7 +263,9 @@ impl Statements {
 
     /// The rows whose id is one of `count` parameters, locked as `lock` says.
     pub(crate) fn with_ids(&self, count: usize, lock: &str) -> Sql {
-        format!("SELECT {} FROM {} WHERE \"id\" IN ({}){lock}", self.columns, self.table, list(1, count)).into()
+        let (columns, table, ids) = (&self.columns, &self.table, list(1, count));
+        // Bytes: their sizes were read before: those of a piece of a cascade, or of a page of an export.
+        format!("SELECT {columns} FROM {table} WHERE \"id\" IN ({ids}){lock}").into()
     }
 
     /// Deletes the rows whose id is one of `count` parameters.
@@ -273,21 +277,9 @@ impl Statements {
     pub(crate) fn empty(&self, column: &str, count: usize) -> Sql {
         let (table, column, ids) = (&self.table, quoted(column), list(2, count));
         let returning = &self.columns;
+        // Bytes: their sizes were read before: those of a piece of a cascade.
         format!("UPDATE {table} SET {column} = NULL, \"updated_at\" = ?1 WHERE \"id\" IN ({ids}) RETURNING {returning}")
             .into()
-    }
-
-    /// Whether a record with the id of the first parameter exists: anywhere, or within a reach, whose parameters follow.
-    pub(crate) fn exists(&self, reach: Option<&Reach>) -> Sql {
-        let mut sql = format!("SELECT 1 AS found FROM {} WHERE \"id\" = ?1", self.table);
-        for (index, column) in reach.into_iter().flat_map(|reach| self.bounds(reach)).enumerate() {
-            let _infallible = write!(sql, " AND {column} = ?{}", index + 2);
-        }
-        if let Some(reach) = reach {
-            sql.push_str(&reach.rules_sql(&self.table, 2 + self.bounds(reach).count(), Form::Single));
-        }
-        sql.push_str(live(self.soft_delete));
-        sql.into()
     }
 
     /// The rows within `reach` that pass `filter`.
@@ -307,9 +299,9 @@ impl Statements {
 
     /// The rows of the tenant and the owner of `reach`, without its rules.
     pub(crate) fn bounded(&self, reach: &Reach, trashed: Trashed) -> Scope {
-        let mut scope = Scope { condition: String::new(), params: reach.bounding(), beside: None };
-        for (index, column) in self.bounds(reach).enumerate() {
-            scope.and(&format!("{column} = ?{}", index + 1), Vec::new());
+        let mut scope = Scope { condition: String::new(), params: Vec::new(), beside: None };
+        for (column, value) in self.bounds.of(reach) {
+            scope.and(&format!("{column} = ?{}", scope.next()), vec![value]);
         }
         match trashed {
             Trashed::Without if self.soft_delete => scope.and("\"deleted_at\" IS NULL", Vec::new()),
@@ -317,13 +309,6 @@ impl Statements {
             Trashed::Without | Trashed::With => {}
         }
         scope
-    }
-
-    /// The columns that a reach bounds, in the order of its parameters.
-    fn bounds(&self, reach: &Reach) -> impl Iterator<Item = &str> {
-        let tenant = reach.tenant().and(self.tenant.as_deref());
-        let owner = reach.owner().and(self.owner.as_deref());
-        tenant.into_iter().chain(owner)
     }
 }
 
@@ -334,10 +319,15 @@ fn live(soft_delete: bool) -> &'static str {
 
 fn insert(model: &Model, table: &str) -> String {
     let fields = model.fields.iter().map(|field| &*field.name);
-    let columns: Vec<String> =
+    let mut columns: Vec<String> =
         std::iter::once("id").chain(fields).chain(["created_at", "updated_at"]).map(quoted).collect();
-    let (names, values) = (columns.join(", "), list(1, columns.len()));
-    format!("INSERT INTO {table} ({names}) VALUES ({values})")
+    let mut values = list(1, columns.len());
+    for index in model.folded() {
+        columns.push(quoted(&folded_column(&model.fields[index].name)));
+        // The id is the first parameter.
+        let _infallible = write!(values, ", {}", dialect::folded(&format!("?{}", index + 2)));
+    }
+    format!("INSERT INTO {table} ({}) VALUES ({values})", columns.join(", "))
 }
 
 fn size(model: &Model, engine: Engine) -> String {
@@ -347,6 +337,14 @@ fn size(model: &Model, engine: Engine) -> String {
     });
     // The id and the times come on top.
     format!("CAST(100{} AS BIGINT)", lengths.collect::<String>())
+}
+
+fn may_be_large(field: &ModelField) -> bool {
+    match &field.rule {
+        Type::Json => true,
+        Type::Text(text) => text.max.is_none_or(|max| max > STRING_LENGTH),
+        _ => false,
+    }
 }
 
 /// `?1, ?2, …`

@@ -2,26 +2,60 @@ use std::cmp::Ordering;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use gatewright_base::JsonCase;
 use gatewright_http::Problem;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::json;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde_json::{Map, json};
 
-use crate::encode::Record;
+use crate::answers::{KeptAnswer, Written};
 use crate::operations::{Batch, List, Viewed};
 
 /// The answer for one caller must not be cached for others, and may be different the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
+/// Marks the repeat of an answer.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
 /// The approximate number of headers of an answer.
 const HEADERS: usize = 10;
 
-/// `{"data":{…}}` with the record's entity tag, except if only a part of the record is shown.
-pub(super) fn record(status: StatusCode, record: &Record) -> Response {
-    let mut response = data(status, record.json());
-    if !record.is_part() {
-        response.headers_mut().insert(ETAG, tag(&record.etag()));
+/// The answer to a write: 201 with `Location` for a new record, 200 with its entity tag, except if only a part of the record is
+/// shown; 204 for a deleted one; or the results of a batch. `path` is that of the request.
+pub(super) fn written(written: &Written<'_>, path: &str, named: Option<&[Option<String>]>) -> KeptAnswer {
+    match written {
+        Written::Record(record, is_new) => {
+            let mut headers = Vec::with_capacity(2);
+            if !record.is_part() {
+                headers.push((ETAG.to_string(), record.etag()));
+            }
+            if *is_new {
+                headers.push((LOCATION.to_string(), format!("{path}/{}", record.id())));
+            }
+            let status = if *is_new { StatusCode::CREATED } else { StatusCode::OK };
+            KeptAnswer { status: status.as_u16(), headers, body: within_data(record.json()) }
+        }
+        Written::Deleted(_) => {
+            KeptAnswer { status: StatusCode::NO_CONTENT.as_u16(), headers: Vec::new(), body: Vec::new() }
+        }
+        Written::Batch(records) => {
+            KeptAnswer { status: StatusCode::OK.as_u16(), headers: Vec::new(), body: committed(records, named) }
+        }
+    }
+}
+
+/// An answer to a write, perhaps one that was given before.
+pub(super) fn kept(kept: KeptAnswer, is_repeat: bool) -> Response {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = if kept.body.is_empty() { status.into_response() } else { answer(status, kept.body) };
+    for (name, value) in &kept.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    if is_repeat {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
     response
 }
@@ -36,11 +70,15 @@ pub(super) fn view(viewed: &Viewed) -> Response {
 }
 
 fn data(status: StatusCode, json: &[u8]) -> Response {
+    answer(status, within_data(json))
+}
+
+fn within_data(json: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(json.len() + 9);
     body.extend_from_slice(b"{\"data\":");
     body.extend_from_slice(json);
     body.push(b'}');
-    answer(status, body)
+    body
 }
 
 /// 304 (RFC 9110, section 15.4.5): the caller has the record already.
@@ -48,36 +86,68 @@ pub(super) fn not_modified(etag: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [(ETAG, tag(etag)), (CACHE_CONTROL, PRIVATE)]).into_response()
 }
 
+/// How many records of a page are left out, because they hold a value that cannot be read.
+const UNREADABLE: HeaderName = HeaderName::from_static("gatewright-unreadable");
+
 /// One page of a list.
 pub(super) fn list(list: &List, case: JsonCase) -> Response {
-    answer(StatusCode::OK, list.to_json(case))
+    let mut response = answer(StatusCode::OK, list.to_json(case));
+    if list.unreadable > 0 {
+        response.headers_mut().insert(UNREADABLE, list.unreadable.into());
+    }
+    response
 }
 
 /// `{"committed":true,"results":[{"index","data"}]}`, or with the status of the failure `{"committed":false,"results":[…]}`:
-/// the items that were undone, the failure, and the items that were not tried.
-pub(super) fn batch(batch: Batch, case: JsonCase) -> Response {
-    match batch {
-        Batch::Committed(records) => {
-            let mut body = b"{\"committed\":true,\"results\":[".to_vec();
-            for (index, record) in records.iter().enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                body.extend_from_slice(format!("{comma}{{\"index\":{index},\"data\":").as_bytes());
-                body.extend_from_slice(record);
-                body.push(b'}');
+/// the items that were undone, the failure, and the items that were not tried. With `entities`, each result has the name of
+/// its entity.
+pub(super) fn batch(batch: Batch, entities: Option<&[Option<String>]>, case: JsonCase) -> KeptAnswer {
+    let (body, problem) = batch.to_json(entities, case);
+    // A challenge or a time to wait belongs to the whole answer.
+    let headers = problem.iter().flat_map(Problem::headers);
+    let headers =
+        headers.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect();
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    KeptAnswer { status: status.as_u16(), headers, body }
+}
+
+/// `{"committed":true,"results":[{"index","data"}]}`.
+fn committed(records: &[Bytes], entities: Option<&[Option<String>]>) -> Vec<u8> {
+    let mut body = b"{\"committed\":true,\"results\":[".to_vec();
+    for (index, record) in records.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let entity = entities.and_then(|entities| entities.get(index)?.as_deref());
+        let named = entity.map(|name| format!(",\"entity\":{}", serde_json::Value::from(name))).unwrap_or_default();
+        body.extend_from_slice(format!("{comma}{{\"index\":{index}{named},\"data\":").as_bytes());
+        body.extend_from_slice(record);
+        body.push(b'}');
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
+impl Batch {
+    /// The answer as JSON, and the problem of the item that failed. With `entities`, each result has the name of its entity.
+    pub fn to_json(self, entities: Option<&[Option<String>]>, case: JsonCase) -> (Vec<u8>, Option<Problem>) {
+        let entity = |index: usize| entities.and_then(|entities| entities.get(index)?.as_deref());
+        match self {
+            Self::Committed(records) => (committed(&records, entities), None),
+            Self::Failed { index, items, error } => {
+                let (problem, undone) = (Problem::from(error), case.spell("rolled_back"));
+                let result = |at: usize| {
+                    let mut result = Map::from_iter([("index".to_owned(), at.into())]);
+                    result.extend(entity(at).map(|name| ("entity".to_owned(), name.into())));
+                    match at.cmp(&index) {
+                        Ordering::Less => result.insert(undone.clone(), true.into()),
+                        Ordering::Equal => result.insert("error".to_owned(), json!(problem)),
+                        Ordering::Greater => result.insert("skipped".to_owned(), true.into()),
+                    };
+                    result
+                };
+                let results: Vec<_> = (0..items).map(result).collect();
+                let body = json!({ "committed": false, "results": results });
+                (body.to_string().into_bytes(), Some(problem))
             }
-            body.extend_from_slice(b"]}");
-            answer(StatusCode::OK, body)
-        }
-        Batch::Failed { index, items, error } => {
-            let (problem, undone) = (Problem::from(error), case.spell("rolled_back"));
-            let result = |at: usize| match at.cmp(&index) {
-                Ordering::Less => json!({ "index": at, &*undone: true }),
-                Ordering::Equal => json!({ "index": at, "error": problem }),
-                Ordering::Greater => json!({ "index": at, "skipped": true }),
-            };
-            let results: Vec<_> = (0..items).map(result).collect();
-            let body = json!({ "committed": false, "results": results }).to_string();
-            answer(problem.status(), body.into_bytes())
         }
     }
 }

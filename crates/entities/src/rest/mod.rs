@@ -11,6 +11,7 @@
 //! | `PUT`, `PATCH /{table}/{id}` | [`records::update`] |
 //! | `DELETE /{table}/{id}` | [`records::delete`] |
 //! | `POST`, `PATCH`, `DELETE /{table}/_batch` | [`batch`] |
+//! | `POST /_batch` | [`batch::mixed`] |
 //! | `POST /{table}/{id}/_restore` | [`records::restore`] |
 //! | `GET /{table}/_events` | [`stream::events`] |
 
@@ -18,6 +19,7 @@ mod answer;
 mod batch;
 mod endpoint;
 mod event_cursor;
+pub(crate) mod once;
 mod own_page;
 mod record_id;
 mod records;
@@ -41,7 +43,8 @@ impl Entities {
     /// its caller again at each heartbeat.
     pub fn router(&self) -> Router {
         let served = self.tables().filter(|table| table.plan().crud());
-        served.fold(Router::new(), |router, table| router.merge(table.routes()))
+        let mixed = post(batch::mixed).fallback(layers::method_not_allowed).with_state(self.clone());
+        served.fold(Router::new().route("/_batch", mixed), |router, table| router.merge(table.routes()))
     }
 }
 

@@ -1,18 +1,20 @@
 use std::sync::Arc;
 
-use axum::extract::{OriginalUri, RawQuery, State};
-use axum::response::{IntoResponse, Response};
-use gatewright_http::{Caller, ClientAddr, Problem, RawJson};
-use http::header::{IF_MATCH, IF_NONE_MATCH, LOCATION};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use gatewright_http::{Caller, ClientAddr, PatchJson, Problem, RawJson};
+use http::HeaderMap;
 
 use super::endpoint::Endpoint;
+use super::once::Incoming;
 use super::own_page::OwnPage;
 use super::record_id::RecordId;
 use super::{answer, event_cursor};
 use crate::access::Action;
-use crate::call::Surface;
-use crate::operations::IfMatch;
+use crate::answers::{KeptAnswer, Written};
+use crate::call::{Call, Surface};
+use crate::error::Error;
+use crate::operations::{Body, IfMatch, OnConflict};
 use crate::query::{ListQuery, RecordQuery};
 
 pub(super) async fn list(
@@ -38,10 +40,10 @@ pub(super) async fn get(
     let call = endpoint.entities.call(identity, &headers).through(Surface::Rest);
     let cursor = endpoint.entities.cursor();
     let viewed = endpoint.table().view(&call, &id, &RecordQuery::parse(query.as_deref().unwrap_or_default())).await?;
-    let tags = lines(&headers, &IF_NONE_MATCH);
-    let response = match (&viewed.etag, tags) {
-        (Some(etag), Some(tags)) if is_known(&tags, etag) => answer::not_modified(etag),
-        _ => answer::view(&viewed),
+    let response = match &viewed.etag {
+        Some(etag) if !IfMatch::allows_read(&headers, etag) => return Err(Error::Precondition.into()),
+        Some(etag) if IfMatch::is_known(&headers, etag) => answer::not_modified(etag),
+        Some(_) | None => answer::view(&viewed),
     };
     Ok(event_cursor::add_to(cursor.as_ref(), response))
 }
@@ -50,21 +52,31 @@ pub(super) async fn create(
     State(endpoint): State<Arc<Endpoint>>,
     Caller(identity): Caller,
     client: ClientAddr,
-    OriginalUri(uri): OriginalUri,
-    headers: HeaderMap,
+    incoming: Incoming,
     body: Result<RawJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    let record = match body {
-        Ok(RawJson(body)) => endpoint.table().create(&call, &*body).await?,
-        Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Create)).await.unwrap_or(problem)),
+    let (entities, table) = (&endpoint.entities, endpoint.table());
+    let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let (on_conflict, body) = match (OnConflict::parse(incoming.query()), body) {
+        (Ok(on_conflict), Ok(RawJson(body))) => (on_conflict, body),
+        (Ok(_), Err(problem)) => {
+            return Err(Box::pin(endpoint.refusal(&call, Action::Create)).await.unwrap_or(problem));
+        }
+        (Err(error), _) => {
+            let refusal = Box::pin(endpoint.refusal(&call, Action::Create)).await;
+            return Err(refusal.unwrap_or_else(|| error.into()));
+        }
     };
-    let mut response = answer::record(StatusCode::CREATED, &record);
-    let location = format!("{}/{}", uri.path().trim_end_matches('/'), record.id());
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        response.headers_mut().insert(LOCATION, location);
-    }
-    Ok(response)
+    let (path, caller) = (incoming.path(), call.clone());
+    let rights = async { table.reach(&caller, Action::Create).await.map(|_| ()) };
+    let perform = async |call: Call| -> Result<KeptAnswer, Problem> {
+        let (record, is_new) = match &on_conflict {
+            None => (table.create(&call, &*body).await?, true),
+            Some(on_conflict) => Box::pin(table.upsert(&call, &*body, on_conflict)).await?,
+        };
+        Ok(answer::written(&Written::Record(&record, is_new), path, None))
+    };
+    incoming.answer(entities, call, &body, rights, perform).await
 }
 
 pub(super) async fn update(
@@ -72,16 +84,24 @@ pub(super) async fn update(
     Caller(identity): Caller,
     client: ClientAddr,
     RecordId(id): RecordId,
-    headers: HeaderMap,
-    body: Result<RawJson, Problem>,
+    incoming: Incoming,
+    body: Result<PatchJson, Problem>,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    let if_match = if_match(&headers);
-    let record = match body {
-        Ok(RawJson(body)) => endpoint.table().update(&call, &id, &*body, if_match).await?,
+    let (entities, table) = (&endpoint.entities, endpoint.table());
+    let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let if_match = IfMatch::of_write(&incoming.headers);
+    let PatchJson { bytes, is_merge_patch } = match body {
+        Ok(body) => body,
         Err(problem) => return Err(Box::pin(endpoint.refusal(&call, Action::Update)).await.unwrap_or(problem)),
     };
-    Ok(answer::record(StatusCode::OK, &record))
+    let caller = call.clone();
+    let rights = async { table.reach(&caller, Action::Update).await.map(|_| ()) };
+    let perform = async |call: Call| -> Result<KeptAnswer, Problem> {
+        let body = Body::from(&bytes).merge_patch(is_merge_patch);
+        let record = table.update(&call, &id, body, if_match).await?;
+        Ok(answer::written(&Written::Record(&record, false), "", None))
+    };
+    incoming.answer(entities, call, &bytes, rights, perform).await
 }
 
 pub(super) async fn delete(
@@ -89,12 +109,17 @@ pub(super) async fn delete(
     Caller(identity): Caller,
     client: ClientAddr,
     RecordId(id): RecordId,
-    headers: HeaderMap,
+    incoming: Incoming,
 ) -> Result<Response, Problem> {
-    let if_match = if_match(&headers);
-    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    endpoint.table().delete(&call, &id, if_match).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let (entities, table) = (&endpoint.entities, endpoint.table());
+    let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let (if_match, caller) = (IfMatch::of_write(&incoming.headers), call.clone());
+    let rights = async { table.reach(&caller, Action::Delete).await.map(|_| ()) };
+    let perform = async |call: Call| -> Result<KeptAnswer, Problem> {
+        let record = table.delete(&call, &id, if_match).await?;
+        Ok(answer::written(&Written::Deleted(&record), "", None))
+    };
+    incoming.answer(entities, call, b"", rights, perform).await
 }
 
 pub(super) async fn restore(
@@ -103,25 +128,15 @@ pub(super) async fn restore(
     Caller(identity): Caller,
     client: ClientAddr,
     RecordId(id): RecordId,
-    headers: HeaderMap,
+    incoming: Incoming,
 ) -> Result<Response, Problem> {
-    let call = endpoint.entities.call(identity, &headers).from_address(client.ip());
-    let record = endpoint.table().restore(&call, &id).await?;
-    Ok(answer::record(StatusCode::OK, &record))
-}
-
-fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
-    lines(headers, &IF_MATCH).map(|tags| IfMatch::parse(&tags))
-}
-
-/// Whether `If-None-Match` lists the tag. The comparison is the weak one (RFC 9110, section 13.1.2): a proxy that
-/// compresses makes a strong tag weak.
-fn is_known(tags: &str, etag: &str) -> bool {
-    IfMatch::parse(&tags.replace("W/\"", "\"")).matches(etag)
-}
-
-/// The lines of a header as one list (RFC 9110, section 5.3).
-fn lines(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let lines: Vec<&str> = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default()).collect();
-    if lines.is_empty() { None } else { Some(lines.join(",")) }
+    let (entities, table) = (&endpoint.entities, endpoint.table());
+    let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let caller = call.clone();
+    let rights = async { table.reach(&caller, Action::Update).await.map(|_| ()) };
+    let perform = async |call: Call| -> Result<KeptAnswer, Problem> {
+        let record = table.restore(&call, &id).await?;
+        Ok(answer::written(&Written::Record(&record, false), "", None))
+    };
+    incoming.answer(entities, call, b"", rights, perform).await
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Presented, Unavailable, nearest};
-use gatewright_events::sse::{Admitted, Client, Condition, Params, Subscribe, Verdict, Visibility};
+use gatewright_events::sse::{Admitted, Condition, Params, Subscribe, Verdict, Visibility};
 use gatewright_events::{EntityEvent, EventKind};
 use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
@@ -42,11 +42,6 @@ pub(super) async fn events(
     let reach = endpoint.table().reach(&call, Action::Read).await?;
     let Asked { filter, related, tags } = Asked::read(&query, &endpoint)?;
     let params = Params::read(Some(&query), &headers);
-    let from = match client.ip() {
-        None => Client::Unknown,
-        Some(address) if address.is_loopback() => Client::Local,
-        Some(_) => Client::Address(client.limit_key().into()),
-    };
     let holder = Holder::of(&call.identity, client);
     let source = Source { entities: endpoint.entities.clone(), index: endpoint.index, holder };
     let wanted = source.wanted(&call, related.as_deref()).await?;
@@ -56,7 +51,7 @@ pub(super) async fn events(
     })
     .matching(filter.map(|filter| source.condition(filter)))
     .tagged(tags)
-    .from_client(from);
+    .from_client(client.into());
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
     let stream_caller = StreamCaller { source, call, related, presented };
     let request = match (&stream_caller.call.identity, &stream_caller.presented) {
@@ -271,7 +266,8 @@ impl StreamCaller {
     ) -> Result<Option<Vec<Visibility>>, Error> {
         let table = self.source.table();
         let now = table.prints(&self.call, &reach, ids).await?;
-        let is_logged = before::is_logged(table.plan);
+        // An id that clients choose may have been that of another record, whose events must not become readable with it.
+        let is_logged = before::is_logged(table.plan) && !table.plan.client_ids;
         let mut changed: Vec<(usize, &str)> = Vec::new();
         let seat = self.source.seat_again(reach.clone(), wanted);
         let mut visibilities = Vec::with_capacity(events.len());

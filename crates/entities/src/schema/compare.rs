@@ -3,11 +3,12 @@
 use gatewright_db::Engine;
 use gatewright_db::schema::{ColumnShape, IndexShape, TableShape};
 
-use super::obstacles::Obstacles;
+use super::obstacles::{Obstacles, Repeats};
 use super::script::{self, qualified};
 use super::table::{self, Column, Index, Table};
 use super::{Changes, Refusal};
-use crate::declare::names::{DELETED_COLUMN, OWN_COLUMNS};
+use crate::declare::model::unfolded;
+use crate::declare::names::OWN_COLUMNS;
 use crate::fragment::quoted;
 
 /// An existing table, and what was found out about it.
@@ -39,27 +40,25 @@ impl Compare<'_> {
             self.index(index, closing, refusals);
         }
         self.replaced(closing);
+        self.left_over_indexes(changes);
         self.left_over_unique(closing, refusals);
     }
 
     /// Indexes that another index replaces, because it begins with the same column.
     fn replaced(&self, closing: &mut Vec<String>) {
-        for index in &self.table.indexes {
-            let column = &index.columns[0];
-            let name = |kind| table::index_name(&self.table.name, column, kind);
-            let [plain, leading] = table::LOOKUP_KINDS.map(name);
-            let other = if index.name == plain {
-                leading
-            } else if index.name == leading {
-                plain
-            } else {
-                continue;
-            };
-            // An index with the other name may be a wanted one.
-            let wanted = |there: &IndexShape| self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
-            let there = self.shape.indexes.iter().find(|there| there.name == other && !there.unique && !wanted(there));
-            closing.extend(there.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
-        }
+        let replaced = self.shape.indexes.iter().filter(|there| self.is_replaced(there));
+        closing.extend(replaced.map(|there| format!("DROP INDEX {}", quoted(&there.name))));
+    }
+
+    fn is_replaced(&self, there: &IndexShape) -> bool {
+        let by = |index: &Index| {
+            let [plain, leading] =
+                table::LOOKUP_KINDS.map(|kind| table::index_name(&self.table.name, &index.columns[0], kind));
+            (index.name == plain && there.name == leading) || (index.name == leading && there.name == plain)
+        };
+        // An index with the other name may be a wanted one.
+        let wanted = || self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
+        !there.unique && self.table.indexes.iter().any(by) && !wanted()
     }
 
     /// The owner's column of a table that was created when the column was required. Postgres changes that at once and
@@ -94,6 +93,7 @@ impl Compare<'_> {
             refusals.push(self.refuse(&column.name, format!("{reason}{renamed}"), sql));
         } else {
             closing.push(column.add(table, column.not_null && column.default.is_some()));
+            closing.extend(column.fill(table).filter(|_| self.obstacles.rows));
         }
     }
 
@@ -207,25 +207,18 @@ impl Compare<'_> {
         if self.shape.indexes.iter().any(|there| index.is(&self.table.name, there)) {
             return;
         }
-        let repeated = self.obstacles.repeats.iter().find(|(column, _)| index.unique && index.columns.contains(column));
+        let repeated = self.obstacles.repeats.iter().find(|repeats| repeats.index == index.name);
         match repeated {
-            Some((column, shared)) => {
-                let table = &self.table.name;
-                let names = index.columns.iter().map(|name| qualified(table, name)).collect::<Vec<_>>();
-                let live = index.live && self.shape.column(DELETED_COLUMN).is_some();
-                let live =
-                    if live { format!(" AND {} IS NULL", qualified(table, DELETED_COLUMN)) } else { String::new() };
-                let (given, names, table) = (names.join(" IS NOT NULL AND "), names.join(", "), quoted(table));
-                let sql = format!(
-                    "SELECT {names}, COUNT(*) FROM {table} WHERE {given} IS NOT NULL{live} GROUP BY {names} HAVING COUNT(*) > 1"
-                );
+            Some(Repeats { shared, query, .. }) => {
+                let (table, column) = (&self.table.name, index.columns.last().map_or("", |column| unfolded(column)));
                 let count = if *shared == 1 { "1 such value".to_owned() } else { format!("{shared} such values") };
                 let reason = format!(
                     "the field is unique now, and some rows share a value ({count}); the query lists them. Keep one row of \
-                     each, and change the others: UPDATE {table} SET {} = 'VALUE' WHERE \"id\" = 'ID'",
+                     each, and change the others: UPDATE {} SET {} = 'VALUE' WHERE \"id\" = 'ID'",
+                    quoted(table),
                     quoted(column)
                 );
-                refusals.push(self.refuse(column, reason, vec![sql]));
+                refusals.push(self.refuse(column, reason, vec![query.clone()]));
             }
             None => closing.push(index.create(&self.table.name)),
         }
@@ -236,13 +229,11 @@ impl Compare<'_> {
     /// existing records satisfy it, and nothing is lost.
     fn left_over_unique(&self, closing: &mut Vec<String>, refusals: &mut Vec<Refusal>) {
         for there in self.shape.indexes.iter().filter(|there| there.unique) {
-            let Some(column) = there.columns.last() else { continue };
-            let named = |kind: &&str| there.name == table::index_name(&self.table.name, column, kind);
-            let ours = table::UNIQUE_KINDS.iter().any(named);
+            let Some((key, _)) = table::unique_kind(&self.table.name, there) else { continue };
             let wanted = self.table.indexes.iter().any(|index| index.unique && index.is(&self.table.name, there));
-            let declared = self.table.columns.iter().any(|wanted| wanted.name == *column);
-            if ours && !wanted && declared {
-                let within = |index: &&Index| index.unique && index.columns.last() == Some(column);
+            let declared = |column: &String| self.table.columns.iter().any(|wanted| wanted.name == unfolded(column));
+            if !wanted && key.iter().all(declared) {
+                let within = |index: &&Index| index.has_key(key);
                 let drop = format!("DROP INDEX {}", quoted(&there.name));
                 let now = match self.table.indexes.iter().find(within) {
                     Some(index) if index.live && index.columns == there.columns => {
@@ -251,12 +242,35 @@ impl Compare<'_> {
                     }
                     Some(index) if index.live => "unique among records that are not deleted now",
                     Some(_) if there.name.ends_with("_live") => "unique among all records now",
-                    Some(index) if index.columns.len() == 1 => "unique across tenants now",
+                    Some(index) if index.columns.len() == key.len() => "unique across tenants now",
                     Some(_) => "unique within each tenant now",
                     None => "no longer unique",
                 };
-                let reason = format!("the field is {now}, and its index still refuses repeats");
+                let reason = match key {
+                    [_] => format!("the field is {now}, and its index still refuses repeats"),
+                    key => format!(
+                        "the fields {} together are {now}, and their index still refuses repeats",
+                        key.join(", ")
+                    ),
+                };
+                let column = key.last().map_or("", |column| unfolded(column));
                 refusals.push(self.refuse(column, reason, vec![drop]));
+            }
+        }
+    }
+
+    /// Indexes of ours that no declaration has now. They stay, because they lose nothing.
+    fn left_over_indexes(&self, changes: &mut Changes) {
+        let ours = format!("{}.", self.table.name);
+        for there in self.shape.indexes.iter().filter(|there| !there.unique && there.name.starts_with(&ours)) {
+            let is_wanted = self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
+            if !is_wanted && !self.is_replaced(there) && !self.table.unnumbered.contains(&there.name) {
+                changes.notes.push(format!(
+                    "table \"{}\" keeps its index \"{}\", which no declaration has now; to drop it: DROP INDEX {}",
+                    self.table.name,
+                    there.name,
+                    quoted(&there.name)
+                ));
             }
         }
     }

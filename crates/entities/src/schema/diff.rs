@@ -10,7 +10,7 @@ use super::order::creation_order;
 use super::rename::{self, Present};
 use super::script::qualified;
 use super::table::Table;
-use super::{Changes, Refusal, SchemaError, Users};
+use super::{Changes, Refusal, SchemaError, Users, sequences};
 use crate::declare::{Model, Target};
 use crate::fragment::quoted;
 
@@ -24,6 +24,11 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     let (mut opening, mut closing) = (Vec::new(), Vec::new());
     let renamed = rename::tables(tx, models).await?;
     let history = History::load(tx).await?;
+    let counts = models.iter().any(|model| !model.sequences.is_empty());
+    let has_counts = counts && describe_in(tx, sequences::TABLE).await?.is_some();
+    if counts && !has_counts {
+        changes.statements.push(sequences::create_table(tx.engine()));
+    }
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
         match Present::find(tx, &models[index], &renamed, &mut opening).await? {
@@ -33,6 +38,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 let waiting = table.columns.iter().filter(|column| later.contains(&&*column.name));
                 closing.extend(waiting.map(|column| column.add(&table.name, false)));
                 closing.extend(table.indexes.iter().map(|index| index.create(&table.name)));
+                closing.extend(sequences::number(&models[index], None, tx.engine()));
             }
             Some(present) => {
                 let obstacles = Obstacles::count(tx, &table, &present).await?;
@@ -41,6 +47,15 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 let compare =
                     Compare { table: &table, shape: &present.shape, obstacles: &obstacles, engine: tx.engine() };
                 compare.run(&mut changes, &mut closing, &mut refusals);
+                if has_counts {
+                    opening.extend(present.renamed_sequences(&models[index]));
+                }
+                let numbers = sequences::number(&models[index], Some(&present.shape), tx.engine());
+                if numbers.len() > 1 && obstacles.rows {
+                    let note = "its records are numbered in the order of their ids";
+                    changes.notes.push(format!("table \"{}\" gets a sequence: {note}", table.name));
+                }
+                closing.extend(numbers);
             }
         }
     }

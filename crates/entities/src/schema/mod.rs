@@ -18,7 +18,9 @@ mod obstacles;
 mod order;
 mod rename;
 mod script;
+pub(crate) mod sequences;
 mod table;
+mod verify;
 mod violation;
 
 use std::time::Duration;
@@ -32,6 +34,7 @@ pub use changes::{Changes, Refusal, SchemaError, Users};
 pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
 pub(crate) use table::type_word;
+pub use verify::{Finding, verify};
 
 /// How often a change of tables is tried.
 const TRIES: usize = 30;

@@ -1,13 +1,14 @@
 //! Counts rows that prevent a change.
 
 use gatewright_db::schema::describe_in;
-use gatewright_db::{Engine, Tx};
+use gatewright_db::{Engine, Tx, dialect};
 
 use super::SchemaError;
 use super::convert::Conversion;
 use super::rename::Present;
 use super::script::qualified;
 use super::table::Table;
+use crate::declare::model::unfolded;
 use crate::declare::names;
 use crate::fragment::quoted;
 
@@ -16,14 +17,25 @@ use crate::fragment::quoted;
 pub(super) struct Obstacles {
     /// Whether the table has rows.
     pub(super) rows: bool,
-    /// Columns that will become unique: how many values occur in several rows.
-    pub(super) repeats: Vec<(String, i64)>,
+    /// Keys that rows share.
+    pub(super) repeats: Vec<Repeats>,
     /// Columns that change their type: how many values do not convert, and the condition for these.
     pub(super) unconvertible: Vec<(String, i64, String)>,
     /// Columns that become relations: how many values refer to no record, and the condition for these.
     pub(super) dangling: Vec<(String, i64, String)>,
     /// Tables that relations refer to and that do not exist yet.
     pub(super) unmade: Vec<String>,
+}
+
+/// Values of a key to come that occur in several rows.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    /// The name of the key's index.
+    pub(super) index: String,
+    /// How many.
+    pub(super) shared: i64,
+    /// Lists them.
+    pub(super) query: String,
 }
 
 impl Obstacles {
@@ -81,30 +93,44 @@ async fn has_rows(tx: &Tx, table: &Table, present: &Present) -> Result<bool, Sch
     Ok(tx.query_opt(sql, Vec::new()).await?.is_some())
 }
 
-/// The columns that will become unique and contain duplicate values.
-async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<(String, i64)>, SchemaError> {
+/// The keys to come whose values occur in several rows.
+async fn repeats(tx: &Tx, table: &Table, present: &Present) -> Result<Vec<Repeats>, SchemaError> {
     let shape = &present.shape;
     let mut repeated = Vec::new();
     for index in table.indexes.iter().filter(|index| index.unique) {
-        let Some(column) = index.columns.last() else { continue };
         let is_there = shape.indexes.iter().any(|there| index.is(&table.name, there));
         // A row with a null in one of the columns, as in every column that will be added, is not a duplicate.
-        if is_there || present.had(index) || index.columns.iter().any(|column| shape.column(column).is_none()) {
+        let is_added = |column: &String| shape.column(unfolded(column)).is_none();
+        if is_there || present.had(index) || index.columns.iter().any(is_added) {
             continue;
         }
-        let columns: Vec<String> = index.columns.iter().map(|column| present.column(column)).collect();
         // If the column will be added, nothing is deleted.
         let live = index.live && shape.column(names::DELETED_COLUMN).is_some();
-        let live = if live { " AND \"deleted_at\" IS NULL" } else { "" };
+        let shared = |columns: &[String], table: &str, deleted_at: &str| {
+            let live = if live { format!(" AND {deleted_at} IS NULL") } else { String::new() };
+            let (given, names) = (columns.join(" IS NOT NULL AND "), columns.join(", "));
+            format!("FROM {table} WHERE {given} IS NOT NULL{live} GROUP BY {names} HAVING COUNT(*) > 1")
+        };
+        let columns: Vec<String> =
+            index.columns.iter().map(|column| value(column, |name| present.column(name))).collect();
         let sql = format!(
-            "SELECT COUNT(*) AS found FROM (SELECT 1 FROM {} WHERE {} IS NOT NULL{live} GROUP BY {} HAVING COUNT(*) > 1) \
-             AS shared",
-            present.table(),
-            columns.join(" IS NOT NULL AND "),
-            columns.join(", ")
+            "SELECT COUNT(*) AS found FROM (SELECT 1 {}) AS shared",
+            shared(&columns, &present.table(), &quoted(names::DELETED_COLUMN))
         );
-        let shared: i64 = tx.query_opt(sql, Vec::new()).await?.map(|row| row.get("found")).transpose()?.unwrap_or(0);
-        repeated.extend((shared > 0).then(|| (column.clone(), shared)));
+        let count: i64 = tx.query_opt(sql, Vec::new()).await?.map(|row| row.get("found")).transpose()?.unwrap_or(0);
+        if count > 0 {
+            let columns: Vec<String> =
+                index.columns.iter().map(|column| value(column, |name| qualified(&table.name, name))).collect();
+            let rest = shared(&columns, &quoted(&table.name), &qualified(&table.name, names::DELETED_COLUMN));
+            let query = format!("SELECT {}, COUNT(*) {rest}", columns.join(", "));
+            repeated.push(Repeats { index: index.name.clone(), shared: count, query });
+        }
     }
     Ok(repeated)
+}
+
+/// What a column of an index holds, computed from the column that clients write.
+fn value(column: &str, name: impl Fn(&str) -> String) -> String {
+    let written = unfolded(column);
+    if written == column { name(column) } else { dialect::folded(&name(written)) }
 }

@@ -7,9 +7,10 @@
 use gatewright_db::Tx;
 use gatewright_db::schema::{TableShape, describe_in};
 
-use super::SchemaError;
 use super::table::Index;
+use super::{SchemaError, sequences};
 use crate::declare::Model;
+use crate::declare::model::folded_column;
 use crate::fragment::quoted;
 
 /// A table that is there.
@@ -59,6 +60,7 @@ impl Present {
             .fields
             .iter()
             .filter_map(|field| Some((field.renamed_from.clone()?, field.name.clone())))
+            .flat_map(|(old, new)| [(folded_column(&old), folded_column(&new)), (old, new)])
             .filter(|(old, new)| shape.column(new).is_none() && shape.column(old).is_some())
             .collect();
         let mut present = Self { shape, table, renamed: old.is_some(), columns, again: Vec::new() };
@@ -99,6 +101,17 @@ impl Present {
                 name.clone_from(new);
             }
         }
+    }
+
+    /// The statements by which sequences keep their last numbers.
+    pub(super) fn renamed_sequences(&self, model: &Model) -> Vec<String> {
+        let renamed = model.sequences.iter().filter_map(|sequence| {
+            let column = &*model.fields[sequence.field].name;
+            let old = self.columns.iter().find(|(_, new)| new == column).map_or(column, |(old, _)| old);
+            let (old, new) = (sequences::name(&self.table, old), sequences::name(&model.table, column));
+            (old != new).then(|| format!("UPDATE {} SET name = '{new}' WHERE name = '{old}'", sequences::TABLE))
+        });
+        renamed.collect()
     }
 
     fn new_name<'a>(&'a self, column: &'a str) -> &'a str {

@@ -7,8 +7,9 @@ use gatewright_db::schema::IndexShape;
 use gatewright_db::{Engine, Value, column_types, dialect};
 use sha2::{Digest, Sha256};
 
-use super::Users;
-use crate::declare::{Kind, Model, ModelField, OnDelete, Target, names};
+use super::{Users, sequences};
+use crate::declare::model::folded_column;
+use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
 use crate::fragment::quoted;
 
 /// A table as it should be.
@@ -17,6 +18,8 @@ pub(super) struct Table {
     pub(super) name: String,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
+    /// The names of the indexes that find records without a number.
+    pub(super) unnumbered: Vec<String>,
 }
 
 /// A column as it should be.
@@ -31,6 +34,8 @@ pub(super) struct Column {
     /// As SQL.
     pub(super) default: Option<String>,
     pub(super) reference: Option<Reference>,
+    /// What existing rows get, as SQL, when the column is added.
+    pub(super) filled: Option<String>,
 }
 
 /// A foreign key to another table's id.
@@ -50,6 +55,8 @@ pub(super) struct Index {
     pub(super) live: bool,
     /// The columns as they compare.
     terms: Vec<String>,
+    /// Whether only an index with its name is the same, because the columns alone do not tell their directions.
+    named: bool,
 }
 
 impl Table {
@@ -61,17 +68,32 @@ impl Table {
             owner: false,
             default: None,
             reference: None,
+            filled: None,
         };
         let mut columns = vec![own("id", "{text}")];
         columns.extend(model.fields.iter().enumerate().map(|(index, field)| Column {
             owner: model.owner == Some(index),
             ..Column::of(field, all, users, engine)
         }));
+        columns.extend(model.folded().map(|index| {
+            let name = &model.fields[index].name;
+            let filled = Some(dialect::folded(&quoted(name)));
+            Column { not_null: false, filled, ..own(&folded_column(name), "{text}") }
+        }));
         columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
         if model.soft_delete {
             columns.push(Column { not_null: false, ..own(names::DELETED_COLUMN, "{time}") });
         }
-        Self { name: model.table.to_string(), columns, indexes: indexes(model, engine) }
+        let unnumbered = model
+            .sequences
+            .iter()
+            .map(|sequence| sequences::unnumbered(&model.table, &model.fields[sequence.field].name));
+        Self {
+            name: model.table.to_string(),
+            columns,
+            indexes: indexes(model, engine),
+            unnumbered: unnumbered.collect(),
+        }
     }
 
     /// The statement that creates the table, except the columns at `later`.
@@ -108,7 +130,14 @@ impl Column {
             owner: false,
             default: field.default.as_ref().map(literal),
             reference,
+            filled: None,
         }
+    }
+
+    /// The statement that gives existing rows the value of the column that was added, if they get one.
+    pub(super) fn fill(&self, table: &str) -> Option<String> {
+        let filled = self.filled.as_ref()?;
+        Some(format!("UPDATE {} SET {} = {filled}", quoted(table), quoted(&self.name)))
     }
 
     /// The statement that adds the column to a table.
@@ -177,6 +206,7 @@ impl Index {
             unique,
             live: false,
             terms: columns.iter().map(|column| quoted(column)).collect(),
+            named: false,
         }
     }
 
@@ -186,9 +216,9 @@ impl Index {
         Self { name, ..Self::of(&model.table, &[column, "id"], false) }
     }
 
-    /// Refuses duplicates of a column: within each tenant if the entity has tenants, and only among records that are not
+    /// Refuses duplicates of a key: within each tenant if the entity has tenants, and only among records that are not
     /// deleted if it has a trash.
-    fn unique(model: &Model, column: &str) -> Self {
+    fn unique(model: &Model, key: &Key) -> Self {
         let tenant = model.tenant_column();
         let kind = match (tenant.is_some(), model.soft_delete) {
             (false, false) => "unique",
@@ -196,18 +226,60 @@ impl Index {
             (false, true) => "unique_live",
             (true, true) => "tenant_unique_live",
         };
-        let columns: Vec<&str> = tenant.into_iter().chain([column]).collect();
-        let name = index_name(&model.table, column, kind);
+        let compared: Vec<String> = key
+            .fields
+            .iter()
+            .map(|field| match &*model.fields[field.index].name {
+                name if field.folded => folded_column(name),
+                name => name.to_owned(),
+            })
+            .collect();
+        let columns: Vec<&str> = tenant.into_iter().chain(compared.iter().map(String::as_str)).collect();
+        let name = index_name(&model.table, &compared.join("."), kind);
         Self { name, live: model.soft_delete, ..Self::of(&model.table, &columns, true) }
+    }
+
+    /// A declared index, in the declared order and directions, and then by id.
+    fn declared(model: &Model, columns: &[(String, bool)], engine: Engine) -> Self {
+        let all: Vec<&str> = columns.iter().map(|(column, _)| column.as_str()).chain(["id"]).collect();
+        let direction = |descending: bool| if descending { " DESC" } else { "" };
+        let terms = columns
+            .iter()
+            .map(|(column, descending)| format!("{}{}", compared(model, column, engine), direction(*descending)));
+        let spelled: Vec<String> = columns
+            .iter()
+            .map(|(column, descending)| format!("{}{column}", if *descending { "-" } else { "" }))
+            .collect();
+        Self {
+            name: index_name(&model.table, &spelled.join("."), "ordered"),
+            terms: terms.chain(["\"id\"".to_owned()]).collect(),
+            named: columns.iter().any(|(_, descending)| *descending),
+            ..Self::of(&model.table, &all, false)
+        }
     }
 
     /// Whether an existing index does the same as this one.
     pub(super) fn is(&self, table: &str, there: &IndexShape) -> bool {
-        let live = there.columns.last().is_some_and(|column| {
-            ["unique_live", "tenant_unique_live"].iter().any(|kind| there.name == index_name(table, column, kind))
-        });
+        if self.named {
+            return self.name == there.name && there.columns == self.columns;
+        }
+        let live = unique_kind(table, there).is_some_and(|(_, kind)| kind.ends_with("_live"));
         there.columns == self.columns && (there.unique || !self.unique) && live == self.live
     }
+
+    /// Whether both refuse repeats of the same columns, the tenant's aside.
+    pub(super) fn has_key(&self, key: &[String]) -> bool {
+        self.unique && self.columns.ends_with(key) && self.columns.len() <= key.len() + 1
+    }
+}
+
+/// The key and the kind of an index of ours that refuses repeats, as its name has them. The key has no tenant.
+pub(super) fn unique_kind<'a>(table: &str, there: &'a IndexShape) -> Option<(&'a [String], &'static str)> {
+    (0..there.columns.len().min(2)).find_map(|from| {
+        let key = &there.columns[from..];
+        let kind = UNIQUE_KINDS.into_iter().find(|kind| there.name == index_name(table, &key.join("."), kind))?;
+        Some((key, kind))
+    })
 }
 
 /// The kinds of the indexes by which values are looked up, as their names have them: in no order, and in that of ids.
@@ -231,7 +303,7 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
         if model.tenant == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
         } else if field.unique {
-            indexes.push(Index::unique(model, name));
+            // Among the keys.
         } else if model.owner == Some(index) {
             indexes.push(Index::of(&model.table, &[name, "id"], false));
         } else if model.leading.contains(name) {
@@ -244,7 +316,9 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
             indexes.push(Index::of(&model.table, &[name], false));
         }
     }
+    indexes.extend(model.keys.iter().map(|key| Index::unique(model, key)));
     indexes.extend(cursor_indexes(model, engine));
+    indexes.extend(model.indexes.iter().map(|columns| Index::declared(model, columns, engine)));
     indexes
 }
 
@@ -269,16 +343,19 @@ fn cursor_indexes(model: &Model, engine: Engine) -> Vec<Index> {
 fn in_cursor_order(model: &Model, bounds: &[&str], purpose: &str, engine: Engine) -> Index {
     let columns = bounds.iter().copied().chain(model.cursor_fields.iter().map(String::as_str)).chain(["id"]);
     let columns: Vec<&str> = columns.collect();
-    let is_decimal = |name: &str| model.fields.iter().any(|field| field.name == name && field.kind == Kind::Decimal);
-    let term = |name: &&str| match quoted(name) {
-        name if is_decimal(name.trim_matches('"')) => dialect::decimal_order(engine, &name),
-        name => name,
-    };
+    let term = |name: &&str| compared(model, name, engine);
     Index {
         name: short(&format!("{}.{}.{purpose}", model.table, model.cursor_fields.join("."))),
         terms: columns.iter().map(term).collect(),
         ..Index::of(&model.table, &columns, false)
     }
+}
+
+/// A column as it compares.
+fn compared(model: &Model, column: &str, engine: Engine) -> String {
+    let is_decimal = model.fields.iter().any(|field| field.name == column && field.kind == Kind::Decimal);
+    let name = quoted(column);
+    if is_decimal { dialect::decimal_order(engine, &name) } else { name }
 }
 
 /// Postgres cuts names at 63 bytes in silence, so that two long ones could become the same.
@@ -317,6 +394,7 @@ fn literal(value: &Value) -> String {
         Value::Int(value) => value.to_string(),
         Value::Float(value) => format!("{value:e}"),
         Value::Text(text) => quoted_text(text),
+        Value::Json(json) => quoted_text(json.as_str()),
         Value::Time(at) => quoted_text(&time::format(*at)),
     }
 }

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use gatewright_base::{nearest, to_snake};
 use gatewright_db::Value;
+use uuid::{Uuid, Variant};
 
 use super::error::{BodyError, Fault, FieldError, code};
 use super::json::Members;
+use super::operator::Operator;
 use crate::plan::{Field, Fields, Key};
 
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
@@ -18,6 +20,10 @@ pub(crate) struct Draft {
     pub(crate) values: Vec<Option<Value>>,
     /// Which of them the body names; the others are defaults.
     pub(crate) named: Vec<bool>,
+    /// The id of a new record, if the body brings one.
+    pub(crate) id: Option<String>,
+    /// The changes that depend on what is stored. Their fields have no values.
+    pub(crate) operators: Vec<(usize, Operator)>,
 }
 
 /// Why a body was refused, and the values in it that are right.
@@ -25,11 +31,13 @@ pub(crate) struct Draft {
 pub(crate) struct InvalidBody {
     pub(crate) error: BodyError,
     pub(crate) values: Vec<Option<Value>>,
+    /// Which fields the body names.
+    pub(crate) named: Vec<bool>,
 }
 
 impl From<BodyError> for InvalidBody {
     fn from(error: BodyError) -> Self {
-        Self { error, values: Vec::new() }
+        Self { error, values: Vec::new(), named: Vec::new() }
     }
 }
 
@@ -38,44 +46,61 @@ impl From<BodyError> for InvalidBody {
 pub(crate) enum Mode {
     Create,
     Update,
+    /// A record that is created unless it exists: operators apply to nothing.
+    Upsert,
 }
 
 impl Draft {
     /// Reads a body. All of its errors are returned, up to [`MAX_ERRORS`].
     ///
-    /// After [`Mode::Create`] every field has a value, `Null` if it is absent, except the owner's, which the operation
+    /// After [`Mode::Create`] and [`Mode::Upsert`] every field has a value, `Null` if it is absent, except the owner's, which the operation
     /// fills in.
     pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, InvalidBody> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
-        let mut draft = Self { values: vec![None; fields.len()], named: vec![false; fields.len()] };
+        let mut draft = Self {
+            values: vec![None; fields.len()],
+            named: vec![false; fields.len()],
+            id: None,
+            operators: Vec::new(),
+        };
         let mut errors = Vec::new();
         for (key, json) in members {
             if errors.len() == MAX_ERRORS {
-                return Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values });
+                return Err(InvalidBody {
+                    error: BodyError::Invalid(errors),
+                    values: draft.values,
+                    named: draft.named,
+                });
             }
             match fields.key(&key) {
                 None => errors.push(unknown(fields, &key)),
-                Some(Key::Ignored) => {}
+                Some(Key::Id) if mode != Mode::Update => match new_id(json) {
+                    Ok(_) if draft.id.is_some() => errors.push(twice().at(&key)),
+                    Ok(id) => draft.id = id,
+                    Err(fault) => errors.push(fault.at(&key)),
+                },
+                Some(Key::Ignored | Key::Id) => {}
                 Some(Key::Field(index)) => {
                     let field = fields.at(index);
                     if std::mem::replace(&mut draft.named[index], true) {
-                        errors.push(Fault::new(code::DUPLICATE, "is given more than once").at(&field.key));
+                        errors.push(twice().at(&field.key));
                         continue;
                     }
-                    match read_field(field, json) {
-                        Ok(value) => draft.values[index] = Some(value),
+                    match read_changed(fields, field, json, mode) {
+                        Ok(Change::Value(value)) => draft.values[index] = Some(value),
+                        Ok(Change::By(operator)) => draft.operators.push((index, operator)),
                         Err(fault) => errors.push(fault.at(&field.key)),
                     }
                 }
             }
         }
-        if mode == Mode::Create {
+        if mode != Mode::Update {
             draft.complete(fields, &mut errors);
         }
         if errors.is_empty() {
             Ok(draft)
         } else {
-            Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values })
+            Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values, named: draft.named })
         }
     }
 
@@ -87,10 +112,26 @@ impl Draft {
             }
             match &field.default {
                 Some(default) => self.values[index] = Some(default.clone()),
-                None if field.required => errors.push(required().at(&field.key)),
+                None if field.required && field.word.is_none() => errors.push(required().at(&field.key)),
                 None => self.values[index] = Some(Value::Null),
             }
         }
+    }
+}
+
+/// What a member of a body asks for.
+enum Change {
+    Value(Value),
+    By(Operator),
+}
+
+fn read_changed(fields: &Fields, field: &Field, json: &str, mode: Mode) -> Result<Change, Fault> {
+    let operator =
+        if fields.take_operators() && mode != Mode::Create { Operator::read(&field.rule, json) } else { None };
+    match operator {
+        Some(operator) if mode == Mode::Upsert => operator?.apply(&field.rule, None).map(Change::Value),
+        Some(operator) => operator.map(Change::By),
+        None => read_field(field, json).map(Change::Value),
     }
 }
 
@@ -101,7 +142,25 @@ fn read_field(field: &Field, json: &str) -> Result<Value, Fault> {
     if field.required { Err(required()) } else { Ok(Value::Null) }
 }
 
-fn required() -> Fault {
+/// The id that a client chose, in lower case. Null counts as absent.
+fn new_id(json: &str) -> Result<Option<String>, Fault> {
+    if json == "null" {
+        return Ok(None);
+    }
+    let wrong = || Fault::new(code::TYPE, "must be a UUID of version 7 or 4");
+    let text: String = serde_json::from_str(json).map_err(|_| wrong())?;
+    let id = Uuid::try_parse(&text).ok().filter(|id| {
+        // Other spellings of a UUID have another length.
+        text.len() == 36 && matches!(id.get_version_num(), 4 | 7) && id.get_variant() == Variant::RFC4122
+    });
+    id.map(|id| Some(id.to_string())).ok_or_else(wrong)
+}
+
+fn twice() -> Fault {
+    Fault::new(code::DUPLICATE, "is given more than once")
+}
+
+pub(crate) fn required() -> Fault {
     Fault::new(code::REQUIRED, "is required")
 }
 

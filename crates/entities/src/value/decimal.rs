@@ -88,6 +88,29 @@ impl Decimal {
         Ok(Self(text))
     }
 
+    /// The exact sum; `None` if it has more than [`MAX_DIGITS`] digits.
+    pub(crate) fn plus(&self, other: &Self) -> Option<Self> {
+        let scale = self.parts().2.len().max(other.parts().2.len());
+        let ((is_negative, mine), (is_other_negative, theirs)) = (self.digits(scale), other.digits(scale));
+        let (is_negative, digits) = if is_negative == is_other_negative {
+            (is_negative, added(&mine, &theirs))
+        } else if mine >= theirs {
+            (is_negative, taken(&mine, &theirs))
+        } else {
+            (is_other_negative, taken(&theirs, &mine))
+        };
+        let text: String = digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        let point = i64::try_from(digits.len().checked_sub(scale)?).ok()?;
+        Self::place(is_negative, &text, point).ok()
+    }
+
+    /// The sign, and as many digits for every decimal: zeros first, and `scale` digits after the point.
+    fn digits(&self, scale: usize) -> (bool, Vec<u8>) {
+        let (is_negative, whole, fraction) = self.parts();
+        let text = format!("{whole:0>MAX_DIGITS$}{fraction:0<scale$}");
+        (is_negative, text.bytes().map(|digit| digit - b'0').collect())
+    }
+
     fn parts(&self) -> (bool, &str, &str) {
         let (negative, unsigned) = match self.0.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -96,6 +119,33 @@ impl Decimal {
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
         (negative, whole, fraction)
     }
+}
+
+/// The sum of two numbers of as many digits, with one digit more.
+fn added(one: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut carry = 0;
+    let mut digits: Vec<u8> = Vec::with_capacity(one.len() + 1);
+    for (one, other) in one.iter().zip(other).rev() {
+        let sum = one + other + carry;
+        digits.push(sum % 10);
+        carry = sum / 10;
+    }
+    digits.push(carry);
+    digits.reverse();
+    digits
+}
+
+/// The difference of two numbers of as many digits, of which the first is not the smaller one.
+fn taken(most: &[u8], less: &[u8]) -> Vec<u8> {
+    let mut borrow = 0;
+    let mut digits: Vec<u8> = Vec::with_capacity(most.len());
+    for (most, less) in most.iter().zip(less).rev() {
+        let (most, less) = (*most, less + borrow);
+        borrow = u8::from(most < less);
+        digits.push(most + 10 * borrow - less);
+    }
+    digits.reverse();
+    digits
 }
 
 fn parse_exponent(text: &str) -> Result<i32, Invalid> {
@@ -188,6 +238,14 @@ mod tests {
             prop_assert_eq!(decimal(a).cmp(&decimal(b)), a.cmp(&b));
             let back = Decimal::parse(&format!("{}e{scale}", decimal(a))).unwrap();
             prop_assert_eq!(back.into_string(), a.to_string());
+        }
+
+        #[test]
+        fn sums_are_those_of_the_integers_they_contain(a in any::<i64>(), b in any::<i64>(), scale in 0..19_i32, more in 0..5_i32) {
+            let decimal = |n: i128, scale: i32| Decimal::parse(&format!("{n}e-{scale}")).unwrap();
+            let sum = decimal(a.into(), scale).plus(&decimal(b.into(), scale + more)).unwrap();
+            let expected = i128::from(a) * 10_i128.pow(more.unsigned_abs()) + i128::from(b);
+            prop_assert_eq!(sum, decimal(expected, scale + more));
         }
 
         #[test]

@@ -12,6 +12,11 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// The error of a value that another record has: of a field that is unique by itself, or of a declared key.
+    pub(crate) fn taken(field: String, by_key: bool) -> Self {
+        Self { field, code: if by_key { code::TAKEN } else { code::UNIQUE }, message: "is taken already".to_owned() }
+    }
+
     /// The error of a relation to a record that is not there, or not for the caller.
     pub(crate) fn names_no_record(field: String) -> Self {
         Self { field, code: code::RELATION, message: "names no record".to_owned() }
@@ -40,8 +45,14 @@ pub mod code {
     pub const DUPLICATE: &str = "duplicate";
     /// A relation to a record that does not exist.
     pub const RELATION: &str = "relation";
+    /// A check of the entity that the record does not pass.
+    pub const CHECK: &str = "check";
+    /// A field that the caller may not set (403).
+    pub const FIELD_FORBIDDEN: &str = "field_forbidden";
     /// A value that another record already has (409).
     pub const UNIQUE: &str = "unique";
+    /// A value of a key over several fields that another record already has (409).
+    pub const TAKEN: &str = "taken";
 }
 
 /// Why a body could not be read.
@@ -72,14 +83,24 @@ impl std::error::Error for BodyError {}
 pub(crate) struct Fault {
     pub(crate) code: &'static str,
     pub(crate) message: String,
+    /// Where in a `json` field's value: `.items[3].n`.
+    path: Option<String>,
 }
 
 impl Fault {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), path: None }
+    }
+
+    pub(crate) fn inside(self, path: String) -> Self {
+        Self { path: Some(path), ..self }
     }
 
     pub(crate) fn at(self, field: &str) -> FieldError {
-        FieldError { field: field.to_owned(), code: self.code, message: self.message }
+        let message = match self.path {
+            Some(path) => format!("{}, at {field}{path}", self.message),
+            None => self.message,
+        };
+        FieldError { field: field.to_owned(), code: self.code, message }
     }
 }

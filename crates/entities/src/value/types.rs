@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use gatewright_base::time;
+use gatewright_base::{canonical_id, time};
 use gatewright_db::Value;
+use gatewright_db::json::{Json, MAX_DEPTH, Unstorable, Why};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use regex::Regex;
 
 use super::decimal::{self, Decimal};
 use super::error::{Fault, code};
-use super::json::{self, Unstorable};
 
 /// The longest text, in bytes, that an indexed column takes. Postgres refuses index entries of a third of a page.
 pub(crate) const INDEXED_BYTES: usize = 2_000;
@@ -19,7 +19,7 @@ pub(crate) const STRING_LENGTH: usize = 1_000;
 /// The default maximum length of a `text`, in characters.
 pub(crate) const TEXT_LENGTH: usize = 262_144;
 /// The beginning of the year 1, in UTC.
-const FIRST_YEAR: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+pub(crate) const FIRST_YEAR: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 /// The longest id of another record.
 pub(crate) const LONGEST_ID: usize = 200;
 
@@ -40,13 +40,13 @@ pub(crate) enum Type {
     Relation,
 }
 
-/// The bounds of text: characters, a pattern, and whether an index limits its bytes.
+/// The bounds of text: characters, a pattern, and how many bytes an index takes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Text {
     pub(crate) min: Option<usize>,
     pub(crate) max: Option<usize>,
     pub(crate) pattern: Option<Regex>,
-    pub(crate) indexed: bool,
+    pub(crate) indexed: Option<usize>,
 }
 
 /// The least and the greatest value, both allowed.
@@ -73,13 +73,18 @@ impl Type {
             Self::Date(bounds) => bounds.check(day(json)?).map(|day| Value::Text(day.to_string())),
             Self::Timestamp(bounds) => bounds.check(instant(json)?).map(Value::Time),
             Self::Uuid => uuid(json).map(Value::Text),
-            Self::Json => stored(json).map(Value::Text),
+            Self::Json => stored(json).map(Value::Json),
             Self::Relation => id(json).map(Value::Text),
         }
     }
 }
 
 impl Text {
+    /// Limits the text to what an index takes of it, if no other index takes less.
+    pub(crate) fn index(&mut self, bytes: usize) {
+        self.indexed = Some(self.indexed.map_or(bytes, |other| other.min(bytes)));
+    }
+
     fn check(&self, text: &str) -> Result<String, Fault> {
         refuse_nul(text)?;
         let length = || text.chars().count();
@@ -92,8 +97,8 @@ impl Text {
             }
             _ => {}
         }
-        if self.indexed && text.len() > INDEXED_BYTES {
-            let message = format!("must have at most {INDEXED_BYTES} bytes, because the field is indexed");
+        if let Some(bytes) = self.indexed.filter(|bytes| text.len() > *bytes) {
+            let message = format!("must have at most {bytes} bytes, because the field is indexed");
             return Err(Fault::new(code::MAX, message));
         }
         match &self.pattern {
@@ -214,14 +219,20 @@ fn uuid(json: &str) -> Result<String, Fault> {
     uuid.map(|uuid| uuid.to_string()).ok_or_else(|| wrong(EXPECTED))
 }
 
-fn stored(json: &str) -> Result<String, Fault> {
-    json::compact(json).map_err(|why| match why {
-        Unstorable::Depth => wrong(&format!("JSON nested at most {} deep", json::MAX_DEPTH)),
-        Unstorable::Number => wrong("JSON whose numbers a 64-bit float can hold"),
-        Unstorable::Repeated => wrong("JSON whose objects have each key once"),
-        Unstorable::Characters => {
-            Fault::new(code::CHARACTERS, "must not have the character U+0000 or half of a surrogate pair")
-        }
+fn stored(json: &str) -> Result<Json, Fault> {
+    Json::read(json).map_err(|Unstorable { why, path }| {
+        let fault = match why {
+            Why::Depth => wrong(&format!("JSON nested at most {MAX_DEPTH} deep")),
+            Why::Number(out) => {
+                wrong(&format!("JSON whose numbers a 64-bit integer or a 64-bit float holds, and has {out}"))
+            }
+            Why::Repeated => wrong("JSON whose objects have each key once"),
+            Why::Characters => {
+                Fault::new(code::CHARACTERS, "must not have the character U+0000 or half of a surrogate pair")
+            }
+            _ => wrong("JSON"),
+        };
+        fault.inside(path)
     })
 }
 
@@ -231,7 +242,7 @@ fn id(json: &str) -> Result<String, Fault> {
     if !is_id(&text) {
         return Err(wrong(EXPECTED));
     }
-    Ok(text.into_owned())
+    Ok(canonical_id(&text).into_owned())
 }
 
 /// Whether `text` could be a record's id: 1 to 200 bytes without spaces or control characters.
@@ -290,9 +301,10 @@ mod tests {
                 Value::Time(time("2026-01-02T01:04:05.123456Z")),
             ),
             (Type::Uuid, r#""0191D2B3-0000-7000-8000-00000000000A""#, text("0191d2b3-0000-7000-8000-00000000000a")),
-            (Type::Json, "[1, 2.50]", text("[1,2.50]")),
-            (Type::Json, "\"text\"", text("\"text\"")),
-            (Type::Relation, r#""any-id_9""#, text("any-id_9")),
+            (Type::Json, "[1, 2.50]", Value::Json(Json::read("[1,2.5]").unwrap())),
+            (Type::Json, "\"text\"", Value::Json(Json::read("\"text\"").unwrap())),
+            (Type::Relation, r#""any-ID_9""#, text("any-ID_9")),
+            (Type::Relation, r#""0191D2B3-0000-7000-8000-00000000000A""#, text("0191d2b3-0000-7000-8000-00000000000a")),
         ];
         for (kind, json, expected) in cases {
             assert_eq!(kept(&kind, json), Ok(expected), "{kind:?} {json}");
@@ -311,7 +323,7 @@ mod tests {
             (Type::Text(Text::default()), r#""\ud800""#, code::CHARACTERS),
             (Type::Text(Text { min: Some(2), ..Text::default() }), r#""é""#, code::MIN),
             (Type::Text(Text { max: Some(1), ..Text::default() }), r#""ab""#, code::MAX),
-            (Type::Text(Text { indexed: true, ..Text::default() }), &long, code::MAX),
+            (Type::Text(Text { indexed: Some(INDEXED_BYTES), ..Text::default() }), &long, code::MAX),
             (pattern("^[a-z]+$"), r#""abc\n""#, code::PATTERN),
             (pattern("^(a+)+$"), r#""aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!""#, code::PATTERN),
             (Type::Int(Bounds::default()), "9223372036854775808", code::TYPE),

@@ -163,7 +163,7 @@ async fn an_invalid_batch_body_is_refused_before_any_write() {
             (Method::POST, json!({"items": null}), 422, "items", "type"),
             (Method::POST, json!({"items": [], "itmes": 1}), 422, "itmes", "unknown_field"),
             (Method::POST, json!({"ids": []}), 422, "ids", "unknown_field"),
-            (Method::DELETE, json!({"items": []}), 422, "items", "unknown_field"),
+            (Method::DELETE, json!({"items": [], "ids": []}), 422, "ids", "duplicate"),
             (Method::POST, many(101), 422, "items", "max"),
             (Method::DELETE, json!({"ids": vec!["x"; 101]}), 422, "ids", "max"),
         ] {

@@ -60,6 +60,55 @@ async fn a_json_value_that_is_not_text_contains_no_text() {
     }
 }
 
+/// Letters whose simple case folding is not their lower case, with other letters of the same folding.
+const FOLDED: [(&str, &str); 25] = [
+    ("µ", "Μ"),
+    ("ſ", "S"),
+    ("\u{345}", "Ι"),
+    ("ς", "Σ"),
+    ("ϐ", "Β"),
+    ("ϑ", "Θ"),
+    ("ϕ", "Φ"),
+    ("ϖ", "Π"),
+    ("ϰ", "Κ"),
+    ("ϱ", "Ρ"),
+    ("ϵ", "Ε"),
+    ("\u{1c80}", "В"),
+    ("\u{1c81}", "Д"),
+    ("\u{1c82}", "О"),
+    ("\u{1c83}", "С"),
+    ("\u{1c84}", "Т"),
+    ("\u{1c85}", "\u{1c84}"),
+    ("\u{1c86}", "Ъ"),
+    ("\u{1c87}", "Ѣ"),
+    ("\u{1c88}", "Ꙋ"),
+    ("ẛ", "Ṡ"),
+    ("\u{1fbe}", "\u{345}"),
+    ("\u{1fd3}", "\u{390}"),
+    ("\u{1fe3}", "\u{3b0}"),
+    ("ﬅ", "ﬆ"),
+];
+
+#[tokio::test]
+async fn every_condition_that_ignores_case_folds_each_letter() {
+    for world in worlds([books().search_fields(["title"])]).await {
+        for (number, (one, other)) in FOLDED.into_iter().enumerate() {
+            let title = format!("<{number}x{one}>");
+            let body = json!({ "title": title, "notes": { "a": title } });
+            world.post(&anonymous(), "/books", body).await.data();
+            let asked = format!("<{number}X{other}>");
+            for asked in [
+                query("filter", &format!("title ~ '{asked}'")),
+                query("filter", &format!("notes.a ~ '{asked}'")),
+                query("title_like", &asked),
+                query("q", &asked),
+            ] {
+                assert_eq!(titles(&world, &asked).await, title, "{}: {asked}", world.name());
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn filters_match_the_right_records() {
     const ALL: &str = "Emma; ÜBER Zeit; Say \"hi\"; Empty";

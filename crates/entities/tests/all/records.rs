@@ -131,6 +131,32 @@ async fn a_caller_who_has_the_record_already_gets_304() {
 }
 
 #[tokio::test]
+async fn a_write_with_if_none_match_is_refused_for_a_record_that_matches() {
+    for world in worlds([posts()]).await {
+        let created = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;
+        let (path, etag) = (created.header("location").to_owned(), created.header("etag").to_owned());
+        let ask = |method: Method, header: &'static str, tag: &str| {
+            let ask = world.ask(&anonymous(), method.clone(), &path).header(header, tag);
+            if method == Method::DELETE { ask } else { ask.json(json!({"title": "Two"})) }
+        };
+        for method in [Method::PATCH, Method::PUT, Method::DELETE] {
+            for tag in ["*", &etag, &format!("W/{etag}"), &format!("\"other\", {etag}")] {
+                let refused = ask(method.clone(), "if-none-match", tag).send().await;
+                refused.is_refused(412, "the record has changed since it was read");
+            }
+        }
+        let read = world.ask(&anonymous(), Method::GET, &path).header("if-match", "\"other\"").send().await;
+        assert_eq!(read.status, 412);
+        let read = world.ask(&anonymous(), Method::GET, &path).header("if-match", &etag).send().await;
+        assert_eq!((read.status.as_u16(), read.data()["title"].as_str()), (200, Some("One")));
+        assert_eq!(ask(Method::PATCH, "if-none-match", "\"other\"").send().await.status, 200);
+        // A create has no record that could match.
+        let create = world.ask(&anonymous(), Method::POST, "/blog_posts").header("if-none-match", "*");
+        assert_eq!(create.json(json!({"title": "Three"})).send().await.status, 201);
+    }
+}
+
+#[tokio::test]
 async fn a_value_that_is_taken_is_a_conflict_that_names_the_field() {
     for world in worlds([posts()]).await {
         let first = world.post(&anonymous(), "/blog_posts", json!({"title": "One"})).await;

@@ -54,7 +54,7 @@ async fn open(world: &World, path: &str) -> Stream {
 
 /// The next event as `type title`; if the record has only an id, as `type path`.
 async fn next(stream: &mut Stream) -> String {
-    let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await.expect("no event within 20 seconds");
+    let next = tokio::time::timeout(Duration::from_mins(1), stream.next()).await.expect("no event within a minute");
     let (kind, record): (String, Value) = next.unwrap();
     match record["title"].as_str() {
         Some(title) => format!("{kind} {title}"),

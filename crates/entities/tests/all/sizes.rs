@@ -1,9 +1,11 @@
 //! Answers above the maximum size, and values at the limits of their types.
 
-use gatewright_entities::{Entity, Field};
+use gatewright_base::Budget;
+use gatewright_entities::operations::{Batch, Call, Error};
+use gatewright_entities::{Action, Entity, Field};
 use serde_json::{Value, json};
 
-use super::support::{World, anonymous, worlds};
+use super::support::{World, anonymous, worlds, worlds_with};
 
 /// The maximum size of an answer.
 const MOST: usize = 8 * 1024 * 1024;
@@ -252,5 +254,49 @@ async fn json_is_returned_as_sent_and_filtered_only_by_absence() {
         for query in ["meta=x", "meta_like=x", "meta_gt=1", "meta_in=1", "sort=meta"] {
             assert_eq!(world.get(&anonymous(), &format!("/things?{query}")).await.status, 400, "{query}");
         }
+    }
+}
+
+/// Everything that a write may be, on a record that is there.
+async fn every_write(world: &World, id: &str) -> Vec<(&'static str, Result<(), Error>)> {
+    let (table, call) = (|| world.entities.table("papers").unwrap(), Call::default());
+    let number = br#"{"number":1}"#;
+    let items = format!(r#"{{"items":[{{"id":"{id}","number":2}}]}}"#);
+    let batch = match table().batch(&call, Action::Update, items.as_bytes()).await {
+        Ok(Batch::Committed(_)) => Ok(()),
+        Ok(Batch::Failed { error, .. }) | Err(error) => Err(error),
+    };
+    let body = json!({ "number": 3, "body": "x".repeat(MEGABYTE) }).to_string();
+    vec![
+        ("update", table().update(&call, id, number.as_slice(), None).await.map(|_| ())),
+        ("batch", batch),
+        ("create", table().create(&call, body.as_bytes()).await.map(|_| ())),
+        ("delete", table().delete(&call, id, None).await.map(|_| ())),
+        ("restore", table().restore(&call, id).await.map(|_| ())),
+    ]
+}
+
+#[tokio::test]
+async fn a_write_that_returns_a_large_record_needs_room_for_it_before_it_is_read() {
+    let papers = Entity::new("papers").public().soft_delete().field(Field::int("number")).field(long_body());
+    let budget = Budget::new(8 * MEGABYTE);
+    for world in worlds_with([papers], |builder| builder.budget(budget.clone())).await {
+        let body = json!({ "number": 0, "body": "x".repeat(MEGABYTE) }).to_string();
+        let made = world.entities.table("papers").unwrap().create(&Call::default(), body.as_bytes()).await.unwrap();
+        let mut others = budget.lease(None);
+        others.grow(7 * MEGABYTE).unwrap();
+        for (way, ended) in every_write(&world, made.id()).await {
+            let is_refused = matches!(ended, Err(Error::OverBudget(_))) || (way == "restore" && ended.is_ok());
+            assert!(is_refused, "{}: {way}: {ended:?}", world.name());
+        }
+        let now = world.entities.table("papers").unwrap().get(&Call::default(), made.id()).await.unwrap();
+        assert_eq!(now.json(), made.json(), "nothing was changed");
+        // A small record needs none.
+        world.entities.table("papers").unwrap().create(&Call::default(), br#"{"number":9}"#.as_slice()).await.unwrap();
+        drop(others);
+        for (way, ended) in every_write(&world, made.id()).await {
+            ended.unwrap_or_else(|error| panic!("{}: {way}: {error}", world.name()));
+        }
+        assert_eq!(budget.used(), 0, "{}", world.name());
     }
 }

@@ -65,7 +65,7 @@ async fn switching_soft_delete_on_frees_unique_values_of_later_deletions() {
 
             let table = entities.tables().next().unwrap();
             assert!(
-                matches!(make(&entities, "taken").await, Err(Error::Taken(Some(field))) if field == "title"),
+                matches!(make(&entities, "taken").await, Err(Error::Taken(errors)) if errors[0].field == "title"),
                 "{name}"
             );
             table.delete(&call(), first.id(), None).await.unwrap();

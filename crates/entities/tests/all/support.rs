@@ -13,6 +13,7 @@ use gatewright_base::{
 };
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, column_types, params};
+use gatewright_entities::answers::{AnswerOptions, KeptAnswers};
 use gatewright_entities::tenancy::{self, SqlMemberships};
 use gatewright_entities::{Builder, Entities, Entity};
 use gatewright_events::bus::Interest;
@@ -43,6 +44,23 @@ pub(crate) async fn worlds_with(
     entities: impl IntoIterator<Item = Entity>,
     adjust: impl Fn(Builder) -> Builder,
 ) -> Vec<World> {
+    Box::pin(made(entities, adjust, None)).await
+}
+
+/// A world on every engine that keeps the answers to requests with keys.
+pub(crate) async fn keeping_worlds(
+    entities: impl IntoIterator<Item = Entity>,
+    adjust: impl Fn(Builder) -> Builder,
+    options: AnswerOptions,
+) -> Vec<World> {
+    Box::pin(made(entities, adjust, Some(options))).await
+}
+
+async fn made(
+    entities: impl IntoIterator<Item = Entity>,
+    adjust: impl Fn(Builder) -> Builder,
+    answers: Option<AnswerOptions>,
+) -> Vec<World> {
     let entities: Vec<Entity> = entities.into_iter().collect();
     let mut worlds = Vec::new();
     for test_db in engines().await {
@@ -52,6 +70,7 @@ pub(crate) async fn worlds_with(
         let events = event_receiver(&bus);
         gatewright_db::migrate(&test_db.db, tenancy::COMPONENT, tenancy::STEPS).await.unwrap();
         let memberships = Arc::new(SqlMemberships::new(test_db.db.clone(), ambient.clone()));
+        let answering = ambient.clone();
         let builder = Entities::builder(test_db.db.clone(), ambient)
             .memberships(memberships)
             .bus(bus.clone())
@@ -59,6 +78,13 @@ pub(crate) async fn worlds_with(
             .roles(roles())
             .scope_guard(true)
             .declare_all(entities.clone());
+        let builder = match &answers {
+            Some(options) => {
+                let (db, options) = (test_db.db.clone(), options.clone());
+                builder.answers(KeptAnswers::open(db, answering, options).await.unwrap())
+            }
+            None => builder,
+        };
         let entities = adjust(builder).build().await.unwrap_or_else(|error| panic!("{}: {error}", test_db.name));
         worlds.push(World { router: entities.router(), entities, bus, events, clock, test_db });
     }
@@ -289,6 +315,12 @@ impl World {
 impl Ask<'_> {
     pub(crate) fn json(mut self, body: impl ToString) -> Self {
         self.request = self.request.header("content-type", "application/json");
+        self.body = Body::from(body.to_string());
+        self
+    }
+
+    pub(crate) fn merge_patch(mut self, body: impl ToString) -> Self {
+        self.request = self.request.header("content-type", "application/merge-patch+json");
         self.body = Body::from(body.to_string());
         self
     }

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use gatewright_base::Identity;
+use gatewright_db::testing::engines;
 use gatewright_db::{Engine, Error as DatabaseError, Tx, params};
 use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::{Call, Error};
 use gatewright_entities::{Action, Entities, Entity, Field, RecordQuery};
 
-use super::support::{World, user, worlds, worlds_with};
+use super::support::{World, logged, user, worlds, worlds_with};
 
 /// Takes some milliseconds of the transaction, if the record says so.
 struct Slow;
@@ -152,5 +153,37 @@ async fn reads_under_a_slow_rule_do_not_delay_another_account() {
             world.db().execute(members, params![task.id()]).await.unwrap();
             many_reads_of_one_record(&world, "tasks", task.id()).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_writes_much_per_request_does_not_crowd_out_others() {
+    const MANY: usize = 40;
+    const FEW: usize = 20;
+    for engine in engines().await {
+        let notes = Entity::new("notes").field(Field::int("n")).field(Field::text("body").max(4_000_000));
+        let (world, _following) = logged(engine, [notes]).await;
+        let (ann, bob) = (Call::from(user("ann")), Call::from(user("bob")));
+        let table = world.entities.table("notes").unwrap();
+        let large = serde_json::json!({ "n": 0, "body": "x".repeat(3_000_000) }).to_string();
+        let note = table.create(&ann, large.as_bytes()).await.unwrap();
+        table.create(&bob, r#"{"n":0}"#.as_bytes()).await.unwrap();
+        let many = (1..=MANY).map(|n| {
+            let (entities, ann, id) = (world.entities.clone(), ann.clone(), note.id().to_owned());
+            tokio::spawn(async move {
+                let table = entities.table("notes").unwrap();
+                table.update(&ann, &id, format!(r#"{{"n":{n}}}"#).as_bytes(), None).await.map(|_| ())
+            })
+        });
+        let many: Vec<_> = many.collect();
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        for n in 0..FEW {
+            table.create(&bob, format!(r#"{{"n":{n}}}"#).as_bytes()).await.unwrap();
+        }
+        let ended = many.iter().filter(|write| write.is_finished()).count();
+        assert!(ended < FEW / 2, "{}: {ended} large writes went before {FEW} small ones", world.name());
+        many.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }

@@ -20,6 +20,8 @@ pub enum Ingested {
     Again,
     /// This bus's own event, returned by the channel, which was ignored.
     Own,
+    /// An event of another log, or of this one before it lost its last commits, which was ignored.
+    OtherLog,
 }
 
 /// The events that this process wrote, encoded for the other replicas.
@@ -37,8 +39,10 @@ impl Egress {
     /// The next messages, at least one and at most `max`, in commit order; `None` when the bus is dropped. Cancel safe:
     /// no message is taken before it is returned.
     pub async fn next(&mut self, max: usize) -> Option<Vec<Bytes>> {
-        if !self.tap.fill(&mut self.batch, max.max(1)).await {
-            return None;
+        while self.batch.is_empty() {
+            if !self.tap.fill(&mut self.batch, max.max(1)).await {
+                return None;
+            }
         }
         Some(self.encode())
     }
@@ -102,7 +106,7 @@ impl Bus {
     /// The transport is trusted: any client that can write to it can publish any event. A malformed message is an error
     /// and changes nothing.
     pub fn ingest(&self, message: &[u8]) -> Result<Ingested, Malformed> {
-        let envelope = Envelope::decode(message)?;
+        let mut envelope = Envelope::decode(message)?;
         if envelope.origin == self.0.origin {
             return Ok(Ingested::Own);
         }
@@ -110,6 +114,13 @@ impl Bus {
         match turn {
             Turn::Again => Ok(Ingested::Again),
             Turn::New { missed } => {
+                if let (Some(name), Some(log)) = (&envelope.log, self.0.log.get()) {
+                    let generation = log.generation();
+                    if *generation.name != **name {
+                        return Ok(Ingested::OtherLog);
+                    }
+                    envelope.event = envelope.event.of_generation(generation);
+                }
                 self.publish_remote(envelope.event);
                 Ok(Ingested::Published { missed })
             }

@@ -140,6 +140,11 @@ impl Bus {
         self.0.release(released);
     }
 
+    /// Events were lost before they came here: streams get what they missed from the log.
+    pub(crate) fn lose(&self) {
+        self.0.queues.lock().iter().for_each(|queue| queue.lose());
+    }
+
     pub(crate) fn downgrade(&self) -> WeakBus {
         WeakBus(Arc::downgrade(&self.0))
     }
@@ -187,10 +192,8 @@ impl Inner {
     }
 
     fn release(&self, released: Released) {
-        for (pending, passed) in released {
-            let mut event = pending.event;
-            event.set_passed(passed);
-            self.spread(vec![event], pending.hold.as_ref());
+        for (pending, _passed) in released {
+            self.spread(vec![pending.event], pending.hold.as_ref());
         }
     }
 

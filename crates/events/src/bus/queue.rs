@@ -65,6 +65,9 @@ impl Default for Bound {
     }
 }
 
+/// Bytes of records that a reader takes at a time, in addition to one record of any size.
+const TAKEN_BYTES: usize = 1 << 20;
+
 /// A queued event, with the hold of its writer.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -89,6 +92,8 @@ struct State {
     bytes: usize,
     closed: bool,
     overrun: bool,
+    /// The reader is to notice that events were lost.
+    lost: bool,
     waker: Option<Waker>,
 }
 
@@ -147,6 +152,16 @@ impl Queue {
         }
     }
 
+    /// Counts events that were lost before they came here, and wakes the reader.
+    pub(crate) fn lose(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.lost = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
     /// Closes the queue: queued events can still be taken.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
@@ -176,8 +191,8 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Moves at most `max` entries to the end of `batch`, waiting for the first. `false` when the queue was closed and
-    /// is empty. Safe to cancel.
+    /// Moves at most `max` entries, and few if they are large, to the end of `batch`, waiting for the first or for the news
+    /// that some were lost. `false` when the queue was closed and is empty. Safe to cancel.
     pub(crate) async fn fill(&mut self, batch: &mut Vec<Entry>, max: usize) -> bool {
         poll_fn(|context| {
             let mut state = self.queue.state.lock();
@@ -207,15 +222,20 @@ impl Tap {
 
 impl State {
     fn take(&mut self, batch: &mut Vec<Entry>, max: usize) -> bool {
-        let count = self.entries.len().min(max);
-        for entry in self.entries.drain(..count) {
-            self.bytes -= entry.event.record().len();
+        let (mut count, mut bytes) = (0, 0);
+        while count < max
+            && bytes < TAKEN_BYTES
+            && let Some(entry) = self.entries.pop_front()
+        {
+            count += 1;
+            bytes += entry.event.record().len();
             batch.push(entry);
         }
+        self.bytes -= bytes;
         if self.entries.is_empty() {
             self.overrun = false;
         }
-        count > 0
+        std::mem::take(&mut self.lost) || count > 0
     }
 }
 
@@ -265,6 +285,25 @@ mod tests {
         assert_eq!(records(&mut tap), [huge]);
         queue.offer(&event(r#"{"n":3}"#), None);
         assert_eq!(records(&mut tap), [r#"{"n":3}"#]);
+    }
+
+    #[tokio::test]
+    async fn large_events_are_taken_a_few_at_a_time_and_a_loss_is_noticed_without_one() {
+        let (queue, mut tap) = Queue::new("test", Interest::all(), Bound::default(), false);
+        let large = event(&format!(r#"{{"n":"{}"}}"#, "x".repeat(TAKEN_BYTES / 2)));
+        for _ in 0..5 {
+            queue.offer(&large, None);
+        }
+        let mut batch = Vec::new();
+        for taken in [2, 4, 5] {
+            assert!(tap.fill(&mut batch, 100).await);
+            assert_eq!(batch.len(), taken);
+        }
+        assert_eq!(queue.state.lock().bytes, 0);
+        queue.lose();
+        assert!(tap.fill(&mut batch, 100).await);
+        assert_eq!((batch.len(), queue.dropped()), (5, 1));
+        assert!(!tap.fill_now(&mut batch, 100), "once");
     }
 
     #[test]

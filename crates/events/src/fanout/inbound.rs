@@ -68,7 +68,7 @@ fn take(message: &[u8], bus: &Bus, shared: &Shared) -> Result<(), String> {
     let counters = &shared.counters;
     match bus.ingest(message).map_err(|error| error.to_string())? {
         Ingested::Own => {}
-        Ingested::Again => count(&counters.repeated, 1),
+        Ingested::Again | Ingested::OtherLog => count(&counters.repeated, 1),
         Ingested::Published { missed } => {
             count(&counters.received, 1);
             count(&counters.missed, missed);

@@ -146,6 +146,7 @@ impl Receiver for Notifications {
                 Some(name) => self.wanted = Some(name.to_owned()),
             }
         }
+        // Bytes: of one record.
         let query = "SELECT message FROM event_fanout WHERE id = ?1";
         let found = self.db.query_opt(query, params![self.wanted.as_deref()]).await?;
         self.wanted = None;

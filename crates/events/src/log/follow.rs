@@ -1,10 +1,14 @@
 use std::time::Duration;
 
-use gatewright_db::{Error, Value, dialect, params};
+use gatewright_base::Lease;
+use gatewright_db::{Error, Tx, Value, dialect, params};
 
-use super::EventLog;
-use super::page::{COLUMNS, PAGE, event};
+use super::compare::Comparing;
+use super::ledger::LOOKED_UP;
+use super::page::{PAGE, Unread, fitting};
 use super::sequence::Read;
+use super::witness::Witness;
+use super::{EventLog, LAST_SWEPT, last_swept};
 use crate::EntityEvent;
 use crate::bus::{Bus, WeakBus};
 
@@ -13,6 +17,11 @@ use crate::bus::{Bus, WeakBus};
 const GRACE: Duration = Duration::from_millis(5);
 /// How long to wait after the database did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// The holder of its memory.
+const HOLDER: &str = "event log";
+/// How long to wait for room in the budget of memory. There is one such reader with one page, so it then goes on without.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A number that is larger than those of all transactions that were running when it was taken.
 struct Mark {
@@ -24,12 +33,13 @@ struct Mark {
 /// Reads the log whenever it may have events that this process did not publish, until the bus is dropped.
 pub(super) async fn run(log: EventLog, bus: WeakBus) {
     let mut mark = None;
+    let mut comparing = Comparing::default();
     let mut down = false;
     loop {
         wait(&log).await;
         let Some(bus) = bus.upgrade() else { return };
         loop {
-            match read(&log, &bus, &mut mark).await {
+            match compare_and_read(&log, &bus, &mut mark, &mut comparing).await {
                 Ok(more) => {
                     if std::mem::take(&mut down) {
                         tracing::info!("the event log can be read again");
@@ -39,6 +49,7 @@ pub(super) async fn run(log: EventLog, bus: WeakBus) {
                     }
                 }
                 Err(error) => {
+                    comparing.fail();
                     if !std::mem::replace(&mut down, true) {
                         tracing::error!(%error, "the event log cannot be read; retrying");
                     }
@@ -71,6 +82,20 @@ async fn wait(log: &EventLog) {
     _ = tokio::time::timeout(log.0.options.poll_interval, lasting).await;
 }
 
+/// Compares the log with what this process knows of it, and then reads once. Returns whether to read again at once.
+async fn compare_and_read(
+    log: &EventLog,
+    bus: &Bus,
+    mark: &mut Option<Mark>,
+    comparing: &mut Comparing,
+) -> Result<bool, Error> {
+    if log.compare(comparing).await? {
+        // The transaction ids may have gone back as well.
+        *mark = None;
+    }
+    read(log, bus, mark).await
+}
+
 /// Reads once. Returns whether to read again at once.
 async fn read(log: &EventLog, bus: &Bus, mark: &mut Option<Mark>) -> Result<bool, Error> {
     // Rows from before the mark that a read does not return after the mark was passed will never appear.
@@ -79,11 +104,19 @@ async fn read(log: &EventLog, bus: &Bus, mark: &mut Option<Mark>) -> Result<bool
         _ => None,
     };
     let asked = log.0.sequence.lock().begin_read();
-    let (shown, last) = rows(log, &asked).await?;
+    let Shown { rows, last, swept_to, swept, lease: _lease } = shown(log, &asked).await?;
     {
         // Held until the events are on the bus, so that later ones are published after them.
         let mut sequence = log.0.sequence.lock();
-        bus.release(sequence.end_read(&asked, shown, last));
+        bus.release(sequence.end_read(&asked, rows, last));
+        if sequence.skip(swept_to, swept) {
+            tracing::warn!(
+                swept_to,
+                "events were removed from the event log before this server read them; its streams get `gap`"
+            );
+            bus.release(sequence.arrive([]));
+            bus.lose();
+        }
         if let (Some(mark), None) = (&passed, last) {
             sequence.give_up_below(mark.below);
             bus.release(sequence.arrive([]));
@@ -99,27 +132,62 @@ async fn read(log: &EventLog, bus: &Bus, mark: &mut Option<Mark>) -> Result<bool
     Ok(last.is_some())
 }
 
-type Shown = Vec<(i64, Option<EntityEvent>)>;
+/// What a read shows.
+struct Shown {
+    rows: Vec<(i64, Option<EntityEvent>)>,
+    /// The last position that was examined, if it stopped early.
+    last: Option<i64>,
+    /// The last position that was removed from the log.
+    swept_to: i64,
+    /// The event that was there, if known.
+    swept: Option<Witness>,
+    lease: Lease,
+}
 
-/// The rows that a read asks for, and the last position if it stopped early.
-async fn rows(log: &EventLog, asked: &Read) -> Result<(Shown, Option<i64>), Error> {
-    let after = format!("SELECT {COLUMNS} FROM event_log l WHERE l.position >= ?1 ORDER BY l.position LIMIT {PAGE}");
-    let mut rows = log.db().query(after, params![asked.from]).await?;
-    let last = match rows.last() {
-        Some(row) if rows.len() >= PAGE => Some(row.get("position")?),
-        _ => None,
-    };
+/// The rows that a read asks for, as many as fit.
+async fn shown(log: &EventLog, asked: &Read) -> Result<Shown, Error> {
+    let mut is_patient = true;
+    loop {
+        let (reading, asked) = (log.clone(), asked.clone());
+        let read = async move |tx: &Tx| rows(&reading, tx, &asked, is_patient).await;
+        match log.db().read(read).await {
+            Ok(shown) => return Ok(shown),
+            Err(Unread::Database(error)) => return Err(error),
+            Err(Unread::NoRoom(bytes)) => {
+                let room = log.0.options.budget.room(Some(HOLDER), bytes);
+                is_patient = tokio::time::timeout(PATIENCE, room).await.is_ok();
+            }
+        }
+    }
+}
+
+async fn rows(log: &EventLog, tx: &Tx, asked: &Read, is_patient: bool) -> Result<Shown, Unread> {
+    let mut sized = Vec::new();
     if !asked.holes.is_empty() {
         let among = dialect::is_among_integers(log.engine(), "l.position", "?1");
         let holes = Value::Text(serde_json::Value::from(asked.holes.clone()).to_string());
-        let sql = format!("SELECT {COLUMNS} FROM event_log l WHERE {among} ORDER BY l.position");
-        rows.splice(0..0, log.db().query(sql, vec![holes]).await?);
+        sized = log.sizes(tx, &among, vec![holes], LOOKED_UP).await?;
     }
-    let mut shown = Vec::with_capacity(rows.len());
-    for (row, record) in log.with_staged(rows).await? {
-        let own = row.get::<String>("origin")? == log.0.origin;
-        let event = record.map(|record| event(&row, record)).transpose()?;
-        shown.push((row.get("position")?, event.map(|event| if own { event } else { event.into_remote() })));
+    // All holes are below.
+    let after = log.sizes(tx, "l.position >= ?1", params![asked.from], PAGE).await?;
+    let is_full = after.len() >= PAGE;
+    sized.extend(after);
+    let fitting = fitting(sized);
+    let stopped = is_full || !fitting.rest.is_empty();
+    let last = fitting.taken.last().map(|row| row.position).filter(|_| stopped);
+    let mut lease = log.0.options.budget.lease(Some(HOLDER));
+    if lease.grow_undivided(fitting.bytes).is_err() && is_patient {
+        return Err(Unread::NoRoom(fitting.bytes));
     }
-    Ok((shown, last))
+    for row in &fitting.taken {
+        log.0.sequence.lock().note(Some(Witness::new(row.position, &row.id)));
+    }
+    let mut rows = Vec::with_capacity(fitting.taken.len());
+    for row in log.records(tx, &fitting.taken).await? {
+        let is_own = row.origin == log.0.origin;
+        rows.push((row.position, row.event.map(|event| if is_own { event } else { event.into_remote() })));
+    }
+    // After the rows, so that it includes those that were removed before they were read.
+    let (swept_to, swept) = last_swept(tx.query_opt(LAST_SWEPT, vec![]).await?.as_ref())?;
+    Ok(Shown { rows, last, swept_to, swept, lease })
 }

@@ -2,10 +2,11 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use gatewright_base::UserId;
-use gatewright_db::{Error, Row, Tx, dialect, params};
-use serde_json::Value;
+use gatewright_db::{Error, RowRef, Tx, Value as Param, dialect, params};
+use serde_json::{Value, json};
 
 use super::EventLog;
+use super::page::fitting;
 use crate::forgotten::{RecordKey, emptied, gone_of};
 use crate::{EventKind, Forget};
 
@@ -45,11 +46,13 @@ impl EventLog {
 
     /// The records whose delete event names the account.
     async fn find_deleted(&self, user: &UserId, first: i64, found: &mut HashSet<RecordKey>) -> Result<(), Error> {
-        let sql = "SELECT table_name, COALESCE(record, '') AS record FROM event_log \
-                   WHERE position >= ?1 AND position < ?2 AND owner_id = ?3 AND type = ?4";
-        let deleted = EventKind::Deleted.as_str();
-        for row in self.db().query(sql, params![first, first + RANGE, user.as_str(), deleted]).await? {
-            found.extend(Logged::read(&row)?.key());
+        let condition = "l.position >= ?1 AND l.position < ?2 AND l.owner_id = ?3 AND l.type = ?4";
+        let mut from = Some(first);
+        while let Some(first_left) = from {
+            let params = params![first_left, first + RANGE, user.as_str(), EventKind::Deleted.as_str()];
+            let (rows, next) = self.some(condition, params).await?;
+            found.extend(rows.iter().filter_map(Logged::key));
+            from = next;
         }
         Ok(())
     }
@@ -62,26 +65,20 @@ impl EventLog {
         (gone, tables): (&HashSet<RecordKey>, &str),
         range: Range<i64>,
     ) -> Result<Option<i64>, Error> {
-        let sql = format!(
-            "SELECT position, table_name, COALESCE(record, '') AS record, \
-             CASE WHEN owner_id IS NULL THEN 0 ELSE 1 END AS is_owned FROM event_log \
-             WHERE position >= ?1 AND position < ?2 AND (owner_id = ?3 OR (owner_id IS NULL AND {})) \
-             ORDER BY position LIMIT {ROWS}",
-            dialect::is_among(self.engine(), "table_name", "?4")
+        let condition = format!(
+            "l.position >= ?1 AND l.position < ?2 AND (l.owner_id = ?3 OR (l.owner_id IS NULL AND {}))",
+            dialect::is_among(self.engine(), "l.table_name", "?4")
         );
-        let (mut changed, mut next) = (Vec::new(), None);
-        let rows = self.db().query(sql, params![range.start, range.end, user.as_str(), tables]).await?;
-        let is_full = rows.len() == ROWS;
-        for row in rows {
-            next = Some(row.get::<i64>("position")? + 1).filter(|next| is_full && *next < range.end);
-            let logged = Logged::read(&row)?;
+        let (rows, next) = self.some(&condition, params![range.start, range.end, user.as_str(), tables]).await?;
+        let next = next.filter(|next| *next < range.end);
+        let mut changed = Vec::new();
+        for logged in rows {
             let is_gone = logged.key().is_some_and(|key| gone.contains(&key));
-            let is_owned = row.get::<i64>("is_owned")? != 0;
-            let is_emptied = is_gone || (is_owned && what == Forget::Contents);
-            if is_emptied || is_owned {
+            let is_emptied = is_gone || (logged.is_owned && what == Forget::Contents);
+            if is_emptied || logged.is_owned {
                 // A row without its own record uses that of the outbox.
                 let record = logged.record.filter(|_| is_emptied).map(|record| emptied(&record).to_string());
-                changed.push((row.get::<i64>("position")?, record));
+                changed.push((logged.position, record));
             }
         }
         if changed.is_empty() {
@@ -98,18 +95,48 @@ impl EventLog {
         self.db().write(forget).await?;
         Ok(next)
     }
+
+    /// The first rows that meet a condition, as many as fit, and the position from which there may be more.
+    async fn some(&self, condition: &str, params: Vec<Param>) -> Result<(Vec<Logged>, Option<i64>), Error> {
+        let (log, condition) = (self.clone(), condition.to_owned());
+        let read = async move |tx: &Tx| -> Result<_, Error> {
+            let sized = log.sizes(tx, &condition, params.clone(), ROWS).await?;
+            let is_full = sized.len() == ROWS;
+            let fitting = fitting(sized);
+            let is_cut = is_full || !fitting.rest.is_empty();
+            let next = fitting.taken.last().filter(|_| is_cut).map(|row| row.position + 1);
+            // Bytes: of rows that fit.
+            let sql = format!(
+                "SELECT l.position, l.table_name, COALESCE(l.record, ''),
+                     CASE WHEN l.owner_id IS NULL THEN 0 ELSE 1 END
+                 FROM event_log l WHERE {}",
+                dialect::is_among_integers(log.engine(), "l.position", "?1")
+            );
+            let positions: Vec<i64> = fitting.taken.iter().map(|row| row.position).collect();
+            let each = |rows: &mut Vec<Logged>, row: &RowRef<'_>| {
+                rows.push(Logged::read(row)?);
+                Ok(())
+            };
+            Ok((tx.fold(sql, params![json!(positions).to_string()], Vec::new(), each).await?, next))
+        };
+        self.db().read(read).await
+    }
 }
 
 /// The record that a row is about.
+#[derive(Clone)]
 struct Logged {
+    position: i64,
     table: String,
     record: Option<Value>,
+    is_owned: bool,
 }
 
 impl Logged {
-    fn read(row: &Row) -> Result<Self, Error> {
-        let record: String = row.get("record")?;
-        Ok(Self { table: row.get("table_name")?, record: serde_json::from_str(&record).ok() })
+    fn read(row: &RowRef<'_>) -> Result<Self, Error> {
+        let record: String = row.get(2)?;
+        let record = serde_json::from_str(&record).ok();
+        Ok(Self { position: row.get(0)?, table: row.get(1)?, record, is_owned: row.get::<i64>(3)? != 0 })
     }
 
     fn key(&self) -> Option<RecordKey> {

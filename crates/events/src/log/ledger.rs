@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 /// Holes that are looked up one by one. There are as many as running transactions and, for a moment, failed ones.
-const LOOKED_UP: usize = 500;
+pub(super) const LOOKED_UP: usize = 500;
 
 /// The positions that were announced.
 #[derive(Debug, Default, Clone)]
@@ -57,6 +57,14 @@ impl Ledger {
         }
     }
 
+    /// No position up to this one will be announced any more. Returns whether there were some that had not been.
+    pub(crate) fn skip(&mut self, to: i64) -> bool {
+        let is_skipped = to >= self.next || self.first_hole().is_some_and(|hole| hole <= to);
+        self.give_up_below(to.saturating_add(1));
+        self.next = self.next.max(to.saturating_add(1));
+        is_skipped
+    }
+
     /// One more than the greatest position announced.
     pub(crate) fn next(&self) -> i64 {
         self.next
@@ -99,6 +107,23 @@ mod tests {
         assert!(!ledger.announce(15), "what was given up counts as announced");
         ledger.give_up_below(18);
         assert!(ledger.is_whole());
+    }
+
+    #[test]
+    fn skipped_positions_are_no_holes_and_later_holes_stay() {
+        let mut ledger = Ledger::after(10);
+        assert!(ledger.announce(12));
+        assert!(!ledger.skip(10), "it was announced");
+        assert!(ledger.skip(11));
+        assert!(!ledger.skip(12));
+        assert!(ledger.announce(16));
+        // A read shows 16, and that all up to 20 was removed.
+        assert!(ledger.skip(20));
+        assert_eq!((ledger.next(), ledger.is_whole()), (21, true));
+        assert!(!ledger.announce(15));
+        assert!(ledger.announce(30));
+        assert!(ledger.skip(25));
+        assert_eq!((ledger.lowest_holes(), ledger.next()), ((vec![26, 27, 28, 29], None), 31));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The event log stores every write's event for a limited time, so that streams can resume.
 //!
 //! A write appends its event in its own transaction ([`EventLog::append`]), so that write and event are committed
-//! together. Clients resume from the row's position: see [`Cursor`]. Rows are removed after [`LogOptions::keep`], in
-//! small batches.
+//! together. Clients resume from the row's position: see [`Cursor`]. Rows are removed after [`LogOptions::keep`], and the
+//! oldest when they have more bytes than [`LogOptions::keep_bytes`], in small batches.
 //!
 //! On Postgres, positions are assigned before transactions commit, so a row may appear before one that was already
 //! read. Readers must not skip it: `ledger` tracks the open positions, `sequence` orders the events for streams, and
@@ -10,33 +10,41 @@
 //! when no transaction can fill a position any more; it is then given up.
 //!
 //! On SQLite the only writer determines the order, and there are no open positions.
+//!
+//! A database may come back without its last commits, and then assigns their positions to other events. `witness` has
+//! how that is recognized, `compare` how a process finds it, and a `generation` is the time between two such losses.
 
+mod compare;
 mod counting;
 mod cursor;
 mod follow;
 mod forget;
+pub(crate) mod generation;
 mod ledger;
-mod page;
+pub(crate) mod page;
 mod schema;
 pub(crate) mod sequence;
 mod sweep;
+pub(crate) mod witness;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::{Ambient, JsonCase};
-use gatewright_db::{Db, Engine, Error, MigrateError, Sql, Tx, Value, dialect, params};
+use gatewright_base::{Ambient, Budget, JsonCase};
+use gatewright_db::{Db, Engine, Error, MigrateError, Row, Sql, Tx, Value, dialect, params};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 pub use cursor::Cursor;
 
 pub use schema::{COMPONENT, STEPS, forget_positions};
 
 use self::counting::Counting;
+use self::generation::Generation;
 use self::ledger::Ledger;
 use self::sequence::Sequence;
+use self::witness::{Witness, Witnesses};
 use crate::{Bus, EntityEvent};
 
 /// The options of the log.
@@ -44,6 +52,8 @@ use crate::{Bus, EntityEvent};
 pub struct LogOptions {
     /// How long events are kept. Default: 10 minutes.
     pub keep: Duration,
+    /// The most bytes of all events. Past them the oldest are removed at once. Default: 1 GiB.
+    pub keep_bytes: u64,
     /// How often the log is read for events without a notification. Default: 250 milliseconds.
     pub poll_interval: Duration,
     /// Whether missing tables are created. If not, they must exist.
@@ -53,16 +63,20 @@ pub struct LogOptions {
     /// Whether a staged event's record is read from its outbox row. Turn it off if such a row may be purged before the
     /// event.
     pub share_staged: bool,
+    /// What the records that are read take their memory from. Default: no limit.
+    pub budget: Budget,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
             keep: Duration::from_mins(10),
+            keep_bytes: 1 << 30,
             poll_interval: Duration::from_millis(250),
             create_tables: true,
             json_case: JsonCase::default(),
             share_staged: true,
+            budget: Budget::unlimited(),
         }
     }
 }
@@ -90,13 +104,16 @@ pub(crate) struct Inner {
     db: Db,
     ambient: Ambient,
     options: LogOptions,
-    name: Arc<str>,
     /// This process's name on the rows that it writes.
     origin: String,
     insert: Sql,
     counting: Counting,
     pub(crate) sequence: Mutex<Sequence>,
     pub(crate) wake: Notify,
+    /// The number of the generation.
+    renewed: watch::Sender<u64>,
+    /// The names that the log had in earlier generations of this process.
+    spent: Mutex<Vec<Arc<str>>>,
 }
 
 /// The columns of a row, the last for the time at which it was written.
@@ -126,18 +143,19 @@ const LOOKED_BACK: i64 = 1_000;
 impl EventLog {
     /// Opens the log of `db` and creates or migrates its tables, or checks them.
     pub async fn open(db: Db, ambient: Ambient, options: LogOptions) -> Result<Self, InitError> {
-        let fresh = format!("{:016x}", u64::from_le_bytes(ambient.bytes()));
-        let name = schema::prepare(&db, options.create_tables, fresh).await?;
+        let name = schema::prepare(&db, options.create_tables, schema::fresh_name(&ambient)).await?;
+        let generation = Arc::new(Generation::first(name));
         let now = dialect::now_micros(db.engine());
         let numbering = dialect::numbering(db.engine(), "position");
         let insert = format!("INSERT INTO event_log ({COLUMNS}) VALUES ({}, {now}){numbering}", placeholders(1));
-        let ledger = last_positions(&db).await?;
+        let (ledger, witnesses) = last_positions(&db).await?;
         Ok(Self(Arc::new(Inner {
             origin: ambient.uuid().to_string(),
-            name: name.into(),
             insert: insert.into(),
             counting: Counting::new(),
-            sequence: Mutex::new(Sequence::new(ledger)),
+            renewed: watch::channel(generation.number).0,
+            spent: Mutex::default(),
+            sequence: Mutex::new(Sequence::new(ledger, witnesses, generation)),
             wake: Notify::new(),
             db,
             ambient,
@@ -154,6 +172,7 @@ impl EventLog {
         let is_shared = staged.is_some() && self.0.options.share_staged;
         let id = staged.unwrap_or_else(|| self.0.ambient.uuid().to_string());
         let params = self.params(&id, &event, is_shared);
+        let event = event.of_generation(self.generation());
         let position = tx.insert_numbered(&self.0.insert, params).await?;
         Ok(event.with_place(id, position))
     }
@@ -163,7 +182,7 @@ impl EventLog {
     pub fn with_insert(&self, mut params: Vec<Value>, event: EntityEvent) -> LoggedInsert {
         let id = self.0.ambient.uuid().to_string();
         params.extend(self.params(&id, &event, false));
-        LoggedInsert { params, event, id }
+        LoggedInsert { params, event: event.of_generation(self.generation()), id }
     }
 
     fn params(&self, id: &str, event: &EntityEvent, is_shared: bool) -> Vec<Value> {
@@ -195,15 +214,24 @@ impl EventLog {
     /// The position up to which every event has been published in this process. A later read of the database includes
     /// all these events.
     pub fn cursor(&self) -> Cursor {
-        self.at(self.0.sequence.lock().passed())
+        self.now().0
     }
 
-    pub(crate) fn at(&self, position: i64) -> Cursor {
-        Cursor { log: self.0.name.clone(), position }
+    /// The cursor, and the generation to which it belongs.
+    pub(crate) fn now(&self) -> (Cursor, Arc<Generation>) {
+        let sequence = self.0.sequence.lock();
+        let (position, generation) = (sequence.passed(), sequence.generation().clone());
+        let witness = sequence.witness_at(position);
+        (Cursor { log: generation.name.clone(), position, witness }, generation)
     }
 
-    pub(crate) fn is_ours(&self, cursor: &Cursor) -> bool {
-        cursor.log == self.0.name
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        self.0.sequence.lock().generation().clone()
+    }
+
+    /// What records take their memory from.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.options.budget
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -244,24 +272,43 @@ impl Drop for Following {
     }
 }
 
+const LAST_SWEPT: &str = "SELECT swept_to, last_swept FROM event_log_state";
+
+/// The last position that was removed from the log, and the event that was there, if known.
+fn last_swept(state: Option<&Row>) -> Result<(i64, Option<Witness>), Error> {
+    let Some(state) = state else { return Ok((0, None)) };
+    let (swept_to, swept) = (state.get("swept_to")?, state.get::<Option<String>>("last_swept")?);
+    // A server before 0.11 does not write it.
+    let swept = swept.as_deref().and_then(Witness::parse).filter(|swept| swept.position == swept_to);
+    Ok((swept_to, swept))
+}
+
 /// The state at the start: existing positions count as announced. Open positions below the last may still be filled.
-async fn last_positions(db: &Db) -> Result<Ledger, Error> {
+async fn last_positions(db: &Db) -> Result<(Ledger, Witnesses), Error> {
     let last = "SELECT COALESCE((SELECT MAX(position) FROM event_log),
                     (SELECT MAX(swept_to) FROM event_log_state), 0) AS last";
     let last: i64 = db.query_opt(last, vec![]).await?.map_or(Ok(0), |row| row.get("last"))?;
-    let swept = db.query_opt("SELECT swept_to FROM event_log_state", vec![]).await?;
-    let swept: i64 = swept.map_or(Ok(0), |row| row.get("swept_to"))?;
-    let from = swept.max(last - LOOKED_BACK);
-    let mut ledger = Ledger::after(from);
-    let recent = "SELECT position FROM event_log WHERE position > ?1 AND position <= ?2 ORDER BY position";
-    for row in db.query(recent, params![from, last]).await? {
-        ledger.announce(row.get("position")?);
+    let (swept_to, swept) = last_swept(db.query_opt(LAST_SWEPT, vec![]).await?.as_ref())?;
+    let mut witnesses = Witnesses::default();
+    if let Some(swept) = swept {
+        witnesses.note(swept);
     }
-    Ok(ledger)
+    let from = swept_to.max(last - LOOKED_BACK);
+    let mut ledger = Ledger::after(from);
+    let recent = "SELECT position, id FROM event_log WHERE position > ?1 AND position <= ?2 ORDER BY position";
+    for row in db.query(recent, params![from, last]).await? {
+        let position = row.get("position")?;
+        ledger.announce(position);
+        witnesses.note(Witness::new(position, &row.get::<String>("id")?));
+    }
+    Ok((ledger, witnesses))
 }
 
 impl fmt::Debug for EventLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventLog").field("db", &self.0.db).field("name", &self.0.name).finish_non_exhaustive()
+        f.debug_struct("EventLog")
+            .field("db", &self.0.db)
+            .field("name", &self.generation().name)
+            .finish_non_exhaustive()
     }
 }

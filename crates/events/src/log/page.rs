@@ -1,14 +1,23 @@
-use gatewright_db::{Db, Error, Lane, Row, Share, Tx, Value, params};
+//! Rows of the log: their sizes first, then the records that fit.
+
+use std::collections::HashMap;
+
+use gatewright_base::{Fitting, Lease};
+use gatewright_db::{Db, Error, Lane, RowRef, Share, Tx, Value, dialect, params};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::EventLog;
 use crate::{EntityEvent, EventKind};
 
-/// Rows read at a time.
+/// Rows examined at a time.
 pub(super) const PAGE: usize = 256;
-/// Bytes of records after which a page ends.
-const PAGE_BYTES: usize = 4 << 20;
+/// Bytes of records after which a page ends. The first record of a page may be larger.
+pub(super) const PAGE_BYTES: usize = 1 << 20;
+/// How often a record is in memory while its page is used: as read, and in the two forms of its frame.
+const COPIES: usize = 3;
+/// The approximate size of an event without its record.
+pub(crate) const BESIDE: usize = 512;
 
 /// Some of a table's events, in the order of their positions.
 #[derive(Debug)]
@@ -22,10 +31,40 @@ pub(crate) struct Page {
     pub(crate) swept_to: i64,
     /// The greatest position that is known.
     pub(crate) last: i64,
+    /// The bytes that the events take, with their frames.
+    pub(crate) lease: Lease,
 }
 
-pub(super) const COLUMNS: &str = "l.position, l.id, l.type, l.entity, l.table_name, l.tenant_id, l.owner_id, l.origin,
-    l.read_before, COALESCE(l.record, '') AS record";
+/// Why a page was not read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Database(Error),
+    /// The budget of memory has no room for these bytes at the moment.
+    NoRoom(usize),
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// A row whose record is not read yet.
+#[derive(Debug, Clone)]
+pub(super) struct SizedRow {
+    pub(super) position: i64,
+    pub(super) id: String,
+    bytes: usize,
+    /// The record is only in the outbox.
+    is_staged: bool,
+}
+
+/// A row with its event; without one if the record was removed.
+pub(super) struct Logged {
+    pub(super) position: i64,
+    pub(super) origin: String,
+    pub(super) event: Option<EntityEvent>,
+}
 
 /// The share of these reads in the lane of lists: together they count as one caller.
 const CATCHING_UP: Share = Share(u64::MAX);
@@ -36,76 +75,136 @@ impl EventLog {
         self.db().clone().lane(Lane::Lists(CATCHING_UP))
     }
 
-    /// The events of `table` after `position` that have been committed.
-    pub(crate) async fn page(&self, table: &str, position: i64) -> Result<Page, Error> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM event_log l WHERE l.table_name = ?1 AND l.position > ?2 ORDER BY l.position LIMIT {PAGE}"
-        );
-        let table = table.to_owned();
-        let (rows, swept_to, last) = self
-            .lists()
-            .read(async move |tx: &Tx| -> Result<_, Error> {
-                let rows = tx.query(sql.clone(), params![&table, position]).await?;
-                // After the rows, so that `swept_to` includes rows that were removed before they were read.
-                let state = "SELECT swept_to, COALESCE((SELECT MAX(position) FROM event_log), swept_to) AS last
-                             FROM event_log_state";
-                let state = tx.query_opt(state, vec![]).await?;
-                let (swept_to, last) = match &state {
-                    Some(row) => (row.get::<i64>("swept_to")?, row.get::<i64>("last")?),
-                    None => (0, 0),
-                };
-                Ok((rows, swept_to, last))
-            })
-            .await?;
-        let full = rows.len() >= PAGE;
-        let mut rows = self.with_staged(rows).await?;
-        let mut bytes = 0;
-        let fits = rows.iter().position(|(_, record)| {
-            bytes += record.as_ref().map_or(0, String::len);
-            bytes > PAGE_BYTES
-        });
-        let end = fits.map_or(rows.len(), |over| over.max(1));
-        let more = full || end < rows.len();
-        rows.truncate(end);
-        // A missing record counts like a missing event.
-        let gone = rows.iter().rev().find(|(_, record)| record.is_none());
-        let swept_to = gone.map_or(Ok(swept_to), |(row, _)| row.get("position").map(|at: i64| at.max(swept_to)))?;
-        let next = rows.last().map_or(Ok(position), |(row, _)| row.get("position"))?;
-        let whole = rows.iter().filter_map(|(row, record)| Some((row, record.clone()?)));
-        let events = whole.map(|(row, record)| event(row, record)).collect::<Result<_, Error>>()?;
-        Ok(Page { events, next, more, swept_to, last: last.max(swept_to) })
+    /// The events of `table` after `position` that have been committed, as many as fit. Their bytes are taken from the
+    /// share of `holder` before they are read.
+    pub(crate) async fn page(&self, table: &str, position: i64, holder: &str) -> Result<Page, Unread> {
+        let (log, table, holder) = (self.clone(), table.to_owned(), holder.to_owned());
+        let read = async move |tx: &Tx| log.read_page(tx, &table, position, &holder).await;
+        self.lists().read(read).await
     }
 
-    /// The rows with their records. Records that are only in the outbox are read from there. Absent if the record was
-    /// removed.
-    pub(super) async fn with_staged(&self, rows: Vec<Row>) -> Result<Vec<(Row, Option<String>)>, Error> {
-        let mut staged = Vec::new();
-        for row in &rows {
-            if row.get::<String>("record")?.is_empty() {
-                staged.push(row.get::<String>("id")?);
-            }
-        }
-        let mut payloads = std::collections::HashMap::new();
-        if !staged.is_empty() {
-            let among = gatewright_db::dialect::is_among(self.engine(), "id", "?1");
-            let ids = Value::Text(serde_json::Value::from(staged).to_string());
-            let sql = format!("SELECT id, payload FROM event_outbox WHERE {among}");
-            for row in self.lists().query(sql, vec![ids]).await? {
-                payloads.insert(row.get::<String>("id")?, row.get::<Option<String>>("payload")?.unwrap_or_default());
-            }
-        }
-        let mut whole = Vec::with_capacity(rows.len());
-        for row in rows {
-            let record: String = row.get("record")?;
-            let record = if record.is_empty() {
-                payloads.get(&row.get::<String>("id")?).and_then(|payload| record_of(payload))
-            } else {
-                Some(record)
-            };
-            whole.push((row, record));
-        }
-        Ok(whole)
+    async fn read_page(&self, tx: &Tx, table: &str, position: i64, holder: &str) -> Result<Page, Unread> {
+        let after = params![table, position];
+        let sized = self.sizes(tx, "l.table_name = ?1 AND l.position > ?2", after, PAGE).await?;
+        let is_full = sized.len() >= PAGE;
+        let fitting = fitting(sized);
+        let mut lease = self.0.options.budget.lease(Some(holder));
+        let bytes = fitting.bytes.saturating_mul(COPIES);
+        lease.grow_undivided(bytes).map_err(|_| Unread::NoRoom(bytes))?;
+        let next = fitting.taken.last().map_or(position, |row| row.position);
+        let more = is_full || !fitting.rest.is_empty();
+        let rows = self.records(tx, &fitting.taken).await?;
+        // After the rows, so that `swept_to` includes rows that were removed before they were read.
+        let state = "SELECT swept_to, COALESCE((SELECT MAX(position) FROM event_log), swept_to) AS last
+                     FROM event_log_state";
+        let (swept_to, last) = match tx.query_opt(state, vec![]).await? {
+            Some(row) => (row.get::<i64>("swept_to")?, row.get::<i64>("last")?),
+            None => (0, 0),
+        };
+        // A missing record counts like a missing event.
+        let gone = rows.iter().rev().find(|row| row.event.is_none());
+        let swept_to = gone.map_or(swept_to, |row| row.position.max(swept_to));
+        let events = rows.into_iter().filter_map(|row| row.event).collect();
+        Ok(Page { events, next, more, swept_to, last: last.max(swept_to), lease })
     }
+
+    /// The sizes of the first rows, at most `most`, that meet a condition.
+    pub(super) async fn sizes(
+        &self,
+        tx: &Tx,
+        condition: &str,
+        params: Vec<Value>,
+        most: usize,
+    ) -> Result<Vec<SizedRow>, Error> {
+        let [record, before] = ["l.record", "l.read_before"].map(|column| dialect::byte_length(self.engine(), column));
+        let sql = format!(
+            "SELECT l.position, l.id, COALESCE({record}, 0) AS record_bytes, COALESCE({before}, 0) AS before_bytes
+             FROM event_log l WHERE {condition} ORDER BY l.position LIMIT {most}"
+        );
+        let each = |sized: &mut Vec<SizedRow>, row: &RowRef<'_>| {
+            let (record, before) = (bytes(row.get(2)?), bytes(row.get(3)?));
+            sized.push(SizedRow {
+                position: row.get(0)?,
+                id: row.get(1)?,
+                bytes: record + before + BESIDE,
+                is_staged: record == 0,
+            });
+            Ok(())
+        };
+        let mut sized = tx.fold(sql, params, Vec::new(), each).await?;
+        let staged = staged(&sized);
+        if !staged.is_empty() {
+            let among = dialect::is_among(self.engine(), "id", "?1");
+            let length = dialect::byte_length(self.engine(), "payload");
+            let sql = format!("SELECT id, COALESCE({length}, 0) FROM event_outbox WHERE {among}");
+            let each = |lengths: &mut HashMap<String, usize>, row: &RowRef<'_>| {
+                lengths.insert(row.get(0)?, bytes(row.get(1)?));
+                Ok(())
+            };
+            let lengths = tx.fold(sql, vec![json(&staged)], HashMap::new(), each).await?;
+            for row in &mut sized {
+                row.bytes += lengths.get(&row.id).copied().unwrap_or(0);
+            }
+        }
+        Ok(sized)
+    }
+
+    /// Reads the records of rows whose sizes are known. Those that are only in the outbox are read from there.
+    pub(super) async fn records(&self, tx: &Tx, rows: &[SizedRow]) -> Result<Vec<Logged>, Error> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let staged = staged(rows);
+        let mut records = HashMap::new();
+        if !staged.is_empty() {
+            let among = dialect::is_among(self.engine(), "id", "?1");
+            // Bytes: of rows that fit.
+            let sql = format!("SELECT id, payload FROM event_outbox WHERE {among}");
+            let each = |records: &mut HashMap<String, String>, row: &RowRef<'_>| {
+                let payload: Option<String> = row.get(1)?;
+                if let Some(record) = payload.as_deref().and_then(record_of) {
+                    records.insert(row.get(0)?, record);
+                }
+                Ok(())
+            };
+            records = tx.fold(sql, vec![json(&staged)], records, each).await?;
+        }
+        let among = dialect::is_among_integers(self.engine(), "l.position", "?1");
+        let positions: Vec<i64> = rows.iter().map(|row| row.position).collect();
+        // Bytes: of rows that fit.
+        let sql = format!(
+            "SELECT l.position, l.origin, l.id, l.type, l.entity, l.table_name, l.tenant_id, l.owner_id, l.read_before,
+                 COALESCE(l.record, '') AS record
+             FROM event_log l WHERE {among} ORDER BY l.position"
+        );
+        let positions = Value::Text(serde_json::Value::from(positions).to_string());
+        let rows = Vec::with_capacity(rows.len());
+        let read = (rows, records);
+        let (rows, _) = tx
+            .fold(sql, vec![positions], read, |(rows, records), row| {
+                rows.push(logged(row, records)?);
+                Ok(())
+            })
+            .await?;
+        Ok(rows)
+    }
+}
+
+/// The first rows whose records fit into a page.
+pub(super) fn fitting(sized: Vec<SizedRow>) -> Fitting<SizedRow> {
+    Fitting::of(sized.into_iter().map(|row| (row.clone(), row.bytes)), PAGE_BYTES)
+}
+
+fn bytes(length: i64) -> usize {
+    usize::try_from(length).unwrap_or(0)
+}
+
+fn staged(rows: &[SizedRow]) -> Vec<&str> {
+    rows.iter().filter(|row| row.is_staged).map(|row| &*row.id).collect()
+}
+
+fn json(ids: &[&str]) -> Value {
+    Value::Text(serde_json::Value::from(ids).to_string())
 }
 
 #[derive(Deserialize)]
@@ -118,22 +217,30 @@ fn record_of(payload: &str) -> Option<String> {
     serde_json::from_str::<Payload<'_>>(payload).ok().map(|payload| payload.record.get().to_owned())
 }
 
-/// The event of a row.
-pub(super) fn event(row: &Row, record: String) -> Result<EntityEvent, Error> {
-    let kind: String = row.get("type")?;
-    let kind = EventKind::parse(&kind).unwrap_or(EventKind::Updated);
-    let event = EntityEvent::new(kind, row.get::<String>("entity")?, row.get::<String>("table_name")?, record);
-    let event = match row.get::<Option<String>>("tenant_id")? {
+fn logged(row: &RowRef<'_>, staged: &mut HashMap<String, String>) -> Result<Logged, Error> {
+    let (position, id) = (row.get(0)?, row.get::<String>(2)?);
+    let record = Some(row.get::<String>(9)?).filter(|record| !record.is_empty()).or_else(|| staged.remove(&id));
+    let event = match record {
+        Some(record) => Some(event(row, record)?.with_place(id, position)),
+        None => None,
+    };
+    Ok(Logged { position, origin: row.get(1)?, event })
+}
+
+/// The event of a row, without its place.
+fn event(row: &RowRef<'_>, record: String) -> Result<EntityEvent, Error> {
+    let kind = EventKind::parse(&row.get::<String>(3)?).unwrap_or(EventKind::Updated);
+    let event = EntityEvent::new(kind, row.get::<String>(4)?, row.get::<String>(5)?, record);
+    let event = match row.get::<Option<String>>(6)? {
         Some(tenant) => event.with_tenant(tenant),
         None => event,
     };
-    let event = match row.get::<Option<String>>("owner_id")? {
+    let event = match row.get::<Option<String>>(7)? {
         Some(owner) => event.with_owner(owner),
         None => event,
     };
-    let event = match row.get::<Option<String>>("read_before")? {
+    Ok(match row.get::<Option<String>>(8)? {
         Some(before) => event.with_before(before),
         None => event,
-    };
-    Ok(event.with_place(row.get::<String>("id")?, row.get("position")?))
+    })
 }

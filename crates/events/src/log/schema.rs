@@ -1,3 +1,4 @@
+use gatewright_base::Ambient;
 use gatewright_db::{Db, Error, Step, Tx, params, schema};
 
 use super::InitError;
@@ -8,7 +9,7 @@ pub const COMPONENT: &str = "event_log";
 /// The log's tables, for [`gatewright_db::migrate`].
 ///
 /// `record` is absent where the event is staged for the outbox as well: the outbox row with the same id has it.
-/// `swept_to` is the last position that was removed.
+/// `swept_to` is the last position that was removed, and `last_swept` the check of the event that was there.
 /// `read_before` is what the event's [`before`](crate::EntityEvent::before) is.
 pub const STEPS: &[Step] = &[
     Step {
@@ -37,6 +38,11 @@ CREATE TABLE event_log_state (
         version: 2,
         name: "who could read a record before",
         sql: "ALTER TABLE event_log ADD COLUMN read_before {text}",
+    },
+    Step {
+        version: 3,
+        name: "the last event that was removed",
+        sql: "ALTER TABLE event_log_state ADD COLUMN last_swept {text}",
     },
 ];
 
@@ -67,8 +73,13 @@ pub async fn forget_positions(db: &Db) -> Result<(), Error> {
     .await
 }
 
+/// A name for a log that has none.
+pub(super) fn fresh_name(ambient: &Ambient) -> String {
+    format!("{:016x}", u64::from_le_bytes(ambient.bytes()))
+}
+
 /// Two servers that start together agree on the name: the lock has them come one after the other.
-async fn named(tx: &Tx, fresh: &str) -> Result<String, Error> {
+pub(super) async fn named(tx: &Tx, fresh: &str) -> Result<String, Error> {
     gatewright_db::dialect::lock_schema(tx).await?;
     if let Some(row) = tx.query_opt("SELECT name FROM event_log_state", vec![]).await? {
         return row.get("name");

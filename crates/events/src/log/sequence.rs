@@ -7,11 +7,16 @@
 //! records.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
 
 use crate::EntityEvent;
 use crate::bus::receipt::Hold;
 
+use super::generation::Generation;
 use super::ledger::Ledger;
+use super::witness::{Witness, Witnesses};
 
 /// Limit of waiting events. When it is reached, all are released.
 const MOST: usize = 65_536;
@@ -31,7 +36,7 @@ pub(crate) struct Pending {
 }
 
 /// The positions that a read queries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Read {
     number: u64,
     /// All positions from here on.
@@ -49,20 +54,79 @@ pub(crate) struct Sequence {
     /// By position.
     waiting: BTreeMap<i64, Pending>,
     reads: u64,
+    witnesses: Witnesses,
+    generation: Arc<Generation>,
+    /// Bytes that the log may grow by before its oldest events go.
+    room: u64,
+    /// The log has no more room.
+    full: Arc<Notify>,
 }
 
 /// Events to publish now, in this order, each with the position up to which all have been.
 pub(crate) type Released = Vec<(Pending, i64)>;
 
 impl Sequence {
-    pub(crate) fn new(ledger: Ledger) -> Self {
-        Self { ledger, waiting: BTreeMap::new(), reads: 0 }
+    pub(crate) fn new(ledger: Ledger, witnesses: Witnesses, generation: Arc<Generation>) -> Self {
+        let (waiting, full) = (BTreeMap::new(), Arc::default());
+        Self { ledger, waiting, reads: 0, witnesses, generation, room: u64::MAX, full }
     }
 
-    /// Adds committed events, in their order. Returns those that have no hole below them.
+    /// Wakes a task when the log has no more room.
+    pub(super) fn full(&self) -> Arc<Notify> {
+        self.full.clone()
+    }
+
+    /// The bytes of the log are being counted: those that arrive meanwhile are told apart.
+    pub(super) fn begin_count(&mut self) {
+        self.room = u64::MAX;
+    }
+
+    /// The log may grow by `bytes` from when its bytes were counted.
+    pub(super) fn end_count(&mut self, bytes: u64) {
+        let arrived = u64::MAX - self.room;
+        self.room = bytes.saturating_sub(arrived);
+        if self.room == 0 {
+            self.full.notify_one();
+        }
+    }
+
+    /// Counts an event that is new in the log.
+    fn count(&mut self, event: &EntityEvent) {
+        let bytes = super::sweep::size(event.record().len(), event.before().map_or(0, str::len));
+        let left = self.room.saturating_sub(bytes);
+        if left == 0 && self.room > 0 {
+            self.full.notify_one();
+        }
+        self.room = left;
+    }
+
+    /// All positions up to `swept`, the last event that was removed from the log, are of no interest any more. Returns whether
+    /// this process has not seen some of them.
+    pub(crate) fn skip(&mut self, swept_to: i64, swept: Option<Witness>) -> bool {
+        let is_skipped = self.ledger.skip(swept_to);
+        if is_skipped {
+            self.note(swept);
+        }
+        is_skipped
+    }
+
+    /// Begins a new generation. Waiting events of the earlier one are not published: what the log still has of them is
+    /// among the positions of `ledger`.
+    pub(crate) fn renew(&mut self, ledger: Ledger, witnesses: Witnesses, generation: Arc<Generation>) {
+        let (reads, room, full) = (self.reads, self.room, self.full.clone());
+        *self = Self { reads, room, full, ..Self::new(ledger, witnesses, generation) };
+    }
+
+    /// Adds committed events, in their order. Returns those that have no hole below them. An event whose write began in
+    /// an earlier generation is ignored: if the log has it, a read shows it.
     pub(crate) fn arrive(&mut self, events: impl IntoIterator<Item = (i64, EntityEvent, Option<Hold>)>) -> Released {
         for (position, event, hold) in events {
+            if event.generation().is_some_and(|generation| generation.number != self.generation.number) {
+                continue;
+            }
+            self.note(Witness::of(&event));
             if self.ledger.announce(position) {
+                self.count(&event);
                 let pending = Pending { position, event, hold, reads: self.reads, seen: false };
                 self.waiting.insert(position, pending);
             }
@@ -96,6 +160,9 @@ impl Sequence {
     ) -> Released {
         for (position, event) in shown {
             if self.ledger.announce(position) {
+                if let Some(event) = &event {
+                    self.count(event);
+                }
                 // A row without an event publishes nothing.
                 let reads = self.reads;
                 let pending = |event| (position, Pending { position, event, hold: None, reads, seen: true });
@@ -125,6 +192,26 @@ impl Sequence {
         self.ledger.next()
     }
 
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// The events to compare with the log.
+    pub(crate) fn witnesses(&mut self) -> &mut Witnesses {
+        &mut self.witnesses
+    }
+
+    /// Remembers an event that a read has shown, or that has arrived.
+    pub(crate) fn note(&mut self, witness: Option<Witness>) {
+        if let Some(witness) = witness {
+            self.witnesses.note(witness);
+        }
+    }
+
+    pub(crate) fn witness_at(&self, position: i64) -> Option<Witness> {
+        self.witnesses.at(position)
+    }
+
     pub(crate) fn first_hole(&self) -> Option<i64> {
         self.ledger.first_hole()
     }
@@ -142,7 +229,12 @@ impl Sequence {
         let behind = self.passed();
         let next: Vec<i64> = going.keys().skip(1).map(|position| position - 1).collect();
         let next = next.into_iter().chain([i64::MAX]).map(|next| next.min(behind));
-        going.into_values().zip(next).collect()
+        let mark = |(mut pending, passed): (Pending, i64)| {
+            let own = Witness::of(&pending.event).filter(|own| own.position > passed);
+            pending.event.set_passed(passed, own.or_else(|| self.witness_at(passed)), &self.generation);
+            (pending, passed)
+        };
+        going.into_values().zip(next).map(mark).collect()
     }
 }
 

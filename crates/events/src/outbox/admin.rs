@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gatewright_db::{Error, Row, Tx, Value, dialect, params};
+use gatewright_db::{Error, Row, Tx, Value, dialect, params, readable};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{DeliveryStatus, Outbox, RowStatus};
+use super::{DeliveryStatus, Outbox, RowStatus, room};
 
 /// The rows to list.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +70,8 @@ pub struct DeliveryRecord {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
+    /// The bytes of all rows.
+    pub bytes: u64,
     /// Rows by status.
     pub rows: BTreeMap<String, i64>,
     /// Deliveries by consumer and status.
@@ -114,7 +116,7 @@ impl Outbox {
                 self.0.db.query(sql, params![status.as_str(), limit, offset]).await?
             }
         };
-        rows.iter().map(row_record).collect()
+        readable("event_outbox", &rows, row_record)
     }
 
     /// The deliveries of a row, by consumer; `None` when there is no such row.
@@ -135,7 +137,7 @@ impl Outbox {
                         params![&row_id],
                     )
                     .await?;
-                deliveries.iter().map(delivery_record).collect::<Result<_, _>>().map(Some)
+                readable("event_outbox_delivery", &deliveries, delivery_record).map(Some)
             })
             .await
     }
@@ -210,7 +212,8 @@ impl Outbox {
                 Ok((tx.query(rows, vec![]).await?, tx.query(deliveries, vec![]).await?, unseen))
             })
             .await?;
-        let mut stats = Stats { lag_seconds: self.lag_seconds().await?, ..Stats::default() };
+        let bytes = room::table(&self.0.db).await?;
+        let mut stats = Stats { bytes, lag_seconds: self.lag_seconds().await?, ..Stats::default() };
         let unseen = unseen.map(|row| row.get::<Option<Timestamp>>("oldest")).transpose()?.flatten();
         let unseen = unseen.map(|oldest| self.now().duration_since(oldest).as_secs().max(0));
         stats.oldest_pending_seconds = stats.lag_seconds.values().copied().chain(unseen).max();

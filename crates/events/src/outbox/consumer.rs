@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,7 +13,30 @@ use super::stage::is_event_type;
 /// Why a delivery failed, as a text for operators. It must not contain secrets.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-type Handling = BoxFuture<'static, Result<(), Failure>>;
+type Handling = BoxFuture<'static, Result<(), (Failure, Advice)>>;
+
+/// What a failed delivery says about later ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// Nothing.
+    None,
+    /// The receiver has too much to do.
+    #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "only webhooks have such receivers"))]
+    Busy,
+    /// The receiver wants nothing before this time has passed.
+    #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "only webhooks have such receivers"))]
+    After(Duration),
+    /// The receiver wants nothing any more.
+    #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "only webhooks have such receivers"))]
+    Never,
+}
+
+/// A failed delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) words: String,
+    pub(super) advice: Advice,
+}
 
 /// Default number of concurrent handlers of one consumer.
 const CONCURRENCY: usize = 8;
@@ -74,6 +98,18 @@ impl Consumer {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
+        Self::advised(name, event_type, move |event| {
+            let handling = handler(event);
+            async move { handling.await.map_err(|failure| (failure.into(), Advice::None)) }
+        })
+    }
+
+    /// The same with a handler whose failures say something about later deliveries.
+    pub(super) fn advised<F, Fut>(name: &str, event_type: &str, handler: F) -> Result<Self, ConsumerError>
+    where
+        F: Fn(Event) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), (Failure, Advice)>> + Send + 'static,
+    {
         check_name(name)?;
         if !is_event_type(event_type) {
             return Err(ConsumerError::EventType(name.to_owned()));
@@ -82,10 +118,7 @@ impl Consumer {
             name: name.into(),
             event_type: event_type.into(),
             concurrency: CONCURRENCY,
-            handler: Arc::new(move |event| {
-                let handling = handler(event);
-                Box::pin(async move { handling.await.map_err(Into::into) })
-            }),
+            handler: Arc::new(move |event| Box::pin(handler(event))),
         })
     }
 
@@ -96,12 +129,13 @@ impl Consumer {
     }
 
     /// Runs the handler. Returns its failure in words; a panic is a failure like others.
-    pub(super) async fn handle(&self, event: Event) -> Result<(), String> {
+    pub(super) async fn handle(&self, event: Event) -> Result<(), Failed> {
         // The call itself may panic as well as the future that it makes, and so may an error that is put into words.
         let called = std::panic::catch_unwind(AssertUnwindSafe(|| (self.handler)(event)));
         let ended = match called {
             Ok(handling) => {
-                let in_words = async { handling.await.map_err(|failure| failure.to_string()) };
+                let in_words =
+                    async { handling.await.map_err(|(failure, advice)| Failed { words: failure.to_string(), advice }) };
                 AssertUnwindSafe(in_words).catch_unwind().await
             }
             Err(panic) => Err(panic),
@@ -109,7 +143,7 @@ impl Consumer {
         ended.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-            Err(format!("the handler panicked: {said}"))
+            Err(Failed { words: format!("the handler panicked: {said}"), advice: Advice::None })
         })
     }
 }
@@ -160,12 +194,14 @@ mod tests {
             payload: "{}".into(),
             created_at: Timestamp::UNIX_EPOCH,
             attempt: 1,
+            _lease: None,
         };
         let at_once = Consumer::new("c", "a", |_| -> Handled { panic!("at once") }).unwrap();
         let later = Consumer::new("c", "a", async |_| -> Result<(), String> { panic!("{}", "later") }).unwrap();
         let in_words = Consumer::new("c", "a", async |_| Err::<(), _>(FailingDisplay)).unwrap();
         for (consumer, said) in [(at_once, "at once"), (later, "later"), (in_words, "no words")] {
-            assert_eq!(consumer.handle(event()).await, Err(format!("the handler panicked: {said}")));
+            let failed = consumer.handle(event()).await.unwrap_err();
+            assert_eq!((failed.words, failed.advice), (format!("the handler panicked: {said}"), Advice::None));
         }
     }
 }

@@ -9,6 +9,8 @@ use parking_lot::RwLock;
 pub struct Counts {
     /// Rows staged and committed.
     pub staged: u64,
+    /// Writes that were refused because the outbox is full.
+    pub refused: u64,
     /// The results of deliveries, by consumer.
     pub consumers: BTreeMap<String, ConsumerCounts>,
 }
@@ -29,6 +31,7 @@ pub struct ConsumerCounts {
 #[derive(Default)]
 pub(super) struct Counters {
     staged: AtomicU64,
+    refused: AtomicU64,
     consumers: RwLock<BTreeMap<String, Arc<ConsumerCounters>>>,
 }
 
@@ -45,6 +48,10 @@ impl Counters {
         self.staged.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn consumer(&self, name: &str) -> Arc<ConsumerCounters> {
         self.consumers.write().entry(name.to_owned()).or_default().clone()
     }
@@ -52,7 +59,8 @@ impl Counters {
     pub(super) fn read(&self) -> Counts {
         let consumers = self.consumers.read();
         let read = |(name, counters): (&String, &Arc<ConsumerCounters>)| (name.clone(), counters.read());
-        Counts { staged: self.staged.load(Ordering::Relaxed), consumers: consumers.iter().map(read).collect() }
+        let (staged, refused) = (self.staged.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed));
+        Counts { staged, refused, consumers: consumers.iter().map(read).collect() }
     }
 }
 

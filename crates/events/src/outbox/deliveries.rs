@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gatewright_base::Budget;
 use gatewright_db::{Db, Engine, Error, Row, Sql, Value, dialect, params};
 use jiff::Timestamp;
 
 use super::consumer::Declared;
+use super::payloads::{Payloads, Read};
 use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
 use super::{Consumer, Event};
 
@@ -33,7 +35,7 @@ pub(super) struct Deliveries {
     settle: Sql,
     renew: Sql,
     release: Sql,
-    rows: Sql,
+    payloads: Payloads,
 }
 
 /// A delivery that was claimed.
@@ -44,6 +46,17 @@ pub(super) struct Claimed {
     pub(super) lease: Lease,
 }
 
+/// Deliveries that were claimed at once.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) claimed: Vec<Claimed>,
+    /// How many were given back, because their payloads do not fit into memory.
+    pub(super) left: usize,
+}
+
+/// Bytes of payloads that are claimed at once, in addition to one of any size.
+const CLAIMED_BYTES: usize = 1 << 20;
+
 /// A row that is pending, and whether a consumer of this relay lacks its delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PendingRow {
@@ -53,7 +66,7 @@ pub(super) struct PendingRow {
 }
 
 impl Deliveries {
-    pub(super) fn new(db: Db, relay: String, consumers: &[Declared]) -> Self {
+    pub(super) fn new(db: Db, relay: String, consumers: &[Declared], budget: Budget) -> Self {
         let engine = db.engine();
         let declared: Vec<Value> =
             consumers.iter().flat_map(|consumer| params![&*consumer.name, &*consumer.event_type]).collect();
@@ -105,11 +118,7 @@ impl Deliveries {
             settle: owned("status = 'dispatched', dispatched_at = ?5, claimed_until = NULL, relay = NULL").into(),
             renew: owned("claimed_until = ?5").into(),
             release: owned("claimed_until = NULL, relay = NULL").into(),
-            rows: format!(
-                "SELECT id, type, payload, created_at FROM event_outbox WHERE {}",
-                dialect::is_among(engine, "id", "?1")
-            )
-            .into(),
+            payloads: Payloads::new(&db, budget),
             declared,
             relay,
             db,
@@ -139,41 +148,36 @@ impl Deliveries {
         self.db.execute(&self.expand, self.with_declared(params![now, json(ids)])).await
     }
 
-    /// Takes up to `limit` deliveries that are due, those of the oldest rows first.
+    /// Takes up to `limit` deliveries that are due, those of the oldest rows first, and reads the payloads that fit into memory.
+    /// The others are given back.
     pub(super) async fn claim(
         &self,
         consumer: &Consumer,
         limit: usize,
         now: Timestamp,
         policy: &Policy,
-    ) -> Result<Vec<Claimed>, Error> {
+    ) -> Result<Batch, Error> {
         let lease = later(now, policy.lease);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let params = params![&*consumer.name, now, &*consumer.event_type, limit, lease, &self.relay];
         let claimed = self.db.write_rows(&self.claim, params).await?;
         if claimed.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Batch::default());
         }
         let attempts: HashMap<String, i64> =
             claimed.iter().map(|row| Ok((row.get("row_id")?, row.get("attempts")?))).collect::<Result<_, Error>>()?;
         let ids: Vec<&String> = attempts.keys().collect();
-        let rows = self.db.query(&self.rows, params![json(&ids)]).await?;
-        let mut claimed = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let id: String = row.get("id")?;
-            let attempts = attempts.get(&id).map_or(0, |attempts| u32::try_from(*attempts).unwrap_or(0));
-            let payload: Option<String> = row.get("payload")?;
-            let event = Event {
-                id: id.into(),
-                kind: consumer.event_type.clone(),
-                payload: payload.map_or_else(|| Arc::from("{}"), Arc::from),
-                created_at: row.get("created_at")?,
-                attempt: attempts.saturating_add(1),
-            };
-            claimed.push(Claimed { event, attempts, lease });
+        let holder = format!("consumer {}", consumer.name);
+        let Read { rows, rest } = self.payloads.read(&self.db, &ids, &holder, CLAIMED_BYTES).await?;
+        if !rest.is_empty() {
+            self.release(&consumer.name, lease, &rest).await?;
         }
-        claimed.sort_by(|a, b| (a.event.created_at, &a.event.id).cmp(&(b.event.created_at, &b.event.id)));
-        Ok(claimed)
+        let claimed = rows.into_iter().map(|row| {
+            let attempts = attempts.get(&row.id).map_or(0, |attempts| u32::try_from(*attempts).unwrap_or(0));
+            let event = Event::of(row, consumer.event_type.clone(), attempts.saturating_add(1));
+            Claimed { event, attempts, lease }
+        });
+        Ok(Batch { claimed: claimed.collect(), left: rest.len() })
     }
 
     /// Settles deliveries whose handlers succeeded. Returns those that still belonged to the lease.
@@ -218,7 +222,12 @@ impl Deliveries {
     }
 
     /// Gives deliveries back unhandled.
-    pub(super) async fn release(&self, consumer: &str, lease: Lease, ids: &[Arc<str>]) -> Result<Vec<String>, Error> {
+    pub(super) async fn release(
+        &self,
+        consumer: &str,
+        lease: Lease,
+        ids: &[impl AsRef<str>],
+    ) -> Result<Vec<String>, Error> {
         self.owned(&self.release, params![consumer, lease, json(ids), &self.relay]).await
     }
 

@@ -2,9 +2,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use gatewright_base::Lease;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
+
+use super::payloads::Staged;
 
 /// One delivery of an outbox row, as its handler gets it.
 #[derive(Clone)]
@@ -14,6 +17,8 @@ pub struct Event {
     pub(super) payload: Arc<str>,
     pub(super) created_at: Timestamp,
     pub(super) attempt: u32,
+    /// The memory of the payload.
+    pub(super) _lease: Option<Arc<Lease>>,
 }
 
 /// The payload is not a JSON object. This is only possible for rows that another program has written.
@@ -22,6 +27,12 @@ pub struct Event {
 pub struct MalformedPayload;
 
 impl Event {
+    /// The event of a row that was read, for an attempt.
+    pub(super) fn of(row: Staged, kind: Arc<str>, attempt: u32) -> Self {
+        let Staged { id, created_at, payload, lease } = row;
+        Self { id: id.into(), kind, payload, created_at, attempt, _lease: Some(lease) }
+    }
+
     /// The row's id, the same for every consumer and every attempt. Delivery is at least once: a consumer that must not
     /// act twice stores the ids.
     pub fn id(&self) -> &str {
@@ -97,7 +108,7 @@ mod tests {
 
     fn event(payload: &str) -> Event {
         let created_at = Timestamp::UNIX_EPOCH;
-        Event { id: "1".into(), kind: "a".into(), payload: payload.into(), created_at, attempt: 1 }
+        Event { id: "1".into(), kind: "a".into(), payload: payload.into(), created_at, attempt: 1, _lease: None }
     }
 
     #[test]

@@ -1,21 +1,24 @@
 use std::collections::HashSet;
 
-use gatewright_base::UserId;
-use gatewright_db::{Error, Row, Sql, Tx, params};
+use gatewright_base::{Fitting, UserId};
+use gatewright_db::{Error, RowRef, Tx, dialect, params};
 use serde_json::Value;
 
 use super::Outbox;
+use super::deliveries::json;
 use crate::forgotten::{RecordKey, emptied, gone_of};
 use crate::{EventKind, Forget};
 
-/// Rows of one step.
+/// Rows of one step, and the bytes of their payloads, in addition to one of any size.
 const BATCH: usize = 100;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// A row about a record.
 struct Staged {
     id: String,
     payload: Value,
     is_pending: bool,
+    is_owned: bool,
 }
 
 /// A change of a row: its payload, if that changes.
@@ -40,17 +43,13 @@ impl Outbox {
     async fn deleted(&self, user: &UserId) -> Result<HashSet<RecordKey>, Error> {
         let (mut deleted, mut after) = (HashSet::new(), String::new());
         loop {
-            let sql = format!(
-                "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status FROM event_outbox \
-                 WHERE owner_id = ?1 AND type = ?2 AND id > ?3 ORDER BY id LIMIT {BATCH}"
-            );
-            let rows = self.0.db.query(sql, params![user, EventKind::Deleted.as_str(), &after]).await?;
-            for row in &rows {
-                let staged = Staged::read(row)?;
+            let condition = "id > ?1 AND owner_id = ?2 AND type = ?3";
+            let (rows, more) = self.some(condition, params![&after, user, EventKind::Deleted.as_str()]).await?;
+            for staged in rows {
                 deleted.extend(staged.key());
                 after = staged.id;
             }
-            if rows.len() < BATCH {
+            if !more {
                 return Ok(deleted);
             }
         }
@@ -65,33 +64,60 @@ impl Outbox {
         gone: &HashSet<RecordKey>,
     ) -> Result<bool, Error> {
         let (mut is_awaited, mut after) = (false, String::new());
-        let sql: Sql = format!(
-            "SELECT id, COALESCE(payload, '') AS payload, COALESCE(status, '') AS status, owner_id FROM event_outbox \
-             WHERE id > ?1 AND {rows} AND type IN ('entity.created', 'entity.updated', 'entity.deleted') \
-             AND (owner_id IS NULL OR owner_id = ?2) ORDER BY id LIMIT {BATCH}"
-        )
-        .into();
+        let condition = format!(
+            "id > ?1 AND {rows} AND type IN ('entity.created', 'entity.updated', 'entity.deleted') \
+             AND (owner_id IS NULL OR owner_id = ?2)"
+        );
         loop {
-            let rows = self.0.db.query(&sql, params![&after, user]).await?;
+            let (rows, more) = self.some(&condition, params![&after, user]).await?;
             let mut changed = Vec::new();
-            for row in &rows {
-                let staged = Staged::read(row)?;
+            for staged in rows {
                 after.clone_from(&staged.id);
-                let is_owned = row.get::<Option<String>>("owner_id")?.is_some();
                 let is_gone = staged.key().is_some_and(|key| gone.contains(&key));
-                let is_emptied = is_gone || (is_owned && what == Forget::Contents);
+                let is_emptied = is_gone || (staged.is_owned && what == Forget::Contents);
                 if is_emptied && staged.is_pending {
                     is_awaited = true;
-                } else if is_emptied || is_owned {
+                } else if is_emptied || staged.is_owned {
                     changed.push(staged.forgotten(is_emptied));
                 }
             }
             is_awaited |= self.change(changed).await?;
-            if rows.len() < BATCH {
+            if !more {
                 return Ok(is_awaited);
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The first rows that meet a condition, in the order of their ids and as many as fit, and whether there may be more.
+    async fn some(&self, condition: &str, params: Vec<gatewright_db::Value>) -> Result<(Vec<Staged>, bool), Error> {
+        let (condition, engine) = (condition.to_owned(), self.0.db.engine());
+        let read = async move |tx: &Tx| -> Result<_, Error> {
+            let length = dialect::byte_length(engine, "payload");
+            let lengths = format!(
+                "SELECT id, COALESCE({length}, 0) FROM event_outbox WHERE {condition} ORDER BY id LIMIT {BATCH}"
+            );
+            let each = |sized: &mut Vec<(String, usize)>, row: &RowRef<'_>| {
+                sized.push((row.get(0)?, usize::try_from(row.get::<i64>(1)?).unwrap_or(0)));
+                Ok(())
+            };
+            let sized = tx.fold(lengths, params.clone(), Vec::new(), each).await?;
+            let is_full = sized.len() == BATCH;
+            let fitting = Fitting::of(sized, BATCH_BYTES);
+            // Bytes: of rows that fit.
+            let sql = format!(
+                "SELECT id, COALESCE(payload, ''), COALESCE(status, ''), CASE WHEN owner_id IS NULL THEN 0 ELSE 1 END
+                 FROM event_outbox WHERE {} ORDER BY id",
+                dialect::is_among(engine, "id", "?1")
+            );
+            let each = |rows: &mut Vec<Staged>, row: &RowRef<'_>| {
+                rows.push(Staged::read(row)?);
+                Ok(())
+            };
+            let rows = tx.fold(sql, params![json(&fitting.taken)], Vec::new(), each).await?;
+            Ok((rows, is_full || !fitting.rest.is_empty()))
+        };
+        self.0.db.read(read).await
     }
 
     /// Whether a consumer has begun to wait for some of these rows in between. These rows stay.
@@ -113,10 +139,11 @@ impl Outbox {
 }
 
 impl Staged {
-    fn read(row: &Row) -> Result<Self, Error> {
-        let payload: String = row.get("payload")?;
+    fn read(row: &RowRef<'_>) -> Result<Self, Error> {
+        let payload: String = row.get(1)?;
         let payload = serde_json::from_str(&payload).unwrap_or_else(|_| Value::Object(serde_json::Map::new()));
-        Ok(Self { id: row.get("id")?, payload, is_pending: row.get::<String>("status")? == "pending" })
+        let (is_pending, is_owned) = (row.get::<String>(2)? == "pending", row.get::<i64>(3)? != 0);
+        Ok(Self { id: row.get(0)?, payload, is_pending, is_owned })
     }
 
     fn key(&self) -> Option<RecordKey> {

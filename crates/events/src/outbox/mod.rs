@@ -35,9 +35,9 @@
 //!
 //! `stage` writes it and passes its id on after the commit. `expander` creates a delivery for each consumer: at once
 //! for rows of this process, and by polling the pending rows for those of other processes or from before a crash. A
-//! `worker` for each consumer claims deliveries by lease, runs the handler, renews the lease meanwhile, and settles;
+//! `worker` for each consumer claims deliveries by lease, reads the payloads that fit into memory (`payloads`), runs the handler, renews the lease meanwhile, and settles;
 //! `pull` returns deliveries to callers. `janitor` marks dispatched rows, abandons deliveries without a handler, and
-//! purges. `transition` has the state machine of a delivery, `deliveries` and `rows` have it in SQL, and `protocol`
+//! purges. `room` limits the bytes of all rows. `transition` has the state machine of a delivery, `deliveries` and `rows` have it in SQL, and `protocol`
 //! tests every order in which relays, crashes and slow handlers can interleave.
 //!
 //! Leases use the replicas' own clocks. If these differ by more than a lease, a delivery may be handled twice at the
@@ -55,10 +55,12 @@ mod forget;
 mod janitor;
 mod options;
 mod outage;
+mod payloads;
 #[cfg(test)]
 mod protocol;
 pub mod pull;
 mod relay;
+mod room;
 mod rows;
 mod schema;
 mod stage;
@@ -73,7 +75,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use gatewright_base::Ambient;
-use gatewright_db::{Db, MigrateError};
+use gatewright_db::{Db, MigrateError, Share};
 
 pub use admin::{DeliveryRecord, ListRows, ReplayError, RowRecord, Stats};
 pub use consumer::{Consumer, ConsumerError, Failure};
@@ -82,12 +84,14 @@ pub use event::{Event, MalformedPayload};
 pub use options::OutboxOptions;
 pub use pull::{PullConsumer, Pulls};
 pub use relay::{Relay, RelayBuilder};
+pub use room::OutboxFull;
 pub use schema::{COMPONENT, STEPS};
 pub use stage::StageError;
 pub use transition::{Backoff, DeliveryStatus, RowStatus};
 pub use unsettled::ListDeliveries;
 
 use counters::Counters;
+use room::Room;
 use stage::Staged;
 
 /// The outbox of a database. Cheap to clone.
@@ -99,6 +103,7 @@ struct Inner {
     ambient: Ambient,
     options: OutboxOptions,
     staged: Staged,
+    room: Arc<Room>,
     counters: Arc<Counters>,
 }
 
@@ -122,13 +127,31 @@ impl Outbox {
     pub async fn open(db: Db, ambient: Ambient, options: OutboxOptions) -> Result<Self, InitError> {
         let options = options.sane();
         schema::prepare(&db, options.create_tables).await?;
-        let staged = Staged::new(&db, &ambient);
-        Ok(Self(Arc::new(Inner { db, ambient, options, staged, counters: Arc::default() })))
+        let room = Arc::new(Room::new(options.max_bytes));
+        let staged = Staged::new(&db, &ambient, &room);
+        Ok(Self(Arc::new(Inner { db, ambient, options, staged, room, counters: Arc::default() })))
     }
 
     /// A relay for this process, to which consumers are added before it starts.
     pub fn relay(&self) -> RelayBuilder {
         RelayBuilder::new(self.clone())
+    }
+
+    /// Checks whether a caller may stage another event. Call it before a write, so that a refusal costs no transaction. `share`
+    /// is that of the caller; the default one is the program's own.
+    pub fn admit(&self, share: Share) -> Result<(), OutboxFull> {
+        self.0.room.admit(share).inspect_err(|_| self.0.counters.refused())
+    }
+
+    /// The bytes of the outbox when they were last counted, and of what this process has staged since. `None` before the first
+    /// count, and without [`OutboxOptions::max_bytes`].
+    pub fn bytes(&self) -> Option<u64> {
+        self.0.room.bytes()
+    }
+
+    /// The most bytes, if there is a limit.
+    pub fn max_bytes(&self) -> Option<u64> {
+        self.0.room.most()
     }
 
     /// Counters of this process since its start.

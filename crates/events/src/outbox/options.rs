@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use gatewright_base::JsonCase;
+use gatewright_base::{Budget, JsonCase};
 
 use super::transition::{Backoff, Policy};
 
@@ -18,12 +18,17 @@ pub struct OutboxOptions {
     pub lease: Duration,
     /// How long dispatched rows are kept. `None`, the default: without limit.
     pub retention: Option<Duration>,
+    /// The most bytes of all rows; 0: no limit. From half of it on, delivered rows are removed whatever `retention`, and one
+    /// caller may add only a part of it. When it is reached, writes that stage an event are refused. Default: no limit.
+    pub max_bytes: u64,
     /// How long a failed delivery waits.
     pub backoff: Backoff,
     /// Whether missing tables are created. If not, they must exist.
     pub create_tables: bool,
     /// The case of JSON keys in entity events.
     pub json_case: JsonCase,
+    /// What payloads take their memory from. Default: no limit.
+    pub budget: Budget,
 }
 
 impl Default for OutboxOptions {
@@ -34,9 +39,11 @@ impl Default for OutboxOptions {
             handler_grace: Duration::from_mins(15),
             lease: Duration::from_mins(1),
             retention: None,
+            max_bytes: 0,
             backoff: Backoff::default(),
             create_tables: true,
             json_case: JsonCase::default(),
+            budget: Budget::unlimited(),
         }
     }
 }

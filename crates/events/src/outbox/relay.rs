@@ -87,7 +87,12 @@ impl RelayBuilder {
         let declared = consumers.iter().map(Declared::of).chain(pulled.iter().map(PullConsumer::declared));
         let declared: Vec<Declared> = declared.collect();
         let context = Arc::new(Context {
-            deliveries: Deliveries::new(outbox.0.db.clone(), outbox.0.ambient.uuid().to_string(), &declared),
+            deliveries: Deliveries::new(
+                outbox.0.db.clone(),
+                outbox.0.ambient.uuid().to_string(),
+                &declared,
+                outbox.0.options.budget.clone(),
+            ),
             policy: outbox.0.options.policy(),
             outage: Outage::default(),
             stop: stop.clone(),

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_base::Ambient;
-use gatewright_db::{Db, Tx, dialect, params};
+use gatewright_db::{Db, Share, Tx, dialect, params};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 
 use super::Outbox;
+use super::room::{self, OutboxFull, Room};
 use crate::EntityEvent;
 
 /// The Postgres channel on which replicas notify each other of staged rows.
@@ -31,6 +32,9 @@ pub enum StageError {
     /// The event type is empty, too long or has invisible characters.
     #[error("an event type is 1 to {LONGEST_TYPE} visible characters")]
     Type,
+    /// The outbox has as many bytes as it may have.
+    #[error(transparent)]
+    Full(#[from] OutboxFull),
 }
 
 const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, created_at, owner_id)
@@ -42,14 +46,16 @@ impl Outbox {
         if !is_event_type(event_type) {
             return Err(StageError::Type);
         }
+        self.admit(Share::default())?;
         let payload = serde_json::to_string(payload).expect("a map with text keys can be written as JSON");
-        Ok(self.insert(tx, event_type, payload, None).await?)
+        Ok(self.insert(tx, Share::default(), event_type, payload, None).await?)
     }
 
-    /// Stages the event of a write in the write's own transaction. The payload is the event's public data.
-    pub async fn stage(&self, tx: &Tx, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
+    /// Stages the event of a write in the write's own transaction. The payload is the event's public data. Its bytes count for
+    /// `share`, that of the caller; [`admit`](Self::admit) checks whether the caller may add more.
+    pub async fn stage(&self, tx: &Tx, share: Share, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
         let payload = String::from_utf8_lossy(&event.data(self.0.options.json_case)).into_owned();
-        self.insert(tx, event.kind().as_str(), payload, event.owner()).await
+        self.insert(tx, share, event.kind().as_str(), payload, event.owner()).await
     }
 
     /// Wakes the relays: this process's own and, on Postgres, those of all replicas. Staging does this by itself.
@@ -66,15 +72,18 @@ impl Outbox {
     async fn insert(
         &self,
         tx: &Tx,
+        share: Share,
         event_type: &str,
         payload: String,
         owner: Option<&str>,
     ) -> Result<String, gatewright_db::Error> {
-        let id = self.0.ambient.uuid().to_string();
+        let (id, bytes) = (self.0.ambient.uuid().to_string(), room::size(payload.len()));
         tx.execute(INSERT, params![&id, event_type, payload, self.now(), owner]).await?;
         let (shared, counters, staged) = (self.0.staged.shared.clone(), self.0.counters.clone(), id.clone());
+        let room = self.0.room.clone();
         tx.after_commit(move || {
             counters.staged();
+            room.committed(share, bytes);
             shared.wake(Some(staged));
         });
         Ok(id)
@@ -89,7 +98,7 @@ pub(super) fn is_event_type(name: &str) -> bool {
 /// Rows that were committed here and not yet expanded, and the tasks to notify.
 pub(super) struct Staged {
     shared: Arc<Shared>,
-    /// Ends the task that notifies the other replicas.
+    /// Ends the task that notifies the other replicas, and the one that counts the bytes.
     _ended: watch::Sender<()>,
 }
 
@@ -120,11 +129,12 @@ pub(super) struct Wakeup {
 }
 
 impl Staged {
-    pub(super) fn new(db: &Db, ambient: &Ambient) -> Self {
+    pub(super) fn new(db: &Db, ambient: &Ambient, room: &Arc<Room>) -> Self {
         let process = ambient.uuid().to_string();
         let shared = Shared { process, ids: Mutex::default(), relay: Notify::new(), replicas: Notify::new() };
         let shared = Arc::new(shared);
         let (ended, gone) = watch::channel(());
+        tokio::spawn(room.clone().run(db.clone(), gone.clone()));
         tokio::spawn(notify_replicas(db.clone(), shared.clone(), gone));
         Self { shared, _ended: ended }
     }

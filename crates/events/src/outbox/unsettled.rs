@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gatewright_db::{Error, Lane, Share, Tx, Value};
+use gatewright_db::{Error, Lane, ReadablePage, Share, Tx, Value};
 
 use super::admin::{DeliveryRecord, delivery_record};
 use super::{DeliveryStatus, Outbox};
@@ -51,15 +51,22 @@ impl Outbox {
             params.extend([row.as_str().into(), consumer.as_str().into()]);
             conditions.push(format!("(row_id, consumer) < (?{}, ?{})", params.len() - 1, params.len()));
         }
-        params.push(Value::from(i64::from(list.limit.clamp(1, 200))));
         let sql = format!(
             "SELECT row_id, consumer, status, attempts, last_error, created_at, next_attempt_at, claimed_until,
                  dispatched_at
              FROM event_outbox_delivery WHERE {} ORDER BY row_id DESC, consumer DESC LIMIT ?{}",
             conditions.join(" AND "),
-            params.len()
+            params.len() + 1
         );
-        self.bounded(sql, params).await?.iter().map(delivery_record).collect()
+        let mut page = ReadablePage::new("event_outbox_delivery", list.limit.clamp(1, 200));
+        loop {
+            let params = params.iter().cloned().chain([Value::Int(page.asked())]).collect();
+            page.add_all(&self.bounded(sql.clone(), params).await?, delivery_record)?;
+            match page.finish()? {
+                Ok(found) => return Ok(found),
+                Err(longer) => page = longer,
+            }
+        }
     }
 
     /// A read with a time limit that delays no other caller.

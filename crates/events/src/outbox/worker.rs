@@ -10,9 +10,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::consumer::{Advice, Failed};
 use super::context::Context;
 use super::counters::ConsumerCounters;
-use super::deliveries::Claimed;
+use super::deliveries::{Batch, Claimed};
 use super::takeover::Holding;
 use super::transition::{Lease, failed, later};
 use super::{Consumer, Event};
@@ -21,6 +22,10 @@ use super::{Consumer, Event};
 const MOST: usize = 256;
 /// The longest error that is kept, in bytes.
 const LONGEST_ERROR: usize = 1_000;
+/// How long the deliveries to one receiver rest at most because it asked for it.
+const LONGEST_REST: Duration = Duration::from_hours(1);
+/// The error of a delivery to a receiver that wants nothing any more.
+const GONE: &str = "the endpoint answered 410 before, so it was not called";
 
 /// Delivers to one consumer: claims, runs handlers, renews and settles, all at the same time.
 ///
@@ -70,17 +75,21 @@ struct State {
     renew: bool,
     /// A settlement failed: wait for the next poll.
     pause: bool,
+    /// The receiver wants nothing any more.
+    gone: bool,
+    /// The receiver wants nothing before.
+    rest: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
 struct Ended {
     id: Arc<str>,
     claim: u64,
-    error: Option<String>,
+    error: Option<Failed>,
 }
 
 enum Done {
-    Claimed { result: Result<Vec<Claimed>, Error>, full: usize },
+    Claimed { result: Result<Batch, Error>, full: usize },
     Settled { gone: Vec<Gone>, again: Vec<Ended>, result: Result<(), Error> },
     Renewed { kept: Vec<(u64, Arc<str>, Lease)>, lost: Vec<Gone>, result: Result<(), Error> },
     Released,
@@ -141,10 +150,14 @@ impl Worker {
             tokio::select! {
                 Some(done) = self.jobs.next(), if !self.jobs.is_empty() => self.finish(done),
                 Some(ended) = self.handlers.join_next(), if !self.handlers.is_empty() => {
-                    self.ended.extend(ended.ok());
+                    self.heed(ended.ok());
                     while let Some(ended) = self.handlers.try_join_next() {
-                        self.ended.extend(ended.ok());
+                        self.heed(ended.ok());
                     }
+                }
+                () = tokio::time::sleep_until(self.state.rest.unwrap_or_else(Instant::now)), if self.state.rest.is_some() => {
+                    self.state.rest = None;
+                    self.state.look = true;
                 }
                 () = wake.notified() => self.state.look = true,
                 _ = poll.tick() => {
@@ -160,20 +173,59 @@ impl Worker {
         }
     }
 
+    /// Takes the end of a handler, and follows what its failure says about other deliveries.
+    fn heed(&mut self, ended: Option<Ended>) {
+        let Some(ended) = ended else { return };
+        let advice = ended.error.as_ref().map_or(Advice::None, |failed| failed.advice);
+        let wait = match advice {
+            Advice::None => Duration::ZERO,
+            Advice::After(wait) => wait.min(LONGEST_REST),
+            Advice::Busy => {
+                let failures = self.held.get(&ended.id).map_or(0, |held| held.attempts).saturating_add(1);
+                self.context.policy.backoff.wait(failures, self.context.chance())
+            }
+            Advice::Never => {
+                if !std::mem::replace(&mut self.state.gone, true) {
+                    tracing::error!(
+                        consumer = &*self.consumer.name,
+                        "the endpoint answered 410: it is not called again before the server restarts"
+                    );
+                }
+                Duration::ZERO
+            }
+        };
+        self.ended.push(ended);
+        if !wait.is_zero() {
+            let until = Instant::now() + wait;
+            self.state.rest = Some(self.state.rest.map_or(until, |rest| rest.max(until)));
+            self.release();
+        }
+    }
+
     /// Starts all work that can start.
     fn begin(&mut self) {
+        if self.state.gone {
+            let refused = || Some(Failed { words: GONE.to_owned(), advice: Advice::Never });
+            self.ended.extend(self.queue.drain(..).map(|(claim, event)| Ended {
+                id: event.id,
+                claim,
+                error: refused(),
+            }));
+        }
         while self.handlers.len() < self.consumer.concurrency
             && let Some((claim, event)) = self.queue.pop_front()
         {
             let consumer = self.consumer.clone();
             self.handlers.spawn(async move {
                 let id = event.id.clone();
-                let error = consumer.handle(event).await.err().map(|error| cut(&error));
+                let cut = |failed: Failed| Failed { words: cut(&failed.words), ..failed };
+                let error = consumer.handle(event).await.err().map(cut);
                 Ended { id, claim, error }
             });
         }
         let state = &self.state;
-        if state.look && !state.stopping && !state.claiming && self.queue.len() < self.consumer.concurrency {
+        let may_claim = !state.stopping && !state.claiming && state.rest.is_none();
+        if state.look && may_claim && self.queue.len() < self.consumer.concurrency {
             self.claim();
         }
         let quiet = !self.state.settling && !self.state.renewing;
@@ -188,14 +240,18 @@ impl Worker {
         match done {
             Done::Claimed { result, full } => {
                 self.state.claiming = false;
-                let Some(claimed) = self.context.outage.note(&self.name, result) else { return };
-                self.state.look |= claimed.len() >= full;
+                let Some(Batch { claimed, left }) = self.context.outage.note(&self.name, result) else { return };
+                // If nothing fits into memory, the next poll looks again.
+                self.state.look |= !claimed.is_empty() && claimed.len() + left >= full;
+                if left > 0 {
+                    self.ahead = claimed.len().max(1);
+                }
                 for Claimed { event, attempts, lease } in claimed {
                     self.claims += 1;
                     self.held.insert(event.id.clone(), Held { claim: self.claims, lease, attempts });
                     self.queue.push_back((self.claims, event));
                 }
-                if self.state.stopping {
+                if self.state.stopping || self.state.rest.is_some() {
                     self.release();
                 }
             }
@@ -271,12 +327,17 @@ impl Worker {
                     }
                 }
             }
-            let settle = |(id, held, error): (Arc<str>, Held, String)| {
+            let settle = |(id, held, error): (Arc<str>, Held, Failed)| {
                 let (context, name) = (&context, &name);
                 async move {
                     let now = context.outbox.now();
                     let (attempts, retry) = failed(held.attempts, now, &context.policy, context.chance());
-                    let settled = context.deliveries.failed(name, held.lease, &id, attempts, retry, &error).await;
+                    let retry = match error.advice {
+                        Advice::Never => None,
+                        Advice::After(wait) => retry.map(|retry| retry.max(later(now, wait))),
+                        Advice::None | Advice::Busy => retry,
+                    };
+                    let settled = context.deliveries.failed(name, held.lease, &id, attempts, retry, &error.words).await;
                     (id, held.claim, error, retry.is_none(), settled)
                 }
             };
@@ -286,7 +347,7 @@ impl Worker {
                         tracing::warn!(
                             consumer = &*name,
                             row = &*id,
-                            "outbox delivery failed too often; no more retries"
+                            "outbox delivery failed for the last time; no more retries"
                         );
                         gone.push(Gone { id, claim, how: How::Dead });
                     }
@@ -398,88 +459,4 @@ fn cut(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use gatewright_base::Ambient;
-    use gatewright_db::testing::engines;
-    use jiff::Timestamp;
-    use tokio_util::sync::CancellationToken;
-
-    use super::super::consumer::Declared;
-    use super::super::deliveries::Deliveries;
-    use super::super::outage::Outage;
-    use super::super::{Outbox, OutboxOptions};
-    use super::*;
-
-    async fn worker() -> Worker {
-        let [engine, ..] = &engines().await[..] else { panic!("SQLite is always there") };
-        let options = OutboxOptions::default();
-        let outbox = Outbox::open(engine.db.clone(), Ambient::system(), options.clone()).await.unwrap();
-        let consumer = Consumer::new("c", "a", |_| std::future::pending::<Result<(), String>>()).unwrap();
-        let context = Context {
-            deliveries: Deliveries::new(engine.db.clone(), "r".to_owned(), &[Declared::of(&consumer)]),
-            policy: options.policy(),
-            outage: Outage::default(),
-            stop: CancellationToken::new(),
-            outbox,
-        };
-        Worker::new(Arc::new(context), consumer, Arc::default())
-    }
-
-    fn claimed(attempts: u32, second: i64) -> Done {
-        let event = Event {
-            id: "1".into(),
-            kind: "a".into(),
-            payload: "{}".into(),
-            created_at: Timestamp::UNIX_EPOCH,
-            attempt: attempts + 1,
-        };
-        let lease = Timestamp::from_second(second).unwrap();
-        Done::Claimed { result: Ok(vec![Claimed { event, attempts, lease }]), full: 8 }
-    }
-
-    /// Of the delivery that is held: its claim and its lease in seconds.
-    fn held(worker: &Worker) -> Option<(u64, i64)> {
-        worker.held.get("1").map(|held| (held.claim, held.lease.as_second()))
-    }
-
-    #[tokio::test]
-    async fn a_delivery_claimed_again_before_its_failure_is_known_is_still_held() {
-        let gone = || Gone { id: "1".into(), claim: 1, how: How::Failed };
-        let lease = Timestamp::from_second(99).unwrap();
-        for late in [
-            Done::Settled { gone: vec![gone()], again: Vec::new(), result: Ok(()) },
-            Done::Renewed { kept: Vec::new(), lost: vec![gone()], result: Ok(()) },
-            Done::Renewed { kept: vec![(1, "1".into(), lease)], lost: Vec::new(), result: Ok(()) },
-        ] {
-            let mut worker = worker().await;
-            worker.finish(claimed(0, 10));
-            worker.finish(claimed(1, 20));
-            worker.finish(late);
-            assert_eq!(held(&worker), Some((2, 20)));
-            assert!(worker.queue.iter().any(|(claim, _)| *claim == 2));
-            // The end of the first claim does not affect the second.
-            worker.ended.push(Ended { id: "1".into(), claim: 1, error: None });
-            worker.ended.push(Ended { id: "1".into(), claim: 2, error: None });
-            worker.settle();
-            let Some(Done::Settled { gone, .. }) = worker.jobs.next().await else { panic!("it settles") };
-            assert_eq!(gone.iter().map(|gone| gone.claim).collect::<Vec<_>>(), [2]);
-        }
-    }
-
-    #[tokio::test]
-    async fn settled_released_and_lost_deliveries_are_no_longer_held() {
-        let gone = || vec![Gone { id: "1".into(), claim: 1, how: How::TakenOver }];
-        let mut worker = worker().await;
-        worker.finish(claimed(0, 10));
-        worker.finish(Done::Settled { gone: gone(), again: Vec::new(), result: Ok(()) });
-        assert_eq!(held(&worker), None);
-        worker.queue.clear();
-        worker.finish(claimed(0, 20));
-        worker.release();
-        assert_eq!((held(&worker), worker.queue.len()), (None, 0));
-        worker.finish(claimed(0, 30));
-        let lost = vec![Gone { id: "1".into(), claim: 3, how: How::TakenOver }];
-        worker.finish(Done::Renewed { kept: Vec::new(), lost, result: Ok(()) });
-        assert_eq!((held(&worker), worker.queue.len()), (None, 0));
-    }
-}
+mod tests;

@@ -5,11 +5,12 @@
 //! ignored: see [`Progress`](super::subscriber::Progress).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::broker::Broker;
 use super::frame::{self, Gap};
@@ -17,6 +18,8 @@ use super::ring::End;
 use super::subscribe::{Admitted, Visibility};
 use super::subscriber::{Outgoing, Progress, Subscriber};
 use crate::EventLog;
+use crate::log::page::Unread;
+use crate::log::witness::Witness;
 
 /// How long events are tested before others have a turn.
 const SLICE: Duration = Duration::from_micros(200);
@@ -30,6 +33,8 @@ pub(super) enum Resume {
     Now,
     /// From its current position.
     Progress,
+    /// From the position that its client has sent, if the log has this event.
+    Client(Option<Witness>),
     /// The position does not belong to this log.
     Unknown,
 }
@@ -58,10 +63,27 @@ impl Broker {
     }
 }
 
+/// Has every stream get `gap` when the log has a new name, until the broker stops.
+pub(super) async fn watch(broker: Weak<Broker>, log: EventLog, stop: CancellationToken) {
+    let mut renewals = log.renewals();
+    drop(log);
+    while let Some(Ok(())) = stop.run_until_cancelled(renewals.changed()).await {
+        let Some(broker) = broker.upgrade() else { return };
+        broker.all_fall_behind();
+    }
+}
+
 /// Runs until the stream is live or has ended. `gap` is what it receives if events may be missing.
 pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: Gap, from: Resume) {
     let Some(log) = &broker.options.log else { return };
-    let mut lost = from == Resume::Unknown;
+    let mut lost = match from {
+        Resume::Now | Resume::Progress => false,
+        Resume::Client(witness) => match is_unknown(&broker, log, &subscriber, witness).await {
+            Some(is_unknown) => is_unknown,
+            None => return,
+        },
+        Resume::Unknown => true,
+    };
     let (mut gap, mut next) = (gap, gap);
     loop {
         if std::mem::take(&mut lost) && !send_gap(log, &subscriber, gap).await {
@@ -74,9 +96,31 @@ pub(super) async fn run(broker: Arc<Broker>, subscriber: Arc<Subscriber>, gap: G
                 lost = true;
                 gap = std::mem::replace(&mut next, Gap::Overflow);
             }
+            Round::Renewed => (lost, gap, next) = (true, Gap::Expired, Gap::Overflow),
             Round::Unavailable => tokio::time::sleep(PAUSE).await,
         }
     }
+}
+
+/// Whether the log lacks the event by which a client proves its position. `None` when the stream has ended.
+async fn is_unknown(
+    broker: &Broker,
+    log: &EventLog,
+    subscriber: &Subscriber,
+    witness: Option<Witness>,
+) -> Option<bool> {
+    let Some(witness) = witness else { return Some(false) };
+    while !subscriber.ring.is_ended() {
+        let answer = {
+            let _turn = broker.catch_up_turn(subscriber).await?;
+            log.has(witness).await
+        };
+        match answer {
+            Ok(has) => return Some(!has),
+            Err(_unavailable) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+    None
 }
 
 enum Round {
@@ -85,6 +129,8 @@ enum Round {
     Again,
     /// The position is older than the log.
     Lost,
+    /// The log has a new name, and the position belongs to the old one.
+    Renewed,
     /// The database, or a store that authentication needs, is not available.
     Unavailable,
     Ended,
@@ -92,22 +138,42 @@ enum Round {
 
 async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber>) -> Round {
     let Some(progress) = &subscriber.progress else { return Round::Ended };
-    let mut from = {
+    let (mut from, generation) = {
         let mut progress = progress.lock();
         progress.missed = false;
-        progress.passed
+        (progress.passed, progress.generation)
     };
     // Before the first page: a position that is settled later may be missing in a page that was read without it.
-    let settled = log.cursor().position;
+    let (now, current) = log.now();
+    let settled = now.position;
+    if current.number != generation {
+        return Round::Renewed;
+    }
     let mut reading = broker.pages.begin();
     loop {
         if !subscriber.ring.room().await {
             return Round::Ended;
         }
         let (page, admitted) = {
-            let Some(_turn) = broker.catch_up_turn(subscriber).await else { return Round::Ended };
-            let read = broker.pages.get((log, broker.options.json_case), &subscriber.table, from, reading);
-            let Ok(page) = read.await else { return Round::Unavailable };
+            let Some(turn) = broker.catch_up_turn(subscriber).await else { return Round::Ended };
+            let of = (&subscriber.table, &*subscriber.seat.lane);
+            let page = match broker.pages.get((log, broker.options.json_case), of, from, reading).await {
+                Ok(page) => page,
+                Err(Unread::Database(_)) => return Round::Unavailable,
+                Err(Unread::NoRoom(bytes)) => {
+                    broker.pages.clear();
+                    drop(turn);
+                    let room = log.budget().room(Some(&subscriber.seat.lane), bytes);
+                    tokio::select! {
+                        biased;
+                        () = subscriber.ring.ended() => return Round::Ended,
+                        () = room => continue,
+                    }
+                }
+            };
+            if !page.is_of(generation) {
+                return Round::Renewed;
+            }
             if page.is_lost(progress.lock().passed) {
                 return Round::Lost;
             }
@@ -159,21 +225,25 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
             if !subscriber.ring.room().await {
                 return Round::Ended;
             }
-            let mut progress = progress.lock();
-            progress.pass(settled);
-            if progress.missed {
-                return Round::Again;
-            }
-            while let Some(frame) = progress.unlogged.pop_front() {
-                if !subscriber.ring.try_push(frame.clone(), None) {
-                    progress.unlogged.push_front(frame);
-                    return Round::Again;
-                }
-            }
-            progress.behind = false;
-            return Round::Live;
+            return go_live(subscriber, &mut progress.lock(), settled);
         }
     }
+}
+
+/// The stream has everything up to a position, and continues with live events unless it missed some meanwhile.
+fn go_live(subscriber: &Subscriber, progress: &mut Progress, settled: i64) -> Round {
+    progress.pass(settled);
+    if progress.missed {
+        return Round::Again;
+    }
+    while let Some(frame) = progress.unlogged.pop_front() {
+        if !subscriber.ring.try_push(frame.clone(), None) {
+            progress.unlogged.push_front(frame);
+            return Round::Again;
+        }
+    }
+    progress.behind = false;
+    Round::Live
 }
 
 /// The frames of a page that its stream gets, and the positions of all its events with the progress of the stream after each.
@@ -213,11 +283,17 @@ async fn asked_for(
 }
 
 async fn send_gap(log: &EventLog, subscriber: &Subscriber, gap: Gap) -> bool {
-    let now = log.cursor();
+    let (now, generation) = log.now();
     if let Some(progress) = &subscriber.progress {
         let mut progress = progress.lock();
         let unlogged = std::mem::take(&mut progress.unlogged);
-        *progress = Progress { passed: now.position, behind: true, unlogged, ..Progress::default() };
+        *progress = Progress {
+            generation: generation.number,
+            passed: now.position,
+            behind: true,
+            unlogged,
+            ..Progress::default()
+        };
     }
     push(subscriber, [frame::gap(gap, &now)].into()).await
 }

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::broker::Broker;
 use super::lanes::{Job, Lane, Lanes};
-use super::subscriber::Outgoing;
+use super::subscriber::{Memory, Outgoing};
 use crate::bus::queue::{Entry, Tap};
 
 /// Events taken off the bus at a time.
@@ -66,7 +66,8 @@ impl Broker {
                     .by_ref()
                     .take(TOGETHER)
                     .map(|Entry { event, hold }| {
-                        (Outgoing::new(event, self.options.json_case, self.options.log.as_ref()), hold)
+                        let memory = Memory::Live(self.options.budget.clone());
+                        (Outgoing::new(event, self.options.json_case, memory), hold)
                     })
                     .unzip();
                 let events: Arc<[Outgoing]> = events.into();

@@ -64,6 +64,9 @@ impl Streams {
         let broker = Arc::new(Broker::new(options, tap.queue().clone(), bus.blocking().clone()));
         let stop = broker.stop.clone();
         tokio::spawn(heartbeat::run(Arc::downgrade(&broker), stop.clone()));
+        if let Some(log) = broker.options.log.clone() {
+            tokio::spawn(catch_up::watch(Arc::downgrade(&broker), log, stop.clone()));
+        }
         tokio::spawn(dispatch::run(Arc::downgrade(&broker), tap, stop));
         Self(Some(broker))
     }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::{Identity, JsonCase, Subject};
+use gatewright_base::{Budget, Identity, JsonCase, Subject};
 
 use crate::EventLog;
 
@@ -34,6 +34,8 @@ pub struct StreamOptions {
     pub log: Option<EventLog>,
     /// The most re-checks of callers at a time.
     pub concurrent_rechecks: usize,
+    /// What the frames of large events take their memory from. Default: no limit.
+    pub budget: Budget,
 }
 
 impl Default for StreamOptions {
@@ -50,6 +52,7 @@ impl Default for StreamOptions {
             principal: Some(Arc::new(principal_by_subject)),
             log: None,
             concurrent_rechecks: 32,
+            budget: Budget::unlimited(),
         }
     }
 }
@@ -76,6 +79,6 @@ impl fmt::Debug for StreamOptions {
             .field("principal", &self.principal.is_some())
             .field("log", &self.log)
             .field("concurrent_rechecks", &self.concurrent_rechecks)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@
 //! its settled position, or it would skip the open position.
 //!
 //! The limit of bytes counts the cached pages. A page with frames that a slow client has not read yet stays in memory
-//! longer.
+//! longer. The memory of a page and its frames is leased until all of them are sent, by the caller whose stream read it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,19 +17,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gatewright_base::JsonCase;
-use gatewright_db::Error;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::subscriber::Outgoing;
+use super::subscriber::{Memory, Outgoing};
 use crate::EventLog;
+use crate::log::page::Unread;
+use crate::log::witness::Witness;
 
 /// How long a page is kept.
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes of all pages that are kept.
 const MAX_BYTES: usize = 16 << 20;
-/// The approximate size of an event without its record.
-const BESIDE: usize = 512;
 /// Pages that are examined for one that continues from a position.
 const LOOKED_AT: usize = 8;
 
@@ -55,6 +54,8 @@ struct Kept {
 struct Page {
     read: Moment,
     at: Instant,
+    /// The generation of the log in which it was read.
+    generation: u64,
     /// The settled position before it was read: the page contains all events from its beginning up to here.
     settled: i64,
     events: Vec<Outgoing>,
@@ -97,6 +98,11 @@ impl Part {
         &self.page.events[self.begin..self.end]
     }
 
+    /// Whether it was read in this generation of the log.
+    pub(super) fn is_of(&self, generation: u64) -> bool {
+        self.page.generation == generation
+    }
+
     /// Whether events behind `position` were removed from the log, or it is not of this log.
     pub(super) fn is_lost(&self, position: i64) -> bool {
         self.page.swept_to > position || position > self.page.last
@@ -131,30 +137,33 @@ impl Pages {
         Moment(self.moments.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// The events of `table` behind `from`.
+    /// The events of `table` behind `from`, for a stream of `holder`.
     pub(super) async fn get(
         &self,
         (log, case): (&EventLog, JsonCase),
-        table: &Arc<str>,
+        (table, holder): (&Arc<str>, &str),
         from: i64,
         reading: Reading,
-    ) -> Result<Part, Error> {
-        if let Some(part) = self.kept.lock().find(table, from, reading) {
+    ) -> Result<Part, Unread> {
+        let (now, generation) = log.now();
+        if let Some(part) = self.kept.lock().find(table, from, reading).filter(|part| part.is_of(generation.number)) {
             return Ok(part);
         }
         let read = self.moment();
-        let all_settled = log.cursor().position;
+        let all_settled = now.position;
         let settled = all_settled.min(reading.settled);
-        let page = log.page(table, from).await?;
-        let bytes = page.events.iter().map(|event| 4 * event.record().len() + BESIDE).sum();
+        let page = log.page(table, from, holder).await?;
+        let (bytes, lease) = (page.lease.bytes(), Arc::new(page.lease));
         let outgoing = page.events.into_iter().map(|mut event| {
             // All that was committed up to `settled` is before this event in the log.
-            event.set_passed(event.position().unwrap_or_default().min(settled));
-            Outgoing::new(Arc::new(event), case, Some(log))
+            let witness = Witness::of(&event);
+            event.set_passed(event.position().unwrap_or_default().min(settled), witness, &generation);
+            Outgoing::new(Arc::new(event), case, Memory::Page(lease.clone()))
         });
         let page = Arc::new(Page {
             read,
             at: Instant::now(),
+            generation: generation.number,
             settled,
             events: outgoing.collect(),
             next: page.next,
@@ -169,6 +178,11 @@ impl Pages {
         }
         let (end, next, more) = (page.events.len(), page.next, page.more);
         Ok(Part { page, begin: 0, end, next, more })
+    }
+
+    /// Removes all pages, whose memory somebody needs.
+    pub(super) fn clear(&self) {
+        *self.kept.lock() = Kept::default();
     }
 
     /// Removes old pages.
@@ -219,18 +233,32 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::page::BESIDE;
     use crate::{EntityEvent, EventKind};
 
     /// A page behind `start` with events at these positions.
     fn page(read: u64, settled: i64, positions: &[i64], more: bool) -> Arc<Page> {
         let events = positions.iter().map(|position| {
             let event = EntityEvent::new(EventKind::Created, "posts", "posts", r#"{"id":"1"}"#);
-            Outgoing::new(Arc::new(event.with_place(format!("e{position}"), *position)), JsonCase::Camel, None)
+            let event = event.with_place(format!("e{position}"), *position);
+            let lease = Arc::new(gatewright_base::Budget::unlimited().lease(None));
+            Outgoing::new(Arc::new(event), JsonCase::Camel, Memory::Page(lease))
         });
         let events: Vec<_> = events.collect();
         let (next, at) = (*positions.last().unwrap(), Instant::now());
         let bytes = events.len() * BESIDE;
-        Arc::new(Page { read: Moment(read), at, settled, events, next, more, swept_to: 0, last: next, bytes })
+        Arc::new(Page {
+            read: Moment(read),
+            at,
+            generation: 1,
+            settled,
+            events,
+            next,
+            more,
+            swept_to: 0,
+            last: next,
+            bytes,
+        })
     }
 
     fn taken(part: Option<Part>) -> Option<(Vec<i64>, i64, bool)> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::condition::{Condition, Conditions};
-use super::seat::{Name, Seat};
+use super::seat::{Limit, Name, Seat, Share};
 use super::subscriber::Subscriber;
 use super::wheel::Wheel;
 
@@ -18,8 +18,8 @@ pub(super) struct Registry {
     /// The same streams, by when they are to be looked after.
     wheel: Wheel<Arc<Subscriber>>,
     taken: usize,
-    by_caller: HashMap<Arc<str>, usize>,
-    by_address: HashMap<Arc<str>, usize>,
+    /// By the keys of shares.
+    by_share: HashMap<Arc<str>, usize>,
     last_id: u64,
     closing: bool,
 }
@@ -52,6 +52,16 @@ pub(super) struct Most {
     pub(super) address: usize,
 }
 
+impl Most {
+    fn of(self, share: &Share) -> usize {
+        let one = match share.limit {
+            Limit::Caller => self.caller,
+            Limit::Address => self.address,
+        };
+        one.saturating_mul(share.times)
+    }
+}
+
 /// Why there is no seat.
 pub(super) enum NoSeat {
     Full,
@@ -82,15 +92,12 @@ impl Registry {
         };
         // The seat that is taken over counts as free.
         let freed = replaced.as_ref().map(|replaced| &replaced.seat);
-        let over = |taken: &HashMap<Arc<str>, usize>, key: Option<&Arc<str>>, freed: Option<&Arc<str>>, most: usize| {
-            let Some(key) = key else { return false };
-            taken.get(key).copied().unwrap_or(0) >= most.saturating_add(usize::from(freed == Some(key)))
+        let is_over = |share: &Share| {
+            let is_freed = freed.is_some_and(|freed| freed.shares.iter().any(|freed| freed.key == share.key));
+            let most = most.of(share).saturating_add(usize::from(is_freed));
+            self.by_share.get(&share.key).is_some_and(|taken| *taken >= most) || most == 0
         };
-        let freed_caller = freed.and_then(|seat| seat.caller.as_ref());
-        let freed_address = freed.and_then(|seat| seat.address.as_ref());
-        if over(&self.by_caller, seat.caller.as_ref(), freed_caller, most.caller)
-            || over(&self.by_address, seat.address.as_ref(), freed_address, most.address)
-        {
+        if seat.shares.iter().any(is_over) {
             return Err(NoSeat::Share);
         }
         match &replaced {
@@ -163,21 +170,17 @@ impl Registry {
     }
 
     fn count(&mut self, seat: &Seat) {
-        for (counts, key) in [(&mut self.by_caller, &seat.caller), (&mut self.by_address, &seat.address)] {
-            if let Some(key) = key {
-                *counts.entry(key.clone()).or_default() += 1;
-            }
+        for share in &seat.shares {
+            *self.by_share.entry(share.key.clone()).or_default() += 1;
         }
     }
 
     fn uncount(&mut self, seat: &Seat) {
-        for (counts, key) in [(&mut self.by_caller, &seat.caller), (&mut self.by_address, &seat.address)] {
-            if let Some(key) = key
-                && let Some(count) = counts.get_mut(key)
-            {
+        for share in &seat.shares {
+            if let Some(count) = self.by_share.get_mut(&share.key) {
                 *count -= 1;
                 if *count == 0 {
-                    counts.remove(key);
+                    self.by_share.remove(&share.key);
                 }
             }
         }

@@ -16,6 +16,9 @@ use crate::bus::receipt::Hold;
 /// Events that a stream's buffer holds.
 pub const CAPACITY: usize = 32;
 
+/// Bytes past which a stream's buffer counts as full, and as half full, if events that do not fit are in the log.
+const MAX_BYTES: usize = 256 << 10;
+
 /// Events that may wait behind the buffer of a blocking stream.
 const MAX_WAITING: usize = 1024;
 
@@ -126,7 +129,7 @@ impl Ring {
             frames.clear();
             return;
         }
-        while state.frames.len() < CAPACITY
+        while state.has_room()
             && let Some(bytes) = frames.pop_front()
         {
             state.frames.push_back(Frame { bytes, hold: None });
@@ -147,7 +150,7 @@ impl Ring {
                 if state.ended {
                     return false;
                 }
-                if state.frames.len() <= CAPACITY / 2 {
+                if state.is_half_free() {
                     return true;
                 }
             }
@@ -210,7 +213,7 @@ impl Ring {
     pub(crate) fn poll_chunk(&self, context: &Context<'_>) -> Poll<Option<Chunk>> {
         let mut state = self.state.lock();
         if let Some(chunk) = state.next_chunk() {
-            if state.frames.len() <= CAPACITY / 2 {
+            if state.is_half_free() {
                 self.drained.notify_one();
             }
             return Poll::Ready(Some(chunk));
@@ -226,6 +229,19 @@ impl Ring {
 }
 
 impl State {
+    fn bytes(&self) -> usize {
+        self.frames.iter().map(|frame| frame.bytes.len()).sum()
+    }
+
+    /// Whether another frame has room, of any size.
+    fn has_room(&self) -> bool {
+        self.frames.len() < CAPACITY && self.bytes() < MAX_BYTES
+    }
+
+    fn is_half_free(&self) -> bool {
+        self.frames.len() <= CAPACITY / 2 && self.bytes() <= MAX_BYTES / 2
+    }
+
     fn push(&mut self, bytes: Bytes, hold: Option<Hold>) -> u64 {
         if self.frames.len() < CAPACITY {
             self.frames.push_back(Frame { bytes, hold: None });
@@ -251,7 +267,8 @@ impl State {
         let waits = hold.as_ref().is_some_and(|hold| !hold.is_abandoned())
             && self.delivery == Delivery::Block
             && self.frames.len() < CAPACITY + MAX_WAITING;
-        let fits = self.frames.len() < CAPACITY;
+        // The writers of a blocking stream count its events.
+        let fits = self.frames.len() < CAPACITY && (self.delivery != Delivery::DropOldest || self.has_room());
         if fits || waits {
             self.frames.push_back(Frame { bytes, hold: hold.filter(|_| !fits) });
         }

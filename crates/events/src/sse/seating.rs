@@ -23,22 +23,25 @@ struct Start {
     ready: Cursor,
     /// The position that it has passed.
     passed: i64,
+    /// The generation of the log to which that belongs.
+    generation: u64,
     from: Resume,
 }
 
 impl Start {
     fn new(log: &EventLog, since: Option<Cursor>) -> Self {
-        let now = log.cursor();
+        let (now, generation) = log.now();
+        let generation = generation.number;
         match since {
             // Ahead of this process, the client may have the position from another server, or the database was
             // restored: only the log shows it. The client is not told that it has events that may be still owed.
-            Some(since) if log.is_ours(&since) => {
-                let passed = since.position;
+            Some(since) if since.log == now.log => {
+                let (passed, from) = (since.position, Resume::Client(since.witness));
                 let ready = if passed > now.position { now } else { since };
-                Self { ready, passed, from: Resume::Progress }
+                Self { ready, passed, generation, from }
             }
-            Some(_) => Self { passed: now.position, ready: now, from: Resume::Unknown },
-            None => Self { passed: now.position, ready: now, from: Resume::Now },
+            Some(_) => Self { passed: now.position, ready: now, generation, from: Resume::Unknown },
+            None => Self { passed: now.position, ready: now, generation, from: Resume::Now },
         }
     }
 
@@ -60,9 +63,10 @@ impl Broker {
             None => None,
         };
         let opening = start.as_ref().map_or(Bytes::from_static(OPENING), |start| frame::ready(&start.ready));
-        let progress = start
-            .as_ref()
-            .map(|start| Mutex::new(Progress { passed: start.passed, behind: start.resumes(), ..Progress::default() }));
+        let progress = start.as_ref().map(|start| {
+            let Start { passed, generation, .. } = *start;
+            Mutex::new(Progress { generation, passed, behind: start.resumes(), ..Progress::default() })
+        });
         let blocks = request.params.block && self.options.allow_client_slow_mode;
         let now = self.now();
         let (table, seat) = (request.table.clone(), Seat::of(&request));
@@ -104,8 +108,14 @@ impl Broker {
                 if let Some(replaced) = replaced {
                     replaced.end(End::Flushed);
                 }
-                if let Some(start) = start.filter(Start::resumes) {
-                    tokio::spawn(catch_up::run(self.clone(), subscriber.clone(), Gap::Expired, start.from));
+                if let Some(start) = start {
+                    if start.resumes() {
+                        tokio::spawn(catch_up::run(self.clone(), subscriber.clone(), Gap::Expired, start.from));
+                    }
+                    // The streams that were open when the log got a new name did not include this one.
+                    if self.options.log.as_ref().is_some_and(|log| log.generation().number != start.generation) {
+                        self.fall_behind(&subscriber);
+                    }
                 }
                 Ok(EventBody::new(self.clone(), subscriber))
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use gatewright_base::{Identity, Subject, Unavailable};
+use gatewright_base::{Identity, Unavailable};
+use gatewright_http::ClientAddr;
 use http::HeaderMap;
 
 use super::condition::Condition;
@@ -143,26 +144,23 @@ impl Subscribe {
 }
 
 /// The client address of a stream.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Client {
     /// Unknown. Its seats count only for its account, if it has one.
     #[default]
     Unknown,
     /// On this computer. The limits per account and per address do not apply.
     Local,
-    /// This address, in the form in which it is counted.
-    Address(Arc<str>),
+    /// This address.
+    Address(ClientAddr),
 }
 
-impl Client {
-    /// The key for the limit of a caller: the account or, for an anonymous client, the address. `None` if the address
-    /// is unknown.
-    pub fn share_of(&self, caller: &Identity) -> Option<Arc<str>> {
-        match (caller.principal().map(|principal| &principal.subject), self) {
-            (Some(Subject::User(id)), _) => Some(format!("user {id}").into()),
-            (Some(Subject::Service(id)), _) => Some(format!("service {id}").into()),
-            (None, Self::Address(address)) => Some(format!("address {address}").into()),
-            (None, Self::Unknown | Self::Local) => None,
+impl From<ClientAddr> for Client {
+    fn from(client: ClientAddr) -> Self {
+        match client.ip() {
+            None => Self::Unknown,
+            Some(address) if address.is_loopback() => Self::Local,
+            Some(_) => Self::Address(client),
         }
     }
 }

@@ -1,10 +1,11 @@
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use gatewright_base::{Identity, JsonCase};
+use gatewright_base::{Budget, Identity, JsonCase, Lease, OverBudget};
 use parking_lot::Mutex;
 
 use super::condition::Condition;
@@ -14,7 +15,8 @@ use super::seat::{Name, Seat};
 use super::subscribe::{Admit, Filter, Recheck, Visibility};
 use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 use crate::bus::receipt::{BlockingSeat, Hold};
-use crate::{Cursor, EntityEvent, EventLog};
+use crate::log::page::BESIDE;
+use crate::{Cursor, EntityEvent};
 
 /// One open stream.
 pub(super) struct Subscriber {
@@ -53,11 +55,38 @@ pub(super) struct Due {
     pub(super) checking: AtomicBool,
 }
 
+/// What an event's frames take their memory from.
+pub(super) enum Memory {
+    /// An event that was just published: its frames are taken from a budget while streams have them.
+    Live(Budget),
+    /// An event of a page of the log: the page has taken the bytes.
+    Page(Arc<Lease>),
+}
+
+/// The holder of all frames of events that were just published. So all of them together have one holder's share, and streams
+/// that do not read leave the rest to others.
+const HOLDER: &str = "event streams";
+/// Bytes of a record whose frame is not taken from the budget. The number of streams limits their sum.
+const FREE: usize = 1 << 10;
+
+/// A frame that keeps its lease until the last connection has sent it.
+struct Leased {
+    bytes: Bytes,
+    _lease: Arc<Lease>,
+}
+
+impl AsRef<[u8]> for Leased {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// An event for streams, with everything that is computed only once.
 pub(super) struct Outgoing {
     pub(super) event: Arc<EntityEvent>,
     case: JsonCase,
     cursor: Option<Cursor>,
+    memory: Memory,
     frame: OnceLock<Bytes>,
     tagged: OnceLock<Bytes>,
     /// For callers who may no longer read the record.
@@ -67,28 +96,47 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, log: Option<&EventLog>) -> Self {
-        let cursor = log.filter(|_| event.position().is_some()).map(|log| log.at(event.passed()));
+    pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, memory: Memory) -> Self {
+        let cursor = event.cursor();
         let (frame, tagged, left) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { event, case, cursor, frame, tagged, left, answers: Mutex::default() }
+        Self { event, case, cursor, memory, frame, tagged, left, answers: Mutex::default() }
     }
 
-    /// The frame for streams with entity tags, or for those without.
-    pub(super) fn frame(&self, tags: bool) -> Bytes {
+    /// The generation of the log to which its position belongs.
+    fn generation(&self) -> Option<u64> {
+        let generation = self.event.generation().filter(|_| self.event.position().is_some());
+        generation.map(|generation| generation.number)
+    }
+
+    /// The frame for streams with entity tags, or for those without. Fails if there is no memory for it.
+    pub(super) fn frame(&self, tags: bool) -> Result<Bytes, OverBudget> {
         let frame = if tags { &self.tagged } else { &self.frame };
-        frame.get_or_init(|| frame::encode(&self.event, self.case, self.cursor.as_ref(), tags)).clone()
+        if let Some(frame) = frame.get() {
+            return Ok(frame.clone());
+        }
+        let encoded = || frame::encode(&self.event, self.case, self.cursor.as_ref(), tags);
+        let lease = match &self.memory {
+            Memory::Page(lease) => lease.clone(),
+            Memory::Live(_) if self.event.record().len() <= FREE => return Ok(frame.get_or_init(encoded).clone()),
+            Memory::Live(budget) => {
+                let mut lease = budget.lease(Some(HOLDER));
+                lease.grow_undivided(self.event.record().len() + BESIDE)?;
+                Arc::new(lease)
+            }
+        };
+        Ok(frame.get_or_init(|| Bytes::from_owner(Leased { bytes: encoded(), _lease: lease })).clone())
     }
 
     /// The frame for a stream with this visibility of the event, if it gets one.
-    fn frame_for(&self, visibility: Visibility, tags: bool) -> Option<Bytes> {
+    fn frame_for(&self, visibility: Visibility, tags: bool) -> Result<Option<Bytes>, OverBudget> {
         match visibility {
-            Visibility::Shown => Some(self.frame(tags)),
-            Visibility::Left => Some(
+            Visibility::Shown => self.frame(tags).map(Some),
+            Visibility::Left => Ok(Some(
                 self.left
                     .get_or_init(|| frame::encode(&self.event.left(), self.case, self.cursor.as_ref(), false))
                     .clone(),
-            ),
-            Visibility::Hidden | Visibility::Unknown => None,
+            )),
+            Visibility::Hidden | Visibility::Unknown => Ok(None),
         }
     }
 
@@ -108,6 +156,8 @@ const MOST_ABOVE: usize = 4_096;
 /// How far a stream is in the log.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
+    /// The generation of the log to which the positions belong.
+    pub(super) generation: u64,
     /// Every event up to here was offered.
     pub(super) passed: i64,
     /// And these. At most as many as there are running transactions.
@@ -187,17 +237,18 @@ impl Subscriber {
         }
         let filter = self.filter.lock().clone();
         let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
-            let hold = |at: usize| holds.get(at).cloned().flatten();
             let wanted = events.iter().enumerate().filter_map(|(at, outgoing)| {
-                Some((at, outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self.tags)?))
+                let frame = outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self.tags);
+                Some((frame.transpose()?, holds.get(at).cloned().flatten()))
             });
-            wanted.map(|(at, frame)| (frame, hold(at))).collect()
+            wanted.collect()
         }));
-        match matching {
-            Ok(matching) if matching.is_empty() => Ok(Offered::Queued { dropped: 0 }),
-            Ok(matching) => Ok(Offered::Queued { dropped: self.ring.push(matching) }),
-            Err(_panic) => Err(BadFilter),
-        }
+        let Ok(matching) = matching else { return Err(BadFilter) };
+        let wanted = matching.len();
+        let frames: Vec<_> = matching.into_iter().filter_map(|(frame, hold)| Some((frame.ok()?, hold))).collect();
+        // For those there is no memory.
+        let lost = (wanted - frames.len()) as u64;
+        Ok(Offered::Queued { dropped: lost + if frames.is_empty() { 0 } else { self.ring.push(frames) } })
     }
 
     fn offer_logged(
@@ -213,6 +264,16 @@ impl Subscriber {
             if let (true, Some(_)) = (progress.behind, position) {
                 progress.missed = true;
                 continue;
+            }
+            match outgoing.generation().map_or(Equal, |generation| generation.cmp(&progress.generation)) {
+                Equal => {}
+                // It got `gap` after this event.
+                Less => continue,
+                Greater => {
+                    fell_behind |= !std::mem::replace(&mut progress.behind, true);
+                    progress.missed = true;
+                    continue;
+                }
             }
             if position.is_some_and(|position| progress.has(position)) {
                 continue;
@@ -231,7 +292,19 @@ impl Subscriber {
                 }
             }
             let hold = holds.get(at).cloned().flatten();
-            let Some(frame) = outgoing.frame_for(visibility, self.tags) else { continue };
+            let frame = match outgoing.frame_for(visibility, self.tags) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => continue,
+                // There is no memory for it: like a full buffer.
+                Err(_over) if position.is_some() => {
+                    fell_behind |= !std::mem::replace(&mut progress.behind, true);
+                    continue;
+                }
+                Err(_over) => {
+                    dropped += 1;
+                    continue;
+                }
+            };
             if progress.behind || !self.ring.try_push(frame.clone(), hold) {
                 fell_behind |= !std::mem::replace(&mut progress.behind, true);
                 if position.is_none() {
@@ -263,7 +336,8 @@ impl Subscriber {
             let asked = || self.asked(visibility, outgoing);
             std::panic::catch_unwind(AssertUnwindSafe(asked)).map_err(|_panic| BadFilter)?
         };
-        Ok(outgoing.frame_for(visibility, self.tags))
+        // The page has the memory for its frames.
+        Ok(outgoing.frame_for(visibility, self.tags).unwrap_or_default())
     }
 
     /// Applies the client's condition to a visibility. An event that says a record has left is sent without testing the condition: the

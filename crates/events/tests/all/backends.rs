@@ -123,7 +123,7 @@ impl Replica {
 
     /// The next event of another replica.
     async fn next_event(&mut self) -> Arc<EntityEvent> {
-        tokio::time::timeout(Duration::from_secs(20), self.remote.recv()).await.expect("an event comes").unwrap()
+        tokio::time::timeout(Duration::from_mins(1), self.remote.recv()).await.expect("an event comes").unwrap()
     }
 
     /// The numbers of the next events.
@@ -146,7 +146,7 @@ async fn until(mut holds: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it comes to hold");
+    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("it comes to hold");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,7 +229,7 @@ async fn a_message_sent_after_a_subscription_is_received() {
             let message = Bytes::from(number.to_string());
             let mut receiver = listener.listen().await.unwrap();
             speaker.send(std::slice::from_ref(&message)).await.unwrap();
-            let heard = tokio::time::timeout(Duration::from_secs(20), receiver.next()).await;
+            let heard = tokio::time::timeout(Duration::from_mins(1), receiver.next()).await;
             assert_eq!(heard.expect("it is heard").unwrap(), Received::Message(message));
         }
     }
@@ -394,7 +394,7 @@ async fn events_published_before_an_orderly_stop_are_sent() {
     for server in Server::all() {
         let [a, mut b] = [Replica::of(&server).await, Replica::of(&server).await];
         a.write(0..1_000);
-        a.attached.stop(Duration::from_secs(10)).await;
+        a.attached.stop(Duration::from_mins(1)).await;
         a.bus.publish(event(1_000)).wait().await;
         assert_eq!(b.numbers(1_000).await, (0..1_000).collect::<Vec<_>>());
         b.write(1_001..1_002);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gatewright_base::testing::Log;
 use gatewright_base::{Ambient, UserId};
 use gatewright_db::testing::{TestDb, engines};
-use gatewright_db::{Db, Options, Tx, params};
+use gatewright_db::{Db, Options, Share, Tx, params};
 use gatewright_events::outbox::{
     Backoff, Consumer, ConsumerError, DeliveryStatus, Event, InitError, ListRows, Outbox, OutboxOptions, Relay,
     ReplayError, RowStatus, StageError,
@@ -69,7 +69,7 @@ fn telling(name: &str, event_type: &str) -> (Consumer, Heard) {
 }
 
 async fn heard(receiver: &mut Heard) -> Event {
-    tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await.expect("an event comes").unwrap()
+    tokio::time::timeout(Duration::from_mins(1), receiver.recv()).await.expect("an event comes").unwrap()
 }
 
 /// Asks until it holds.
@@ -79,7 +79,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it holds in the end");
+    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("it holds in the end");
 }
 
 async fn status_of(outbox: &Outbox, row: &str, consumer: &str) -> Option<DeliveryStatus> {
@@ -130,7 +130,7 @@ async fn an_entity_event_is_staged_in_its_public_form() {
         let event = EntityEvent::new(EventKind::Created, "posts", "blog_posts", record.clone())
             .with_tenant("t1")
             .with_owner("canary-owner");
-        engine.db.write(async move |tx: &Tx| staging.stage(tx, &event).await).await.unwrap();
+        engine.db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap();
         let event = heard(&mut events).await;
         let expected = format!(r#"{{"entity":"posts","table":"blog_posts","record":{record},"tenantId":"t1"}}"#);
         assert_eq!(event.json(), expected, "100 kB, byte for byte, on {}", engine.name);
@@ -148,7 +148,8 @@ async fn contents_deleted_with_an_account_are_removed_once_no_consumer_waits_for
                 let event = EntityEvent::new(kind, "tasks", "tasks", record);
                 let event = owner.into_iter().fold(event, EntityEvent::with_owner);
                 let staging = outbox.clone();
-                let id = db.write(async move |tx: &Tx| staging.stage(tx, &event).await).await.unwrap();
+                let id =
+                    db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap();
                 db.execute("UPDATE event_outbox SET status = ?2 WHERE id = ?1", params![&id, status]).await.unwrap();
                 id
             };
@@ -484,7 +485,7 @@ async fn two_relays_share_the_work_and_deliver_nothing_twice() {
         }
         let mut ids = std::collections::BTreeSet::new();
         for _ in 0..ROWS {
-            let (_, id) = tokio::time::timeout(Duration::from_secs(30), receiver.recv()).await.unwrap().unwrap();
+            let (_, id) = tokio::time::timeout(Duration::from_mins(1), receiver.recv()).await.unwrap().unwrap();
             assert!(ids.insert(id), "twice on {}", engine.name);
         }
         for relay in relays {

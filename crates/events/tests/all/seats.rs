@@ -4,6 +4,7 @@ use std::time::Duration;
 use gatewright_base::Identity;
 use gatewright_events::sse::{Client, MAX_SUBSCRIBER_ID, Refused};
 use gatewright_events::{StreamOptions, Streams};
+use gatewright_http::ClientAddr;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -145,7 +146,7 @@ async fn seats_are_limited_per_account_and_per_address() {
         StreamOptions { max_subscribers_per_caller: 3, max_subscribers_per_address: 5, ..StreamOptions::default() };
     let (_bus, streams) = streams(options);
     let open = async |caller: Identity, address: &'static str| {
-        Reader::open(&streams, everything(caller).from_client(Client::Address(address.into()))).await
+        Reader::open(&streams, everything(caller).from_client(Client::from(address_of(address)))).await
     };
     let refused = Err(Refused::TooMany { retry_after: Duration::from_secs(15) });
     let mut readers = Vec::new();
@@ -172,13 +173,40 @@ async fn seats_are_limited_per_account_and_per_address() {
     }
 }
 
+fn address_of(text: &str) -> ClientAddr {
+    ClientAddr::new(Some(text.parse().unwrap()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_48_cannot_take_the_seats_of_others_from_its_many_64s() {
+    let options =
+        StreamOptions { max_subscribers_per_caller: 3, max_subscribers_per_address: 5, ..StreamOptions::default() };
+    for (caller, expected) in [(None, 24), (Some(()), 40)] {
+        let (_bus, streams) = streams(options.clone());
+        let open = async |number: usize, address: String| {
+            let caller = if caller.is_some() { user(&format!("u{number}")) } else { Identity::Anonymous };
+            Reader::open(&streams, everything(caller).from_client(address_of(&address).into())).await
+        };
+        let mut readers = Vec::new();
+        for number in 0..100 {
+            readers.extend(open(number, format!("2001:db8:1:{number:x}::1")).await.ok());
+        }
+        assert_eq!(readers.len(), expected, "of one /48");
+        for (number, address) in ["2001:db8:2::1", "192.0.2.1", "192.0.2.2"].into_iter().enumerate() {
+            readers.push(open(200 + number, address.to_owned()).await.unwrap());
+        }
+        drop(readers);
+        assert!(open(300, "2001:db8:1::1".to_owned()).await.is_ok(), "seats that are given back can be taken again");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_id_replaces_a_stream_of_a_caller_who_has_all_their_seats() {
     let options = StreamOptions { max_subscribers_per_caller: 1, ..StreamOptions::default() };
     let (_bus, streams) = streams(options);
     let mut last = None;
     for _ in 0..3 {
-        let named = named("posts", user("ada"), "tab").from_client(Client::Address("192.0.2.1".into()));
+        let named = named("posts", user("ada"), "tab").from_client(Client::from(address_of("192.0.2.1")));
         last = Some(Reader::open(&streams, named).await.unwrap());
     }
     assert!(streams.subscribe(everything(user("ada"))).is_err());

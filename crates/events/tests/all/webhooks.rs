@@ -1,6 +1,6 @@
 //! Webhooks against a real receiver.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use gatewright_base::{Ambient, Secret};
 use gatewright_db::testing::engines;
-use gatewright_db::{Tx, params};
+use gatewright_db::{Share, Tx, params};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{Backoff, DeliveryStatus, Outbox, OutboxOptions, Relay};
 use gatewright_events::{EntityEvent, EventKind};
@@ -63,7 +63,7 @@ async fn stage(outbox: &Outbox, db: &gatewright_db::Db, entity: &'static str) ->
     let staging = outbox.clone();
     let record = format!(r#"{{"title":"{}"}}"#, "ö".repeat(50_000));
     let event = EntityEvent::new(EventKind::Created, entity, entity, record).with_tenant("t1");
-    db.write(async move |tx: &Tx| staging.stage(tx, &event).await).await.unwrap()
+    db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap()
 }
 
 async fn ends(outbox: &Outbox, row: &str, status: DeliveryStatus) -> Option<String> {
@@ -76,7 +76,7 @@ async fn ends(outbox: &Outbox, row: &str, status: DeliveryStatus) -> Option<Stri
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it ends like that")
+    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("it ends like that")
 }
 
 #[tokio::test]
@@ -198,4 +198,91 @@ fn signature(key: &str, id: &str, timestamp: i64, body: &str) -> String {
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
     mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// A receiver whose answer a test sets: the status, and `Retry-After`.
+async fn answering(first: (u16, Option<&'static str>)) -> (String, Arc<Answering>) {
+    let state = Arc::new(Answering { answer: first.into(), calls: Mutex::default() });
+    let hook = {
+        let state = state.clone();
+        move |headers: HeaderMap| {
+            let (status, after) = *state.answer.lock().unwrap();
+            let id = headers["webhook-id"].to_str().unwrap().to_owned();
+            state.calls.lock().unwrap().push((id, std::time::Instant::now()));
+            let more: HeaderMap =
+                after.map(|text| (axum::http::header::RETRY_AFTER, text.parse().unwrap())).into_iter().collect();
+            async move { (StatusCode::from_u16(status).unwrap(), more) }
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let router = Router::new().route("/hook", post(hook));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, state)
+}
+
+struct Answering {
+    answer: Mutex<(u16, Option<&'static str>)>,
+    calls: Mutex<Vec<(String, std::time::Instant)>>,
+}
+
+impl Answering {
+    fn calls(&self) -> Vec<(String, std::time::Instant)> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    async fn called(&self, times: usize) {
+        let wait = async {
+            while self.calls().len() < times {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), wait).await.expect("it is called");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_delays_the_delivery_and_the_other_events_of_the_endpoint() {
+    for engine in engines().await {
+        let (url, receiver) = answering((503, Some("2"))).await;
+        let (outbox, _relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
+        let first = stage(&outbox, &engine.db, "posts").await;
+        receiver.called(1).await;
+        *receiver.answer.lock().unwrap() = (200, None);
+        let second = stage(&outbox, &engine.db, "posts").await;
+        for row in [&first, &second] {
+            ends(&outbox, row, DeliveryStatus::Dispatched).await;
+        }
+        let calls = receiver.calls();
+        assert_eq!(calls.len(), 3, "{calls:?}");
+        for (_, at) in &calls[1..] {
+            let waited = at.duration_since(calls[0].1);
+            assert!(waited >= Duration::from_millis(1_900), "after {waited:?} on {}", engine.name);
+        }
+        assert!(calls.iter().any(|(id, _)| *id == second));
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_gone_is_not_called_again() {
+    for engine in engines().await {
+        let (url, receiver) = answering((410, None)).await;
+        let (outbox, relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
+        let first = stage(&outbox, &engine.db, "posts").await;
+        let error = ends(&outbox, &first, DeliveryStatus::Dead).await.unwrap();
+        assert!(error.contains("answered 410"), "{error}");
+        *receiver.answer.lock().unwrap() = (200, None);
+        let second = stage(&outbox, &engine.db, "posts").await;
+        let error = ends(&outbox, &second, DeliveryStatus::Dead).await.unwrap();
+        assert!(error.contains("410 before"), "{error}");
+        assert_eq!(receiver.calls().len(), 1, "on {}", engine.name);
+        // A restart with the right URL, and a replay.
+        relay.stop(Duration::from_secs(10)).await;
+        let (outbox, _relay) = start(&engine.db, webhook(&url).private_networks(true)).await;
+        for row in [&first, &second] {
+            outbox.replay(row).await.unwrap();
+            ends(&outbox, row, DeliveryStatus::Dispatched).await;
+        }
+        assert_eq!(receiver.calls().len(), 3);
+    }
 }

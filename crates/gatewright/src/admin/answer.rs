@@ -57,7 +57,10 @@ pub(super) fn noted<'a>(answer: impl IntoResponse, details: impl IntoIterator<It
 }
 
 /// 503: a store failed, so that nothing is known. The log has the cause.
-pub(super) fn unavailable(error: &dyn std::error::Error) -> Problem {
+pub(super) fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
+    if gatewright_db::Error::is_unreadable(error) {
+        return Problem::record_unreadable(error);
+    }
     tracing::error!(%error, "an admin API request failed");
     Problem::unavailable("the data cannot be read right now", RETRY)
 }
@@ -70,6 +73,10 @@ pub(super) fn account(error: AccountError) -> Problem {
         }
         AccountError::Unsupported(_) | AccountError::ListUsersUnsupported => {
             Problem::conflict(error.to_string()).with_code("unsupported")
+        }
+        AccountError::Unverified(_) => {
+            let detail = format!("{error}; send `\"unverified\": true` to act on it nevertheless");
+            Problem::conflict(detail).with_code("email_unverified")
         }
         AccountError::BeingDeleted => Problem::conflict(error.to_string()).with_code("being_deleted"),
         AccountError::InvitationClaimed(left) => {

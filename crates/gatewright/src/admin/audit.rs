@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use gatewright_auth::audit::{AuditQuery, AuditRecord};
-use gatewright_base::{JsonCase, time};
+use gatewright_base::{JsonCase, canonical_id, time};
 use gatewright_http::{Problem, Query};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -16,6 +16,7 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Search {
     kind: Option<String>,
     user: Option<String>,
@@ -35,8 +36,8 @@ async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> 
     };
     let query = AuditQuery {
         kind: given(search.kind),
-        user: given(search.user),
-        subject: given(search.subject),
+        user: given(search.user).map(|id| canonical_id(&id).into_owned()),
+        subject: given(search.subject).map(|id| canonical_id(&id).into_owned()),
         since: moment("since", search.since)?,
         until: moment("until", search.until)?,
         after: given(search.cursor).map(|cursor| position(&cursor)).transpose()?,

@@ -1,10 +1,10 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_auth::plugins::authorization_server::{Connection, OAuth2Clients};
 use gatewright_base::{JsonCase, TenantId, time};
-use gatewright_http::Problem;
+use gatewright_http::{Problem, Segment, Segments};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -40,14 +40,14 @@ async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
     Ok(data(rows.collect::<Vec<_>>()))
 }
 
-async fn remove(State(state): State<AdminState>, _: Fresh, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn remove(State(state): State<AdminState>, _: Fresh, Segment(id): Segment) -> Result<StatusCode, Problem> {
     if !clients(&state)?.remove(&id).await.map_err(|error| unavailable(&error))? {
         return Err(Problem::not_found("no such client"));
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn connections(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn connections(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let (id, case) = (named(&id)?, state.config.server.json_case);
     state.auth.accounts().find_by_id(&id).await.map_err(account)?;
     let Some(clients) = state.auth.oauth2_clients() else { return Ok(data(Vec::<Value>::new())) };
@@ -57,7 +57,7 @@ async fn connections(State(state): State<AdminState>, Path(id): Path<String>) ->
 
 async fn disconnect(
     State(state): State<AdminState>,
-    Path((id, connection)): Path<(String, String)>,
+    Segments([id, connection]): Segments<2>,
 ) -> Result<Response, Problem> {
     let id = named(&id)?;
     if !clients(&state)?.disconnect(&id, &connection).await.map_err(|error| unavailable(&error))? {

@@ -91,6 +91,7 @@ fn shown(config: &Config) -> Value {
             "fanout": events.fanout.map(|fanout| format!("{fanout:?}").to_lowercase()),
             "fanout_url": events.fanout_url.as_ref().map(of_secret),
             "heartbeat_seconds": events.heartbeat.as_secs(),
+            "replay_bytes": events.replay_bytes,
             "replay_seconds": events.replay.as_secs(),
             "max_subscribers": events.max_subscribers,
             "max_subscribers_per_caller": events.max_subscribers_per_caller,
@@ -103,6 +104,7 @@ fn shown(config: &Config) -> Value {
             "lease_seconds": outbox.lease.as_secs(),
             "handler_grace_seconds": outbox.handler_grace.as_secs(),
             "retention_seconds": outbox.retention.map_or(0, |kept| kept.as_secs()),
+            "max_bytes": outbox.max_bytes,
             "consumer": consumers,
         },
         "audit": {
@@ -131,6 +133,12 @@ fn auth(config: &Config) -> Value {
         "base_path": auth.base_path,
         "jwt_secret": is_set(&auth.jwt_secret),
         "jwt_expiry_seconds": auth.jwt_expiry.as_secs(),
+        "jwt_algorithm": auth.jwt_algorithm.as_str(),
+        "keys": {
+            "secret": is_set(&auth.keys.secret),
+            "rotate_days": auth.keys.rotate_days,
+            "files": auth.keys.files.len(),
+        },
         "session_ttl_seconds": auth.session_ttl.as_secs(),
         "default_roles": auth.default_roles,
         "registration": format!("{:?}", auth.registration).to_lowercase(),
@@ -139,6 +147,12 @@ fn auth(config: &Config) -> Value {
         "on_account_delete": format!("{:?}", auth.on_account_delete).to_lowercase(),
         "redirect_urls": auth.redirect_urls.iter().map(Url::as_str).collect::<Vec<_>>(),
         "password_hash": password(auth.password),
+        "allow_weak_hashes": auth.allow_weak_hashes,
+        "password_policy": {
+            "min_length": auth.password_policy.min_length,
+            "common": auth.password_policy.common,
+            "personal": auth.password_policy.personal,
+        },
         "magic_link_ttl_seconds": auth.magic_link_ttl.as_secs(),
         "email_verification_ttl_seconds": auth.email_verification_ttl.as_secs(),
         "password_reset_ttl_seconds": auth.password_reset_ttl.as_secs(),
@@ -193,6 +207,7 @@ fn oauth(oauth: &OAuth) -> Value {
         .collect();
     json!({
         "state_secret": is_set(&oauth.state_secret),
+        "state_previous_secrets": oauth.state_previous_secrets.len(),
         "google": oauth.google.as_ref().map(provider),
         "github": oauth.github.as_ref().map(provider),
         "oidc": oidc,

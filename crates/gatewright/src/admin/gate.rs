@@ -1,14 +1,16 @@
 //! Decides which callers may administer, and records their acts.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gatewright_auth::Assurance;
-use gatewright_auth::audit::AuditKind;
+use gatewright_auth::audit::{AuditEvent, AuditKind, PendingEvent};
 use gatewright_auth::tokens::TokenDraft;
-use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, TenantLimit, Unavailable, UserId};
+use gatewright_base::{Credential, Identity, Principal, Scopes, Subject, TenantId, TenantLimit, Unavailable, UserId};
+use gatewright_entities::tenancy::Named;
 use gatewright_http::{ClientAddr, Problem, cross_site};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -23,6 +25,9 @@ enum Want {
     Read,
     Write,
 }
+
+/// When an act whose audit event could not be stored is worth trying again.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The methods that any route has.
 const METHODS: [Method; 6] = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
@@ -51,21 +56,54 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
         Ok(operator) => operator,
         Err(problem) => return problem.answer(&parts.headers),
     };
+    if let Err(problem) = takes_query(&parts) {
+        return problem.answer(&parts.headers);
+    }
     let act = Act::of(&state, &mut parts, &operator).await;
     parts.extensions.insert(operator);
     let request = Request::from_parts(parts, body);
     let Some(act) = act else { return next.run(request).await };
     // In a separate task: the act is recorded even if the caller disconnects.
     let acting = tokio::spawn(async move {
+        let begun = match act.begin(&state).await {
+            Ok(begun) => begun,
+            Err(problem) => return problem.into_response(),
+        };
         let response = next.run(request).await;
         let noted = response.extensions().get::<Noted>().cloned();
-        act.record(&state, response.status(), noted).await;
+        act.record(begun, response.status(), noted).await;
         response
     });
     match acting.await {
         Ok(response) => response,
         Err(error) => Problem::internal(&error).into_response(),
     }
+}
+
+/// The routes that read the query. Each refuses parameters that it does not know.
+const WITH_QUERY: [&str; 10] = [
+    "/users",
+    "/audit",
+    "/lockouts",
+    "/mails",
+    "/outbox/deliveries",
+    "/tenants",
+    "/tenants/{id}/members",
+    "/records/{entity}",
+    "/records/{entity}/{id}",
+    "/events/{entity}",
+];
+
+/// Refuses a parameter of a route that takes none: whoever sends it expects an effect, such as fewer results.
+fn takes_query(parts: &Parts) -> Result<(), Problem> {
+    let name = parts.uri.query().unwrap_or_default().split(['=', '&']).next().unwrap_or_default();
+    let route = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+    let path = route.strip_prefix(super::PATH).and_then(|path| path.strip_prefix("/api")).unwrap_or(route);
+    if name.is_empty() || WITH_QUERY.contains(&path) {
+        return Ok(());
+    }
+    let name: String = name.chars().take(64).collect();
+    Err(Problem::bad_request(format!("the query parameter {name} is unknown here: this path takes none")))
 }
 
 async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Problem> {
@@ -222,6 +260,8 @@ struct Act {
     subject: Option<String>,
     /// The account that it is done to, or else the one that does it.
     account: Option<UserId>,
+    /// The tenant that the request named, for acts on records.
+    tenant: Option<TenantId>,
     operator: Operator,
     credential: Vec<(&'static str, String)>,
 }
@@ -237,9 +277,14 @@ impl Act {
         let named = RawPathParams::from_request_parts(parts, &()).await.ok();
         let value = |wanted: &str| {
             let mut pairs = named.iter().flat_map(|params| params.iter());
-            pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value.chars().take(200).collect::<String>())
+            let visible = |value: &str| value.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+            pairs.find(|(name, _)| *name == wanted).map(|(_, value)| visible(value))
         };
         let id = value("id");
+        let tenant = match Named::read(&parts.headers, &state.config.tenancy.header()) {
+            Named::Tenant(tenant) if value("entity").is_some() => Some(tenant),
+            Named::Tenant(_) | Named::Nothing | Named::Unreadable => None,
+        };
         let kind = match value("entity") {
             Some(entity) => Some(table(state, entity)),
             None => route.strip_prefix("/admin/api/").and_then(|rest| rest.split('/').next()).map(str::to_owned),
@@ -256,10 +301,11 @@ impl Act {
             _ => vec![],
         };
         let action = format!("{} {route}", parts.method);
-        Some(Self { action, subject, account: target.or(actor), operator: operator.clone(), credential })
+        Some(Self { action, subject, account: target.or(actor), tenant, operator: operator.clone(), credential })
     }
 
-    async fn record(self, state: &AdminState, status: StatusCode, noted: Option<Noted>) {
+    /// Stores the act before it takes effect. It is refused if that fails.
+    async fn begin(&self, state: &AdminState) -> Result<PendingEvent, Problem> {
         let kind = match &self.operator.subject {
             Subject::User(_) => "actor",
             Subject::Service(_) => "service_id",
@@ -270,19 +316,28 @@ impl Act {
             .remote(self.operator.address)
             .about(self.subject.clone())
             .with("action", self.action.as_str())
-            .with(kind, self.operator.subject.as_str())
-            .with("status", status.as_u16());
-        event.user_id = self.account;
-        for (name, value) in self.credential {
-            event = event.with(name, value);
+            .with(kind, self.operator.subject.as_str());
+        event.user_id.clone_from(&self.account);
+        if let Some(tenant) = &self.tenant {
+            event = event.with("tenant_id", tenant.as_str());
         }
-        if let Some(Noted(details)) = noted.filter(|_| is_done(status)) {
-            for (name, value) in details {
-                event = event.with(&name, value);
-            }
+        for (name, value) in &self.credential {
+            event = event.with(name, value.as_str());
         }
+        audit.begin_act(event).await.map_err(|error| {
+            tracing::error!(%error, action = self.action, "an operator's act was refused");
+            Problem::unavailable("the audit log cannot be written, so nothing was done", RETRY)
+        })
+    }
+
+    async fn record(self, begun: PendingEvent, status: StatusCode, noted: Option<Noted>) {
         tracing::info!(action = self.action, subject = self.subject, %status, "an operator acted");
-        audit.record(event).await;
+        let details = noted.filter(|_| is_done(status)).map(|Noted(details)| details).unwrap_or_default();
+        let complete = |event: AuditEvent| {
+            let event = event.with("status", status.as_u16());
+            details.into_iter().fold(event, |event, (name, value)| event.with(&name, value))
+        };
+        begun.done_with(complete).await;
     }
 }
 

@@ -1,11 +1,11 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_auth::EmailAddress;
 use gatewright_auth::plugins::invitations::{Invitation, NewInvitation};
 use gatewright_base::{InvitationId, JsonCase, Roles, Subject, TenantId, time};
-use gatewright_http::{JsonBody, Problem};
+use gatewright_http::{JsonBody, Problem, Segment};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ struct New {
     tenant: Option<String>,
     #[serde(rename = "tenantRoles", alias = "tenant_roles", default)]
     tenant_roles: Vec<String>,
+    next: Option<String>,
 }
 
 async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
@@ -45,10 +46,10 @@ async fn invite(
     let email = EmailAddress::parse(&body.email)
         .map_err(|error| Problem::invalid_field("email", "invalid", error.to_string()))?;
     let roles = body.roles.map(|roles| users::roles(&roles)).transpose()?;
-    let mut new = NewInvitation::new(email.clone()).roles(roles);
+    let mut new = NewInvitation::new(email.clone()).roles(roles).next(body.next);
     if let Some(tenant) = &body.tenant {
         let tenant =
-            TenantId::parse(tenant).map_err(|error| Problem::invalid_field("tenant", "invalid", error.to_string()))?;
+            crate::tenant_id(tenant).map_err(|error| Problem::invalid_field("tenant", "invalid", error.to_string()))?;
         new = new.tenant(tenant, tenant_roles(&state.config, "tenantRoles", body.tenant_roles)?);
     } else if !body.tenant_roles.is_empty() {
         return Err(Problem::invalid_field("tenantRoles", "invalid", "roles in a tenant need `tenant`"));
@@ -71,7 +72,7 @@ async fn invite(
     Ok(noted(answer, [("invitation", issued.id.as_str().into()), ("email", email.as_str().into())]))
 }
 
-async fn withdraw(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn withdraw(State(state): State<AdminState>, Segment(id): Segment) -> Result<StatusCode, Problem> {
     let missing = || Problem::not_found("no such invitation");
     let id = InvitationId::parse(&id).map_err(|_| missing())?;
     if !state.auth.accounts().withdraw_invitation(&id, None).await.map_err(account)? {

@@ -2,13 +2,13 @@ use std::future::ready;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gatewright_base::{Presented, Unavailable};
 use gatewright_events::EntityEvent;
-use gatewright_events::sse::{Client, Params, Subscribe, Verdict, Visibility};
-use gatewright_http::{ClientAddr, Problem};
+use gatewright_events::sse::{Params, Subscribe, Verdict, Visibility};
+use gatewright_http::{ClientAddr, Problem, Segment};
 use http::{Extensions, HeaderMap};
 
 use super::AdminState;
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<AdminState> {
 async fn follow(
     State(state): State<AdminState>,
     operator: Operator,
-    Path(name): Path<String>,
+    Segment(name): Segment,
     RawQuery(query): RawQuery,
     client: ClientAddr,
     headers: HeaderMap,
@@ -34,11 +34,7 @@ async fn follow(
     let presented = extensions.get::<Presented>().cloned();
     let recheck_state = state.clone();
     let request = Subscribe::new(plan.table(), operator.identity, params, shown)
-        .from_client(match client.ip() {
-            None => Client::Unknown,
-            Some(address) if address.is_loopback() => Client::Local,
-            Some(_) => Client::Address(client.limit_key().into()),
-        })
+        .from_client(client.into())
         .admitted(|events: Vec<Arc<EntityEvent>>| ready(Ok(Some(vec![Visibility::Shown; events.len()]))))
         .rechecked(move || again(recheck_state.clone(), presented.clone()));
     Ok(state.streams.respond(request)?.into_response())

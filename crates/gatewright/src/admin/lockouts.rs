@@ -16,6 +16,7 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Listing {
     limit: Option<u32>,
 }
@@ -75,8 +76,12 @@ fn reason(scope: &str) -> &'static str {
         "twofa_account" => "too many wrong second factors for this account",
         "twofa" => "too many second factors from this address",
         "twofa_disable_account" => "too many wrong codes while disabling the second factor of this account",
+        "twofa_disable_session" => "too many wrong codes while disabling the second factor in this session",
         "twofa_disable" => "too many codes for disabling a second factor from this address",
         "password_change" => "too many wrong passwords while changing the password of this account",
+        "password_change_session" => "too many wrong passwords while changing the password in this session",
+        "fresh_proof" => "too many wrong proofs for sensitive actions of this account",
+        "fresh_proof_session" => "too many wrong proofs for sensitive actions in this session",
         "register" | "oauth2_register" => "too many registrations from this address",
         "password_reset" => "too many password resets from this address",
         "magic_link" => "too many sign-in links from this address",

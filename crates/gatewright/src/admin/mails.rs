@@ -1,9 +1,9 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, time};
-use gatewright_http::{Problem, Query};
+use gatewright_http::{Problem, Query, Segment};
 use gatewright_mail::stored::{ListMails, MailQueue, MailStatus, QueuedMail, Retry};
 use http::StatusCode;
 use serde_json::Value;
@@ -20,6 +20,7 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Listing {
     status: Option<String>,
     recipient: Option<String>,
@@ -43,7 +44,7 @@ async fn list(State(state): State<AdminState>, Query(listing): Query<Listing>) -
     Ok(page(found.iter().map(|mail| shown(mail, state.config.server.json_case)).collect(), cursor))
 }
 
-async fn retry(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+async fn retry(State(state): State<AdminState>, Segment(id): Segment) -> Result<Response, Problem> {
     match queue(&state)?.retry(&id).await.map_err(database)? {
         Retry::Due(mail) => Ok(done(&mail)),
         Retry::Sending => {
@@ -56,7 +57,7 @@ async fn retry(State(state): State<AdminState>, Path(id): Path<String>) -> Resul
     }
 }
 
-async fn discard(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+async fn discard(State(state): State<AdminState>, Segment(id): Segment) -> Result<Response, Problem> {
     let discarded = queue(&state)?.discard(&id).await.map_err(database)?;
     discarded.as_ref().map(done).ok_or_else(missing)
 }

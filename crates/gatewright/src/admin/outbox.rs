@@ -1,10 +1,10 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, time};
 use gatewright_events::outbox::{DeliveryRecord, DeliveryStatus, ListDeliveries, Outbox, ReplayError};
-use gatewright_http::{JsonBody, Problem, Query};
+use gatewright_http::{JsonBody, Problem, Query, Segment};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -47,6 +47,7 @@ async fn consumers(State(state): State<AdminState>) -> Result<Json<Value>, Probl
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Listing {
     status: Option<String>,
     consumer: Option<String>,
@@ -77,7 +78,7 @@ async fn deliveries(State(state): State<AdminState>, Query(listing): Query<Listi
     Ok(page(found.iter().map(|delivery| shown(delivery, state.config.server.json_case)).collect(), cursor))
 }
 
-async fn event(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn event(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let found = outbox(&state)?.list_deliveries(&id).await.map_err(database)?;
     let found = found.ok_or_else(|| Problem::not_found("no such event"))?;
     Ok(data(found.iter().map(|delivery| shown(delivery, state.config.server.json_case)).collect::<Vec<_>>()))
@@ -91,7 +92,7 @@ struct Replay {
 
 async fn replay(
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody<Replay>,
 ) -> Result<Response, Problem> {
     let outbox = outbox(&state)?;

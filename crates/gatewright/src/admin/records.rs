@@ -1,11 +1,11 @@
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use gatewright_entities::operations::{Call, Error, IfMatch};
-use gatewright_entities::{Count, ListQuery, Record, RecordQuery, Table};
-use gatewright_http::{Problem, RawJson};
-use http::header::{CONTENT_TYPE, ETAG, IF_MATCH};
+use gatewright_entities::operations::{Body, Call, Error, IfMatch};
+use gatewright_entities::{Count, ListQuery, PlanField, Record, RecordQuery, Table};
+use gatewright_http::{PatchJson, Problem, Segment, Segments};
+use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -43,6 +43,7 @@ async fn entities(State(state): State<AdminState>) -> Json<Value> {
                     ("writable", field.is_writable().into()),
                     ("values", json!(field.constraints().values)),
                     ("relation", target.into()),
+                    ("description", field.description().into()),
                 ],
             )
         });
@@ -53,6 +54,8 @@ async fn entities(State(state): State<AdminState>) -> Json<Value> {
             [
                 ("name", plan.name().into()),
                 ("table", plan.table().into()),
+                ("description", plan.description().into()),
+                ("label", plan.label().map(PlanField::key).into()),
                 ("soft_delete", plan.soft_delete().into()),
                 ("searchable", plan.is_searchable().into()),
                 ("multi_tenant", plan.rules().multi_tenant.into()),
@@ -68,7 +71,7 @@ async fn entities(State(state): State<AdminState>) -> Json<Value> {
 async fn list(
     State(state): State<AdminState>,
     operator: Operator,
-    Path(entity): Path<String>,
+    Segment(entity): Segment,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -81,7 +84,7 @@ async fn list(
 async fn one(
     State(state): State<AdminState>,
     operator: Operator,
-    Path((entity, id)): Path<(String, String)>,
+    Segments([entity, id]): Segments<2>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -115,14 +118,15 @@ async fn in_trash(table: Table<'_>, call: &Call, id: &str) -> Result<Option<Box<
 async fn update(
     State(state): State<AdminState>,
     operator: Operator,
-    Path((entity, id)): Path<(String, String)>,
+    Segments([entity, id]): Segments<2>,
     headers: HeaderMap,
-    RawJson(body): RawJson,
+    PatchJson { bytes, is_merge_patch }: PatchJson,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&state, &operator, &entity, &headers)?;
-    let record = table.update(&call, &id, &*body, if_match(&headers)).await?;
+    let body = Body::from(&bytes).merge_patch(is_merge_patch);
+    let record = table.update(&call, &id, body, IfMatch::of_write(&headers)).await?;
     // The values are in the record; their history is for `audit.entities`.
-    let fields: Vec<String> = serde_json::from_slice::<Map<String, Value>>(&body)
+    let fields: Vec<String> = serde_json::from_slice::<Map<String, Value>>(&bytes)
         .unwrap_or_default()
         .into_iter()
         .map(|(key, _)| key)
@@ -133,18 +137,18 @@ async fn update(
 async fn remove(
     State(state): State<AdminState>,
     operator: Operator,
-    Path((entity, id)): Path<(String, String)>,
+    Segments([entity, id]): Segments<2>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let (table, call) = opened(&state, &operator, &entity, &headers)?;
-    table.delete(&call, &id, if_match(&headers)).await?;
+    table.delete(&call, &id, IfMatch::of_write(&headers)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restore(
     State(state): State<AdminState>,
     operator: Operator,
-    Path((entity, id)): Path<(String, String)>,
+    Segments([entity, id]): Segments<2>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (table, call) = opened(&state, &operator, &entity, &headers)?;
@@ -186,9 +190,4 @@ fn answered(json: &[u8], etag: Option<&str>) -> Response {
 
 fn written(json: Vec<u8>) -> Response {
     ([(CONTENT_TYPE, "application/json")], json).into_response()
-}
-
-fn if_match(headers: &HeaderMap) -> Option<IfMatch> {
-    let lines: Vec<_> = headers.get_all(IF_MATCH).iter().map(|line| line.to_str().unwrap_or_default()).collect();
-    (!lines.is_empty()).then(|| IfMatch::parse(&lines.join(",")))
 }

@@ -1,10 +1,10 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_auth::service_accounts::{ServiceAccount, ServiceAccountError, ServiceAccounts};
 use gatewright_base::{JsonCase, ServiceId, time};
-use gatewright_http::{JsonBody, Problem};
+use gatewright_http::{JsonBody, Problem, Segment};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -43,12 +43,12 @@ async fn create(State(state): State<AdminState>, _: Fresh, JsonBody(body): JsonB
     Ok(noted(answer, details))
 }
 
-async fn disable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn disable(State(state): State<AdminState>, Segment(id): Segment) -> Result<StatusCode, Problem> {
     accounts(&state)?.disable(&named(&id)?).await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn enable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn enable(State(state): State<AdminState>, Segment(id): Segment) -> Result<StatusCode, Problem> {
     accounts(&state)?.enable(&named(&id)?).await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,17 +1,16 @@
 use std::collections::HashMap;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_auth::service_accounts::ServiceAccountError;
 use gatewright_auth::users::UserStoreError;
-use gatewright_auth::{AccountError, EmailAddress};
+use gatewright_auth::{AccountError, AccountName, EmailAddress, Unverified};
 use gatewright_base::{ServiceId, Subject, TenantId, UserId, time};
-use gatewright_db::Share;
 use gatewright_entities::tenancy::SqlMemberships;
-use gatewright_http::{JsonBody, Problem, Query};
-use gatewright_tenancy::{TenantMember, TenantStore, TenantSummary};
+use gatewright_http::{JsonBody, Problem, Query, Segment, Segments};
+use gatewright_tenancy::{TenantMember, TenantSummary};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -30,6 +29,7 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Paging {
     cursor: Option<String>,
     limit: Option<u32>,
@@ -44,7 +44,7 @@ async fn list(State(state): State<AdminState>, Query(paging): Query<Paging>) -> 
 }
 
 /// A tenant begins with its first member, whom an operator adds on its page, so a tenant without members is valid.
-async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn one(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let found = memberships(&state)?.tenant(&named(&id)?).await.map_err(database)?;
     Ok(data(summary(&state, &found)))
 }
@@ -60,7 +60,7 @@ fn summary(state: &AdminState, tenant: &TenantSummary) -> Value {
 
 async fn members(
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     Query(paging): Query<Paging>,
 ) -> Result<Json<Value>, Problem> {
     let (tenant, limit) = (named(&id)?, limit(paging.limit));
@@ -71,8 +71,7 @@ async fn members(
             Some(after.ok_or_else(|| Problem::bad_request("invalid cursor for this list"))?)
         }
     };
-    let found = memberships(&state)?.members(&tenant, after.as_ref(), limit, Share::default()).await;
-    let found = found.map_err(|error| unavailable(&error))?;
+    let found = memberships(&state)?.members(&tenant, after.as_ref(), limit).await.map_err(database)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| at(&last.subject));
     let names = Names::of(&state, &found).await?;
@@ -86,27 +85,32 @@ struct Put {
     member: String,
     #[serde(default)]
     roles: Vec<String>,
+    /// Whether the account may be one whose mailbox nobody has proven.
+    #[serde(default)]
+    unverified: bool,
 }
 
 async fn put(
     State(state): State<AdminState>,
     _: Fresh,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody<Put>,
 ) -> Result<Response, Problem> {
-    let tenant = named(&id)?;
+    // The first member creates the tenant, whose identifier is its name.
+    let tenant = crate::tenant_id(&id).map_err(|error| Problem::not_found(error.to_string()))?;
     let roles = users::roles(&invitations::tenant_roles(&state.config, "roles", body.roles)?)?;
-    let member = called(&state, &body.member).await?;
+    let member = called(&state, &body.member, body.unverified.into()).await?;
     let memberships = memberships(&state)?;
     let before = memberships.roles_of(&tenant, &member).await.map_err(database)?;
     memberships.put(&tenant, &member, &roles).await.map_err(database)?;
-    let details = [("member", at(&member).into()), ("before", json!(before)), ("roles", json!(roles))];
+    let given = [("before", json!(before)), ("roles", json!(roles)), ("unverified", body.unverified.into())];
+    let details = [("member", at(&member).into())].into_iter().chain(given);
     Ok(noted(StatusCode::NO_CONTENT, details))
 }
 
 async fn remove(
     State(state): State<AdminState>,
-    Path((id, kind, member)): Path<(String, String, String)>,
+    Segments([id, kind, member]): Segments<3>,
 ) -> Result<Response, Problem> {
     let (tenant, member) = (named(&id)?, subject(&kind, &member)?);
     if !memberships(&state)?.remove(&tenant, &member).await.map_err(database)? {
@@ -145,7 +149,7 @@ fn at(member: &Subject) -> String {
 }
 
 /// The account with an address, or the service account with a name.
-async fn called(state: &AdminState, name: &str) -> Result<Subject, Problem> {
+async fn called(state: &AdminState, name: &str, unverified: Unverified) -> Result<Subject, Problem> {
     let unknown = || {
         Problem::invalid_field(
             "member",
@@ -162,7 +166,7 @@ async fn called(state: &AdminState, name: &str) -> Result<Subject, Problem> {
         };
     }
     let email = EmailAddress::parse(name).map_err(|_| unknown())?;
-    match state.auth.accounts().find(email.as_str()).await {
+    match state.auth.accounts().resolve(AccountName::Address(email.as_str()), unverified).await {
         Ok(found) => Ok(Subject::User(found.id)),
         Err(AccountError::Users(UserStoreError::NotFound)) => Err(unknown()),
         Err(error) => Err(account(error)),

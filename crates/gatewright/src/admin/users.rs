@@ -1,13 +1,13 @@
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use gatewright_auth::session::StoredSession;
 use gatewright_auth::tokens::StoredToken;
 use gatewright_auth::users::{FoundUser, SearchUsers};
-use gatewright_auth::{DeletionProgress, EmailAddress};
+use gatewright_auth::{AccountName, DeletionProgress, EmailAddress, Unverified};
 use gatewright_base::{JsonCase, Roles, SessionId, Subject, TokenId, UserId, time};
-use gatewright_http::{JsonBody, Problem, Query};
+use gatewright_http::{JsonBody, Problem, Query, Segment, Segments};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -32,6 +32,7 @@ pub(super) fn routes() -> Router<AdminState> {
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Search {
     q: Option<String>,
     cursor: Option<String>,
@@ -67,7 +68,7 @@ async fn users(state: &AdminState, found: &[FoundUser]) -> Result<Vec<Value>, Pr
     Ok(found.iter().map(|found| user(found, leaving.contains(&found.user.id), case)).collect())
 }
 
-async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn one(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let (id, accounts) = (named(&id)?, state.auth.accounts());
     let found = accounts.look_up(&id).await.map_err(account)?;
     let has_second_factor = accounts.has_second_factor(&id).await.map_err(account)?;
@@ -85,6 +86,9 @@ async fn one(State(state): State<AdminState>, Path(id): Path<String>) -> Result<
 #[serde(deny_unknown_fields)]
 struct NewRoles {
     roles: Vec<String>,
+    /// Whether the account may be one whose mailbox nobody has proven.
+    #[serde(default)]
+    unverified: bool,
 }
 
 /// The most roles of one account.
@@ -94,7 +98,7 @@ async fn set_roles(
     State(state): State<AdminState>,
     operator: Operator,
     _: Fresh,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody<NewRoles>,
 ) -> Result<Response, Problem> {
     let (id, accounts) = (named(&id)?, state.auth.accounts());
@@ -103,9 +107,15 @@ async fn set_roles(
     if is_self && !roles.contains(&state.config.admin.role) {
         return Err(Problem::conflict("you cannot take the admin role from yourself").with_code("own_role"));
     }
-    let before = accounts.find_by_id(&id).await.map_err(account)?.roles;
+    let held = accounts.find_by_id(&id).await.map_err(account)?.roles;
+    // Roles are taken from any account. They are given only to one whose mailbox somebody has proven, or to the caller's
+    // own.
+    let gives = roles.iter().any(|role| !held.contains(role));
+    let unverified = Unverified::from(body.unverified || is_self || !gives);
+    let before = accounts.resolve(AccountName::Id(&id), unverified).await.map_err(account)?.roles;
     accounts.set_roles(&id, &roles).await.map_err(account)?;
-    Ok(noted(StatusCode::NO_CONTENT, [("before", json!(before)), ("roles", json!(roles))]))
+    let details = [("before", json!(before)), ("roles", json!(roles)), ("unverified", body.unverified.into())];
+    Ok(noted(StatusCode::NO_CONTENT, details))
 }
 
 /// The roles of a body.
@@ -122,7 +132,7 @@ pub(super) fn roles(named: &[String]) -> Result<Roles, Problem> {
 async fn reset_second_factor(
     State(state): State<AdminState>,
     _: Fresh,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
     let (id, accounts) = (named(&id)?, state.auth.accounts());
     accounts.find_by_id(&id).await.map_err(account)?;
@@ -132,7 +142,7 @@ async fn reset_second_factor(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn unlock(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn unlock(State(state): State<AdminState>, Segment(id): Segment) -> Result<StatusCode, Problem> {
     state.auth.accounts().unlock(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -140,7 +150,7 @@ async fn unlock(State(state): State<AdminState>, Path(id): Path<String>) -> Resu
 async fn disable(
     State(state): State<AdminState>,
     operator: Operator,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
     let id = named(&id)?;
     if matches!(&operator.subject, Subject::User(own) if *own == id) {
@@ -150,7 +160,7 @@ async fn disable(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn enable(State(state): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+async fn enable(State(state): State<AdminState>, Segment(id): Segment) -> Result<StatusCode, Problem> {
     state.auth.accounts().enable(&named(&id)?).await.map_err(account)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -159,7 +169,7 @@ async fn remove(
     State(state): State<AdminState>,
     operator: Operator,
     _: Fresh,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
     let id = named(&id)?;
     if matches!(&operator.subject, Subject::User(own) if *own == id) {
@@ -171,13 +181,13 @@ async fn remove(
     })
 }
 
-async fn sessions(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn sessions(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let sessions = state.auth.accounts().sessions(&named(&id)?).await.map_err(account)?;
     let case = state.config.server.json_case;
     Ok(data(sessions.iter().map(|stored| session(stored, case)).collect::<Vec<_>>()))
 }
 
-async fn end_sessions(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Response, Problem> {
+async fn end_sessions(State(state): State<AdminState>, Segment(id): Segment) -> Result<Response, Problem> {
     let (id, accounts) = (named(&id)?, state.auth.accounts());
     accounts.find_by_id(&id).await.map_err(account)?;
     let ended = accounts.sign_out_everywhere(&id).await.map_err(account)?;
@@ -186,7 +196,7 @@ async fn end_sessions(State(state): State<AdminState>, Path(id): Path<String>) -
 
 async fn end_session(
     State(state): State<AdminState>,
-    Path((id, session)): Path<(String, String)>,
+    Segments([id, session]): Segments<2>,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("no such session");
     let (id, session) = (named(&id)?, SessionId::parse(&session).map_err(|_| missing())?);
@@ -196,7 +206,7 @@ async fn end_session(
     Ok(noted(StatusCode::NO_CONTENT, [("ended", session.as_str().into())]))
 }
 
-async fn tokens(State(state): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+async fn tokens(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
     let (id, case) = (named(&id)?, state.config.server.json_case);
     state.auth.accounts().find_by_id(&id).await.map_err(account)?;
     let Some(tokens) = state.auth.api_tokens() else { return Ok(data(Vec::<Value>::new())) };
@@ -204,10 +214,7 @@ async fn tokens(State(state): State<AdminState>, Path(id): Path<String>) -> Resu
     Ok(data(tokens.iter().map(|stored| token(stored, case)).collect::<Vec<_>>()))
 }
 
-async fn end_token(
-    State(state): State<AdminState>,
-    Path((id, token)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+async fn end_token(State(state): State<AdminState>, Segments([id, token]): Segments<2>) -> Result<Response, Problem> {
     let missing = || Problem::not_found("no such token");
     let (id, token) = (named(&id)?, TokenId::parse(&token).map_err(|_| missing())?);
     let tokens = state.auth.api_tokens().ok_or_else(missing)?;

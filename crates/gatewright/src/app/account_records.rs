@@ -64,6 +64,7 @@ impl AccountRecords for EntityRecords {
             OwnedRecords::Keep => Forget::Owner,
             OwnedRecords::Delete => Forget::Contents,
         };
+        self.entities.forget_answers(user).await?;
         if let Some(log) = &self.log {
             log.forget_owner(user, what).await?;
         }

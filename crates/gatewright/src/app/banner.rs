@@ -17,6 +17,8 @@ pub(super) struct Banner {
     has_auth: bool,
     /// A command that creates an administrator for the console: only in dev mode.
     administrator: Option<String>,
+    /// Whether pages of this computer open streams over HTTP/1.1.
+    has_streams: bool,
     /// Other pages to open, with their paths.
     places: Vec<(&'static str, &'static str)>,
     command: Option<Vec<String>>,
@@ -41,6 +43,7 @@ impl Banner {
             address: config.server.listen,
             has_auth: config.auth.enabled,
             administrator: (config.has_admin() && config.server.dev_mode).then(|| administrator(config)),
+            has_streams: config.server.dev_mode && plans().any(Plan::crud),
             places: [
                 (config.docs, ("API docs at ", "/api/docs")),
                 (config.mcp.enabled, ("tools at    ", "/mcp")),
@@ -64,6 +67,9 @@ impl Banner {
         }
         lines.extend(self.places.iter().map(|(what, path)| format!("{what} {base}{path}")));
         lines.extend(self.administrator.clone());
+        if self.has_streams {
+            lines.push(STREAMS.to_owned());
+        }
         if let Some(command) = &self.command {
             lines.push("register a user and read a list:".to_owned());
             lines.extend(command.iter().cloned());
@@ -71,6 +77,10 @@ impl Banner {
         lines
     }
 }
+
+/// The limit that a page with several streams reaches first.
+const STREAMS: &str = "event streams: a browser opens at most six connections to this server, for all tabs; \
+                       @gatewright/client shares them (docs/typescript.md)";
 
 /// The start of the printed addresses: `public_url`. In dev mode, if that is another port of this computer, it is the
 /// listening address, since `--listen` may have moved the server away from the configured port.

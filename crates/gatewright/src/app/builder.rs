@@ -5,9 +5,9 @@ use gatewright_auth::AuthBuilder;
 use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
-use gatewright_events::Bus;
 use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Outbox, Pulls, RelayBuilder};
+use gatewright_events::{Bus, EventLog};
 
 use super::account_records::EntityRecords;
 use super::admin::Admin;
@@ -21,6 +21,7 @@ use super::tasks::Running;
 use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
 use crate::Config;
 use crate::metrics::Metrics;
+use crate::replicas::Replica;
 use crate::serve::{Draining, Server};
 
 type Change<T> = Box<dyn FnOnce(T) -> T + Send>;
@@ -114,29 +115,28 @@ impl AppBuilder {
             None => None,
         };
         let bus = Bus::new(&ambient);
-        let log = parts::log(&config, &db, &ambient).await?;
+        let budget = Budget::new(config.server.memory_budget_bytes);
+        let log = parts::log(&config, &db, &ambient, &budget).await?;
         let following = log.as_ref().map(|log| log.follow(&bus));
-        let streams = parts::streams(&config, &bus, log.as_ref());
+        let streams = parts::streams(&config, &bus, log.as_ref(), &budget);
         let backend = parts::fanout(&config, &db, &ambient).await?;
         let entities = parts::entities(&config, &db, &ambient);
-        let mut entities = entities.bus(bus.clone()).streams(streams.clone());
+        let mut entities = entities.bus(bus.clone()).streams(streams.clone()).budget(budget.clone());
         if parts::has_tenants(&config) {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let outbox = parts::outbox(&config, &db, &ambient).await?;
+        let outbox = parts::outbox(&config, &db, &ambient, &budget).await?;
         let pulls = match &outbox {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
             None => None,
         };
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
-        if config.audit.entities {
-            entities = entities.change_hook(EntityAudit::new(ambient.clone()));
-        }
-        let entities = outbox.iter().cloned().fold(entities, EntitiesBuilder::outbox);
-        let entities = log.iter().cloned().fold(entities, EntitiesBuilder::log);
+        let answers = parts::answers(&config, &db, &ambient).await?;
+        let entities = keeping(entities, &config, &ambient, outbox.as_ref(), log.as_ref()).answers(answers.clone());
         let entities = changed(entities, entities_changes).build().await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
+        let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient)?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
@@ -159,10 +159,12 @@ impl AppBuilder {
             fanout: fanout_status.as_ref(),
             tasks: tasks.clone(),
             api_limit: limits.api(),
+            limits: limits.status(),
+            agreement,
             mailbox: mail.routes(&config, auth.as_ref()),
             metrics: Metrics::start(recorder, admin.as_ref().map(|state| state.series.clone())),
             admin,
-            budget: Budget::new(config.server.memory_budget_bytes),
+            budget,
             draining: draining.clone(),
         }
         .assemble(ambient, routes);
@@ -181,11 +183,26 @@ impl AppBuilder {
             relay: relay.map(RelayBuilder::start),
             fanout,
             following,
-            sweeper: limits.into_sweeper(),
-            housekeeper: auth.clone().map(Housekeeper::start),
+            limits: limits.into_tasks(),
+            housekeeper: Some(Housekeeper::start(auth.clone(), answers)),
+            replica,
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
     }
+}
+
+/// The entities with what each write is also stored in.
+fn keeping(
+    entities: EntitiesBuilder,
+    config: &Config,
+    ambient: &Ambient,
+    outbox: Option<&Outbox>,
+    log: Option<&EventLog>,
+) -> EntitiesBuilder {
+    let entities =
+        if config.audit.entities { entities.change_hook(EntityAudit::new(ambient.clone())) } else { entities };
+    let entities = outbox.into_iter().cloned().fold(entities, EntitiesBuilder::outbox);
+    log.into_iter().cloned().fold(entities, EntitiesBuilder::log)
 }
 
 /// The relay that delivers to all consumers, if there is an outbox.

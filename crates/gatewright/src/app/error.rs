@@ -35,6 +35,9 @@ pub enum BuildError {
     /// The outbox cannot be opened.
     #[error(transparent)]
     Outbox(#[from] gatewright_events::outbox::InitError),
+    /// The table of kept answers cannot be opened.
+    #[error(transparent)]
+    Answers(#[from] gatewright_entities::answers::AnswersInitError),
     /// A durable consumer cannot be declared.
     #[error("a consumer of the outbox: {0}")]
     Consumer(#[from] gatewright_events::outbox::webhook::WebhookError),
@@ -44,6 +47,9 @@ pub enum BuildError {
     /// The memberships of tenants cannot be opened.
     #[error(transparent)]
     Memberships(#[from] gatewright_entities::tenancy::MembershipsInitError),
+    /// The table of running servers cannot be created.
+    #[error("the table of servers: {0}")]
+    Replicas(#[source] gatewright_db::MigrateError),
     /// The entities cannot be built.
     #[error(transparent)]
     Entities(#[from] gatewright_entities::BuildError),

@@ -1,22 +1,32 @@
 use std::time::Duration;
 
 use gatewright_auth::Auth;
+use gatewright_entities::answers::KeptAnswers;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Removes expired rows from the tables of accounts, for as long as it lives. Every replica does so.
+/// Removes expired rows from the tables of accounts and of kept answers, for as long as it lives. Every replica does so.
 pub(super) struct Housekeeper(AbortHandle);
 
 const PERIOD: Duration = Duration::from_mins(1);
 
 impl Housekeeper {
-    pub(super) fn start(auth: Auth) -> Self {
+    pub(super) fn start(auth: Option<Auth>, answers: KeptAnswers) -> Self {
         let keep = async move {
             let mut tick = interval(PERIOD);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tick.tick().await;
-                let removed = auth.sweep().await;
+                let mut removed = match &auth {
+                    Some(auth) => auth.sweep().await,
+                    None => 0,
+                };
+                match answers.sweep().await {
+                    Ok(answers) => removed += answers,
+                    Err(error) => {
+                        tracing::warn!(%error, "old answers to requests with idempotency keys were not removed");
+                    }
+                }
                 if removed > 0 {
                     tracing::debug!(removed, "rows that have ended were removed");
                 }

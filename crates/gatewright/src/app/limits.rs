@@ -1,6 +1,7 @@
 //! The stores that count attempts and requests: in this process, or shared by all replicas.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatewright_auth::AuthBuilder;
@@ -17,6 +18,9 @@ use crate::config::{BucketKey, LimitStore};
 
 /// How often expired entries are removed from a store.
 const SWEEP: Duration = Duration::from_mins(1);
+/// How often a store outside of this process is asked for a sign of life, and how long it may take.
+const BETWEEN_SIGNS: Duration = Duration::from_secs(2);
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 
 /// How many budgets all API tokens of one owner have together, if each token has one: enough to separate a few
 /// programs, while creating more tokens has no effect.
@@ -28,11 +32,28 @@ pub(super) struct Limits {
     store: Option<Arc<dyn Store>>,
     /// The limit of entity routes, if there is one.
     api: Option<TokenBucketLayer>,
-    sweeper: Option<Sweeper>,
+    status: LimitsStatus,
+    tasks: Vec<LimitsTask>,
 }
 
-/// Sweeps a store until it is dropped.
-pub(super) struct Sweeper(AbortHandle);
+/// A task in the background, until it is dropped.
+pub(super) struct LimitsTask(AbortHandle);
+
+/// Whether the store of limits answers.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitsStatus(Arc<AtomicBool>);
+
+impl LimitsStatus {
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A store outside of this process.
+enum Remote {
+    Redis(RedisLimits),
+    Database(Db),
+}
 
 impl Limits {
     /// Opens the configured store. An unavailable Redis does not prevent the start: until it is available, limiters refuse.
@@ -44,20 +65,25 @@ impl Limits {
             (LimitStore::Redis, None) => return Err(BuildError::Limits("rate_limit.redis_url is missing".to_owned())),
             (LimitStore::Memory | LimitStore::Database, _) => None,
         };
-        if let Some(redis) = &redis
-            && let Err(error) = redis.check().await
-        {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(cause, "{error}: until it does, attempts to sign in are refused");
-        }
         let store: Option<Arc<dyn Store>> = match (config.rate_limit.store, &redis) {
             (LimitStore::Database, _) => Some(Arc::new(sql(config, db, ambient).await?)),
             (LimitStore::Redis, Some(redis)) => Some(redis.store(ambient)),
             _ => None,
         };
-        let sweeper = store.clone().filter(|_| config.rate_limit.store == LimitStore::Database).map(Sweeper::start);
+        let remote = match (config.rate_limit.store, &redis) {
+            (LimitStore::Database, _) => Some(Remote::Database(db.clone())),
+            (LimitStore::Redis, Some(redis)) => Some(Remote::Redis(redis.clone())),
+            _ => None,
+        };
+        let status = LimitsStatus(Arc::new(AtomicBool::new(true)));
+        if let Some(remote) = &remote {
+            remote.observe(&status).await;
+        }
+        let swept = store.clone().filter(|_| config.rate_limit.store == LimitStore::Database);
+        let sweeper = swept.map(LimitsTask::sweep);
+        let watch = remote.map(|remote| LimitsTask::watch(remote, status.clone()));
         let api = api(config, redis, ambient)?;
-        Ok(Self { store, api, sweeper })
+        Ok(Self { store, api, status, tasks: sweeper.into_iter().chain(watch).collect() })
     }
 
     /// Has authentication count in the configured store.
@@ -70,9 +96,14 @@ impl Limits {
         self.api.clone()
     }
 
-    /// Keeps the store swept.
-    pub(super) fn into_sweeper(self) -> Option<Sweeper> {
-        self.sweeper
+    /// Whether the store answers, from now on.
+    pub(super) fn status(&self) -> LimitsStatus {
+        self.status.clone()
+    }
+
+    /// Keep the store swept, and its status current.
+    pub(super) fn into_tasks(self) -> Vec<LimitsTask> {
+        self.tasks
     }
 }
 
@@ -113,8 +144,49 @@ fn api(config: &Config, redis: Option<RedisLimits>, ambient: &Ambient) -> Result
     }))
 }
 
-impl Sweeper {
-    fn start(store: Arc<dyn Store>) -> Self {
+impl Remote {
+    /// Asks the store for a sign of life. A change is logged once.
+    async fn observe(&self, status: &LimitsStatus) {
+        let answer = tokio::time::timeout(SIGN_OF_LIFE, async {
+            match self {
+                Self::Redis(redis) => redis.check().await.map_err(|error| {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    cause.unwrap_or_else(|| error.to_string())
+                }),
+                Self::Database(db) => db.ping().await.map_err(|error| error.to_string()),
+            }
+        });
+        let cause = match answer.await {
+            Ok(Ok(())) => None,
+            Ok(Err(cause)) => Some(cause),
+            Err(_) => Some("no answer in time".to_owned()),
+        };
+        let was_up = status.0.swap(cause.is_none(), Ordering::Relaxed);
+        match cause {
+            Some(cause) if was_up => {
+                tracing::error!(
+                    cause,
+                    "the store of limits does not answer: attempts to sign in are refused until it does"
+                );
+            }
+            None if !was_up => tracing::info!("the store of limits answers again"),
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl LimitsTask {
+    fn watch(remote: Remote, status: LimitsStatus) -> Self {
+        let watch = async move {
+            loop {
+                tokio::time::sleep(BETWEEN_SIGNS).await;
+                remote.observe(&status).await;
+            }
+        };
+        Self(tokio::spawn(watch).abort_handle())
+    }
+
+    fn sweep(store: Arc<dyn Store>) -> Self {
         let sweep = async move {
             let mut tick = tokio::time::interval(SWEEP);
             loop {
@@ -131,7 +203,7 @@ impl Sweeper {
     }
 }
 
-impl Drop for Sweeper {
+impl Drop for LimitsTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -139,7 +211,7 @@ impl Drop for Sweeper {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use gatewright_limits::{Key, Policy, StoreError, StoreFuture, Verdict};
 
@@ -149,8 +221,12 @@ mod tests {
     struct Counting(AtomicU32);
 
     impl Store for Counting {
-        fn attempt<'a>(&'a self, _: &'a Key, _: &'a Policy) -> StoreFuture<'a, Verdict> {
-            Box::pin(async { Ok(Verdict::Admitted) })
+        fn count<'a>(&'a self, _: &'a Key, _: &'a Policy) -> StoreFuture<'a, (Verdict, i64)> {
+            Box::pin(async { Ok((Verdict::Admitted, 0)) })
+        }
+
+        fn give_back<'a>(&'a self, _: &'a Key, _: &'a Policy, _: i64) -> StoreFuture<'a, ()> {
+            Box::pin(async { Ok(()) })
         }
 
         fn forget<'a>(&'a self, _: &'a Key) -> StoreFuture<'a, ()> {
@@ -166,7 +242,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_is_swept_every_minute_also_after_a_failure_until_the_end() {
         let store = Arc::new(Counting::default());
-        let sweeper = Sweeper::start(store.clone());
+        let sweeper = LimitsTask::sweep(store.clone());
         tokio::time::sleep(SWEEP * 5 + Duration::from_secs(1)).await;
         assert_eq!(store.0.load(Ordering::Relaxed), 6);
         drop(sweeper);

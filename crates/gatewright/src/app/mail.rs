@@ -16,8 +16,8 @@ use gatewright_http::Origin;
 use gatewright_http::locale::Presentation;
 use gatewright_mail::stored::{self, MailKeys, MailQueue, MailQueueInitError};
 use gatewright_mail::{
-    Both, DevMailbox, Device, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings, SmtpUrl,
-    Templates, dev,
+    Both, DevMailbox, Device, Invited, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings,
+    SmtpUrl, Templates, dev,
 };
 
 use super::{BuildError, branding};
@@ -195,13 +195,23 @@ impl Mailer for Queue {
             MailKind::Invitation => Kind::Invitation,
             MailKind::EmailChange => Kind::EmailChange,
             MailKind::EmailChanged => Kind::EmailChanged,
+            MailKind::EmailChangeUndone => Kind::EmailChangeUndone,
             MailKind::PasskeyAdded => Kind::PasskeyAdded,
             MailKind::TwoFactorEnabled => Kind::TwoFactorEnabled,
             MailKind::TwoFactorDisabled => Kind::TwoFactorDisabled,
             MailKind::BackupCodesReplaced => Kind::BackupCodesReplaced,
             MailKind::NewDevice => Kind::NewDevice,
+            MailKind::TokenCreated => Kind::TokenCreated,
+            MailKind::ProgramConnected => Kind::ProgramConnected,
+            MailKind::ProviderLinked => Kind::ProviderLinked,
+            MailKind::MembersChanged => Kind::MembersChanged,
         };
         let letter = Letter::new(kind, mail.to, mail.link, mail.lifetime).language(mail.language);
+        let (tenant, inviter) =
+            (mail.invitation.tenant.unwrap_or_default(), mail.invitation.inviter.unwrap_or_default());
+        let invitation = Invited { tenant, inviter };
+        let account = mail.account.map(Into::into);
+        let letter = Letter { account, credentials: mail.credentials, invitation, change: mail.change, ..letter };
         let letter = match mail.code {
             Some(code) => letter.code(code),
             None => letter,

@@ -8,7 +8,7 @@ mod browsers;
 mod builder;
 mod error;
 mod housekeeping;
-mod limits;
+pub(crate) mod limits;
 #[cfg(feature = "mail")]
 pub(crate) mod mail;
 #[cfg(not(feature = "mail"))]

@@ -18,8 +18,9 @@ use gatewright_auth::plugins::tenants::TenantsPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
-use gatewright_base::{Ambient, RolePermissions};
+use gatewright_base::{Ambient, Budget, RolePermissions};
 use gatewright_db::{Db, OpenError, Options};
+use gatewright_entities::answers::{AnswerOptions, AnswersInitError, KeptAnswers};
 use gatewright_entities::schema::Users;
 use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
 use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
@@ -118,7 +119,8 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
     let builder = Entities::builder(db.clone(), ambient.clone());
     // Without a secret, as in dev mode or on a server without accounts, cursors are only valid until the process ends.
     let secret = &config.auth.jwt_secret;
-    let builder = if secret.is_empty() { builder } else { builder.secret(secret) };
+    let previous = &config.auth.jwt_previous_secrets;
+    let builder = if secret.is_empty() { builder } else { builder.secret(secret).previous_secrets(previous) };
     let origin = Origin::of(&config.public_url());
     origin
         .into_iter()
@@ -158,7 +160,12 @@ fn tables(config: &Config) -> Tables {
 }
 
 /// The outbox over the database; `None` if it is disabled.
-pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<Outbox>, InitError> {
+pub(crate) async fn outbox(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+    budget: &Budget,
+) -> Result<Option<Outbox>, InitError> {
     let outbox = &config.outbox;
     if !outbox.enabled {
         return Ok(None);
@@ -169,11 +176,20 @@ pub(crate) async fn outbox(config: &Config, db: &Db, ambient: &Ambient) -> Resul
         handler_grace: outbox.handler_grace,
         lease: outbox.lease,
         retention: outbox.retention,
+        max_bytes: outbox.max_bytes,
         create_tables: config.database.create_tables,
         json_case: config.server.json_case,
+        budget: budget.clone(),
         ..OutboxOptions::default()
     };
     Outbox::open(db.clone(), ambient.clone(), options).await.map(Some)
+}
+
+/// The answers to requests with an `Idempotency-Key`.
+pub(crate) async fn answers(config: &Config, db: &Db, ambient: &Ambient) -> Result<KeptAnswers, AnswersInitError> {
+    let options =
+        AnswerOptions { max_bytes: config.server.idempotency_max_bytes, create_tables: config.database.create_tables };
+    KeptAnswers::open(db.clone(), ambient.clone(), options).await
 }
 
 /// The fan-out of events between replicas; `None` if there is none. Without a separate address, Postgres uses `db`.
@@ -235,14 +251,23 @@ pub(crate) fn users(config: &Config) -> Users {
 }
 
 /// The event log in the database; `None` if it is disabled.
-pub(crate) async fn log(config: &Config, db: &Db, ambient: &Ambient) -> Result<Option<EventLog>, log::InitError> {
+pub(crate) async fn log(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+    budget: &Budget,
+) -> Result<Option<EventLog>, log::InitError> {
     if !has_log(config) {
         return Ok(None);
     }
     let options = LogOptions {
         keep: config.events.replay,
+        keep_bytes: config.events.replay_bytes,
         create_tables: config.database.create_tables,
-        share_staged: config.outbox.retention.is_none_or(|retention| retention >= config.events.replay),
+        // A row that is too much is removed once it is dispatched: after the grace.
+        share_staged: config.outbox.retention.is_none_or(|retention| retention >= config.events.replay)
+            && (config.outbox.max_bytes == 0 || config.outbox.handler_grace >= config.events.replay),
+        budget: budget.clone(),
         ..LogOptions::default()
     };
     EventLog::open(db.clone(), ambient.clone(), options).await.map(Some)
@@ -254,7 +279,7 @@ pub(crate) fn has_log(config: &Config) -> bool {
 }
 
 /// The event streams over the bus.
-pub(crate) fn streams(config: &Config, bus: &Bus, log: Option<&EventLog>) -> Streams {
+pub(crate) fn streams(config: &Config, bus: &Bus, log: Option<&EventLog>, budget: &Budget) -> Streams {
     let events = &config.events;
     if !events.enabled {
         return Streams::disabled();
@@ -268,6 +293,7 @@ pub(crate) fn streams(config: &Config, bus: &Bus, log: Option<&EventLog>) -> Str
         allow_client_slow_mode: events.allow_client_slow_mode,
         log: log.cloned(),
         block_timeout: events.block_timeout,
+        budget: budget.clone(),
         ..StreamOptions::default()
     };
     Streams::start(bus, options)
@@ -288,14 +314,19 @@ fn auth_config(config: &Config) -> AuthConfig {
         require_verified_email: auth.require_verified_email,
         new_device_notice: auth.new_device_notice,
         redirect_urls: auth.redirect_urls.clone(),
+        app_url: config.server.app_url.clone(),
         jwt: JwtConfig {
             secret: auth.jwt_secret.clone(),
             previous_secrets: auth.jwt_previous_secrets.clone(),
             expiry: auth.jwt_expiry,
+            algorithm: auth.jwt_algorithm,
+            keys: auth.keys.of_auth(),
         },
         session_ttl: auth.session_ttl,
         default_roles: auth.default_roles.clone(),
         password: auth.password,
+        password_policy: auth.password_policy,
+        allow_weak_hashes: auth.allow_weak_hashes,
         allow_in_memory_stores: auth.allow_in_memory_stores,
         create_tables: config.database.create_tables,
         tokens_in_responses: config.browser_backend.is_none(),

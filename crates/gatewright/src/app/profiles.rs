@@ -38,8 +38,16 @@ pub(super) fn shown_by(entities: EntitiesBuilder, config: &Config, auth: Option<
 struct Declared(Arc<Profile>);
 
 impl ProfileFields for Declared {
-    fn merge(&self, stored: Option<&str>, body: &[u8]) -> Result<String, Problem> {
-        self.0.merge(stored, body).map_err(|error| Error::Body(error).into())
+    fn merge(&self, stored: Option<&str>, body: &[u8], is_merge_patch: bool) -> Result<String, Problem> {
+        self.0.merge(stored, body, is_merge_patch).map_err(|error| Error::Body(error).into())
+    }
+
+    fn begin(&self, body: &[u8]) -> Result<String, Problem> {
+        self.0.begin(body).map_err(|error| Error::Body(error).into())
+    }
+
+    fn missing(&self, stored: Option<&str>) -> Vec<String> {
+        self.0.missing(stored)
     }
 
     fn shown(&self, stored: Option<&str>) -> Map<String, Value> {

@@ -15,7 +15,8 @@ type Made = Result<Arc<dyn Provider>, AuthInitError>;
 
 /// The plugin with the configured providers, in the order in which people see them.
 pub(super) fn plugin(oauth: &config::OAuth) -> OAuthPlugin {
-    let mut plugin = OAuthPlugin::new(oauth.state_secret.clone());
+    let mut plugin =
+        OAuthPlugin::new(oauth.state_secret.clone()).state_previous_secrets(oauth.state_previous_secrets.clone());
     if let Some(key) = &oauth.token_encryption_key {
         plugin = plugin.tokens(key.clone(), oauth.token_previous_encryption_keys.clone());
     }
@@ -38,6 +39,7 @@ fn google(provider: config::OAuthProvider, ambient: &Ambient) -> Made {
         authorize_url: provider.authorize_url,
         token_url: provider.token_url,
         userinfo_url: provider.userinfo_url,
+        send_pkce: provider.send_pkce,
         ..GoogleConfig::new(client(provider.client_id, provider.client_secret))
     };
     Ok(Arc::new(Google::new(config, ProviderHttp::new()?, ambient.clone())?))
@@ -50,6 +52,7 @@ fn github(provider: config::OAuthProvider, ambient: &Ambient) -> Made {
         token_url: provider.token_url,
         userinfo_url: provider.userinfo_url,
         emails_url: provider.emails_url,
+        send_pkce: provider.send_pkce,
         ..GitHubConfig::new(client(provider.client_id, provider.client_secret))
     };
     Ok(Arc::new(GitHub::new(config, ProviderHttp::new()?, ambient.clone())?))
@@ -63,6 +66,8 @@ fn oidc(provider: config::Oidc, ambient: &Ambient) -> Made {
         scopes: provider.scopes,
         jwks_cache: provider.jwks_cache.max(Duration::from_secs(1)),
         claims: ClaimNames { subject, email, name, picture, email_verified },
+        send_pkce: provider.send_pkce,
+        send_nonce: provider.send_nonce,
         ..OidcConfig::new(provider.name, provider.issuer, client(provider.client_id, provider.client_secret))
     };
     Ok(Arc::new(Oidc::new(config, ProviderHttp::new()?, ambient.clone())?))

@@ -9,13 +9,16 @@ use gatewright_entities::Entities;
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::{Outbox, Pulls};
 use gatewright_events::{Bus, Streams};
-use gatewright_http::Caller;
+#[cfg(feature = "mcp")]
+use gatewright_http::OpenPath;
 use gatewright_http::layers::{AnswerBudgetLayer, BodyLimit, Deadline, EnvelopeLayer, standard};
+use gatewright_http::{AnyOrigin, Caller, Origin};
 use gatewright_limits::bucket::TokenBucketLayer;
 use tower::ServiceBuilder;
 
 use super::Tasks;
 use super::browsers::Browsers;
+use super::limits::LimitsStatus;
 use super::mail::MailService;
 use super::{authorization_server, branding};
 use crate::admin::{self, AdminState};
@@ -26,6 +29,7 @@ use crate::home::home;
 #[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::metrics::{CountLayer, Metrics};
+use crate::replicas::Agreement;
 use crate::serve::Draining;
 use crate::{Config, consumers, health, openapi};
 
@@ -44,6 +48,10 @@ pub(super) struct Parts<'a> {
     pub(super) fanout: Option<&'a FanoutStatus>,
     /// The limit of entity routes, if there is one.
     pub(super) api_limit: Option<TokenBucketLayer>,
+    /// Whether the store of limits answers.
+    pub(super) limits: LimitsStatus,
+    /// Whether the other servers have the same settings.
+    pub(super) agreement: Agreement,
     /// The development mailbox, if there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
@@ -59,9 +67,9 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     /// Puts all routes together and the layers around them.
     pub(super) fn assemble(self, ambient: Ambient, routes: Router) -> Router {
-        let (server, guard) = (&self.config.server, self.browsers.guard());
+        let (server, guard, any_origin) = (&self.config.server, self.browsers.guard(), self.any_origin());
         let presentation = branding::presentation(self.config);
-        let routes = self.identified(routes).merge(self.operations()).merge(self.mailbox);
+        let routes = self.identified(routes).merge(self.operations(&ambient)).merge(self.mailbox);
         let routes = routes.merge(branding::routes(self.config));
         // A large database takes longer to copy.
         let deadline = Deadline::new(server.request_timeout).exempting(|uri| uri.path() == admin::BACKUP);
@@ -77,9 +85,21 @@ impl Parts<'_> {
             }
             None => envelope,
         };
-        let layers = ServiceBuilder::new().layer(CountLayer(self.metrics)).layer(presentation.layer());
-        let layers = layers.layer(envelope).option_layer(guard);
+        let layers = ServiceBuilder::new()
+            .layer(CountLayer { metrics: self.metrics, proxies: server.trusted_proxies.clone() })
+            .layer(presentation.layer());
+        let layers = layers.layer(envelope).layer(any_origin).option_layer(guard);
         standard(routes, layers)
+    }
+
+    /// Lets pages of every origin call what programs find by discovery: with tokens, never with cookies.
+    fn any_origin(&self) -> AnyOrigin {
+        let paths = self.auth.map(Auth::open_paths).unwrap_or_default().to_vec();
+        #[cfg(feature = "mcp")]
+        let tools = OpenPath { path: mcp::PATH.to_owned(), methods: "GET, POST, DELETE" };
+        #[cfg(feature = "mcp")]
+        let paths = paths.into_iter().chain(self.config.mcp.enabled.then_some(tools)).collect();
+        AnyOrigin::new(Origin::of(&self.config.public_url()), paths)
     }
 
     /// The routes whose requests have an identity.
@@ -94,7 +114,8 @@ impl Parts<'_> {
             prefix => Router::new().nest(prefix, limited),
         };
         let base = self.auth.map(|auth| Arc::<str>::from(auth.base_path()));
-        let home = get(async move |caller: Caller| home(base.as_deref(), caller).await);
+        let app: Option<Arc<str>> = self.config.server.app_url.as_ref().map(|url| url.as_str().into());
+        let home = get(async move |caller: Caller| home(base.as_deref(), app.as_deref(), caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
         #[cfg(feature = "mcp")]
@@ -139,13 +160,16 @@ impl Parts<'_> {
     }
 
     /// The routes for operators, which need no credentials.
-    fn operations(&self) -> Router {
+    fn operations(&self, ambient: &Ambient) -> Router {
+        let ambient = ambient.clone();
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
-        let (budget, auth) = (self.budget.clone(), self.auth.cloned());
+        let (budget, auth, limits) = (self.budget.clone(), self.auth.cloned(), self.limits.clone());
         let (outbox, fanout, mail) = (self.outbox.cloned(), self.fanout.cloned(), self.mail.clone());
         let readiness = Readiness {
             db: self.db.clone(),
             fanout: self.fanout.cloned(),
+            limits: self.limits.clone(),
+            agreement: self.agreement.clone(),
             draining: self.draining.clone(),
             _tasks: self.tasks.clone(),
         };
@@ -166,11 +190,12 @@ impl Parts<'_> {
                         if let Some(fanout) = &fanout {
                             metrics.observe_fanout(fanout);
                         }
-                        metrics.observe_mail(&mail).await;
+                        metrics.observe_mail(&mail, ambient.now()).await;
                         if let Some(auth) = &auth {
                             metrics.observe_passwords(auth.hashing_load());
                         }
                         metrics.observe_budget(&budget);
+                        metrics.observe_limits(&limits);
                     };
                     metrics.answer(&bus, &streams, observe).await
                 }),

@@ -7,7 +7,8 @@ use gatewright_events::outbox::Relay;
 use parking_lot::Mutex;
 
 use super::housekeeping::Housekeeper;
-use super::limits::Sweeper;
+use super::limits::LimitsTask;
+use crate::replicas::Replica;
 
 /// The background tasks. The [`App`](super::App) and every clone of its router own them together, and they end with the last
 /// owner: a program that keeps only the router still delivers. Cheap to clone.
@@ -21,8 +22,9 @@ pub(super) struct Running {
     pub(super) fanout: Option<Attached>,
     /// Reads the event log.
     pub(super) following: Option<Following>,
-    pub(super) sweeper: Option<Sweeper>,
+    pub(super) limits: Vec<LimitsTask>,
     pub(super) housekeeper: Option<Housekeeper>,
+    pub(super) replica: Option<Replica>,
 }
 
 impl Tasks {
@@ -31,15 +33,20 @@ impl Tasks {
     }
 
     /// Sends the remaining events to the other replicas, and finishes the deliveries that have begun, each for at most
-    /// `within`.
+    /// `within`. Then this server is none of the replicas any more.
     pub(super) async fn stop(&self, within: Duration) {
-        let Running { relay, fanout, following, sweeper, housekeeper } = std::mem::take(&mut *self.0.lock());
-        drop((following, sweeper, housekeeper));
+        let Running { relay, fanout, following, limits, housekeeper, replica } = std::mem::take(&mut *self.0.lock());
+        drop((following, limits, housekeeper));
         if let Some(fanout) = fanout {
             fanout.stop(within).await;
         }
         if let Some(relay) = relay {
             relay.stop(within).await;
+        }
+        if let Some(replica) = replica
+            && tokio::time::timeout(within, replica.leave()).await.is_err()
+        {
+            tracing::debug!("the database did not answer when this server left");
         }
     }
 }

@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_auth::jwt::JwtAlgorithm;
+use gatewright_auth::password::{PasswordAlgorithm, PasswordPolicy};
 use gatewright_auth::{Limits, Registration};
 use gatewright_base::{Roles, Secret};
 use gatewright_entities::ProfileField;
@@ -9,7 +10,7 @@ use gatewright_entities::operations::OwnedRecords;
 use url::Url;
 
 use super::read::{FromNode, Keyword, Node, Report, Section};
-use super::{OAuth, entity, limits};
+use super::{Keys, OAuth, entity, limits};
 
 /// `[auth]`: accounts, sessions and the ways to sign in.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ pub struct Auth {
     pub jwt_previous_secrets: Vec<Secret>,
     /// How long a JSON web token lasts.
     pub jwt_expiry: Duration,
+    /// How JSON web tokens are signed.
+    pub jwt_algorithm: JwtAlgorithm,
+    /// The key pairs of JSON web tokens.
+    pub keys: Keys,
     /// How long a session lasts.
     pub session_ttl: Duration,
     /// The roles of a new account.
@@ -44,6 +49,10 @@ pub struct Auth {
     pub profile: Vec<ProfileField>,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost`.
     pub password: PasswordAlgorithm,
+    /// What new passwords must meet.
+    pub password_policy: PasswordPolicy,
+    /// Whether imported hashes of one SHA-256 or SHA-512 are accepted, until the account's next sign-in.
+    pub allow_weak_hashes: bool,
     /// Allows in-memory stores: their sessions end with the process and are not shared.
     pub allow_in_memory_stores: bool,
     /// The enabled plugins. Absent: all.
@@ -167,6 +176,8 @@ impl Default for Auth {
             jwt_secret: Secret::new(""),
             jwt_previous_secrets: Vec::new(),
             jwt_expiry: Duration::from_hours(1),
+            jwt_algorithm: JwtAlgorithm::default(),
+            keys: Keys::default(),
             session_ttl: Duration::from_hours(168),
             default_roles: ["user"].into_iter().collect(),
             redirect_urls: Vec::new(),
@@ -176,6 +187,8 @@ impl Default for Auth {
             on_account_delete: OwnedRecords::default(),
             profile: Vec::new(),
             password: PasswordAlgorithm::default(),
+            password_policy: PasswordPolicy::default(),
+            allow_weak_hashes: false,
             allow_in_memory_stores: false,
             plugins: None,
             max_body_bytes: 16 * 1024,
@@ -216,6 +229,8 @@ impl Auth {
                 default.jwt_expiry,
                 "Lifetime of a JWT. This and the lifetimes below are at most ten years.",
             ),
+            jwt_algorithm: jwt_algorithm(section),
+            keys: section.section("keys", Keys::read),
             session_ttl: section.seconds(
                 "session_ttl_seconds",
                 default.session_ttl,
@@ -257,6 +272,8 @@ impl Auth {
             ),
             profile: section.section("profile", |s| s.sections("field", entity::profile_field)),
             password: password(section),
+            password_policy: section.section("password_policy", password_policy),
+            allow_weak_hashes: allow_weak_hashes(section),
             allow_in_memory_stores: section.value(
                 "allow_in_memory_stores",
                 default.allow_in_memory_stores,
@@ -319,6 +336,23 @@ fn magic_link(section: &mut Section<'_>, ttl: Duration) -> (Duration, Option<Pat
     (section.seconds("ttl_seconds", ttl, "Lifetime of a magic link."), template.map(PathBuf::from))
 }
 
+fn jwt_algorithm(section: &mut Section<'_>) -> JwtAlgorithm {
+    section.value(
+        "jwt_algorithm",
+        JwtAlgorithm::default(),
+        "How JWTs are signed. With any other than HS256, a service that verifies them cannot sign them: see \
+         [keys](authentication.md#verify-a-jwt-in-another-service).",
+    )
+}
+
+fn allow_weak_hashes(section: &mut Section<'_>) -> bool {
+    section.value(
+        "allow_weak_hashes",
+        false,
+        "Accepts [imported hashes](old-passwords.md) of one SHA-256 or SHA-512, until the account's next sign-in.",
+    )
+}
+
 /// The two values of `password_hash`.
 #[derive(Clone, Copy, PartialEq)]
 enum Hash {
@@ -340,6 +374,26 @@ fn password(section: &mut Section<'_>) -> PasswordAlgorithm {
     ) {
         Hash::Bcrypt => PasswordAlgorithm::Bcrypt { cost },
         Hash::Argon2id => PasswordAlgorithm::argon2id(),
+    }
+}
+
+/// `[auth.password_policy]`: what new passwords must meet.
+fn password_policy(section: &mut Section<'_>) -> PasswordPolicy {
+    let default = PasswordPolicy::default();
+    PasswordPolicy {
+        min_length: section.value("min_length", default.min_length, "The fewest characters: 8 to 64."),
+        common: section.value(
+            "common",
+            default.common,
+            "Refuses the [most common passwords](authentication.md#passwords) and those that continue one pattern, in \
+             any case.",
+        ),
+        personal: section.value(
+            "personal",
+            default.personal,
+            "Refuses the account's address, its part before the `@` (with or without a `+tag`), its `display_name` and \
+             the host of `server.public_url`, in any case.",
+        ),
     }
 }
 

@@ -61,7 +61,7 @@ impl Database {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            url: section.value("url", default.url, "`sqlite://FILE` (relative to the current folder; `sqlite:///var/lib/app.db` is absolute), or `postgres://USER:PASSWORD@HOST/DATABASE`. `postgresql://` means the same."),
+            url: section.value("url", default.url, "`sqlite://FILE` (relative to the folder of this file; in `--database` and in the environment, to the current folder; `sqlite:///var/lib/app.db` is absolute), or `postgres://USER:PASSWORD@HOST/DATABASE`. `postgresql://` means the same. To a Postgres on another computer, verified TLS is required unless `sslmode` names less: see [encryption](postgres.md#encryption)."),
             direct_url: section
                 .optional(
                     "direct_url",
@@ -108,7 +108,7 @@ impl Database {
                     section,
                     "lists_per_address",
                     default.lists.per_address,
-                    "The same for one address (an IPv6 /64).",
+                    "The same for one address (an IPv6 /64; eight times as many for a /48).",
                 ),
             },
         }

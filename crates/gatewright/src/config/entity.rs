@@ -1,6 +1,8 @@
 //! `[[entity]]`: parsed directly into the declarations of `gatewright_entities`, which checks them.
 
-use gatewright_entities::{Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField};
+use gatewright_entities::{
+    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField, RecordCheck, Unique,
+};
 
 use super::read::{FromNode, Node, Report, Section, Value, json, words};
 
@@ -10,6 +12,8 @@ const CURSOR_FIELDS: [&str; 2] = ["created_at", "id"];
 pub(super) fn read(section: &mut Section<'_>) -> Entity {
     let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,47}$`, and not a reserved name.");
     let table = section.derived::<String>("table", "`name`", "Name of the table, and path of the endpoints.");
+    let about = "What its records are, for the OpenAPI document, the tools, the generated types and the console.";
+    let label = "The field that the console shows where it would show the id of a record.";
     let before = "The name that the table had before; see [migrations](migrations.md).";
     let owner = "Column that holds the owner: each record belongs to its creator.";
     let reads = "Permission to read the records of all owners.";
@@ -32,6 +36,8 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
     }
     for (key, set, about) in [
         ("renamed_from", Entity::renamed_from as fn(Entity, String) -> Entity, before),
+        ("description", Entity::description, about),
+        ("label", Entity::label, label),
         ("owner_field", Entity::owner, owner),
         ("cross_owner_read", Entity::cross_owner_read, reads),
         ("cross_owner_write", Entity::cross_owner_write, writes),
@@ -61,25 +67,56 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
             "Records belong to [tenants](tenants.md). Cannot be combined with `public`.",
         ),
         ("soft_delete", Entity::soft_delete, "Deleted records are moved to [the trash](queries.md#the-trash)."),
+        ("client_ids", Entity::client_ids, "A create may bring its own [id](entities.md#ids-of-clients)."),
     ] {
         if section.value(key, false, about) {
             entity = switch(entity);
         }
     }
+    entity = keys(section, entity);
     entity = section.section("access", |access| {
         let about = "The permission that the operation needs. `public`: open to everybody.";
         by_action(access, entity, Entity::access, "any signed-in caller", about)
     });
     entity = section.section("rules", |rules| {
-        by_action(
-            rules,
-            entity,
-            Entity::rule,
-            "no rule",
-            "A [rule](rules.md): a filter that must be true for the record.",
-        )
+        let about = "A [rule](rules.md): a filter that must be true for the record.";
+        let mut entity = by_action(rules, entity, Entity::rule, "no rule", about);
+        for (key, set, about) in [
+            (
+                "update_before",
+                Entity::rule_before_update as fn(Entity, String) -> Entity,
+                "In place of `update`: the rule for the record before the change.",
+            ),
+            (
+                "update_after",
+                Entity::rule_after_update,
+                "In place of `update`: the rule for the record as the change leaves it, with `@old` and `changed(field)`.",
+            ),
+        ] {
+            if let Some(text) = rules.optional::<String>(key, about) {
+                entity = set(entity, text);
+            }
+        }
+        entity
     });
+    entity = section.sections("check", check).into_iter().fold(entity, Entity::check);
     section.sections("field", field).into_iter().fold(entity, Entity::field)
+}
+
+/// Keys and indexes over several fields.
+fn keys(section: &mut Section<'_>, mut entity: Entity) -> Entity {
+    let about = "Keys over several fields, such as `[[\"desk\", \"number\"]]`: no two records have the same values, within a \
+                 tenant and among records that are not deleted: 409. Null differs from null. \
+                 `{ fields = [\"slug\"], ignore_case = true }` ignores case.";
+    for key in section.optional::<Vec<Unique>>("unique", about).into_iter().flatten() {
+        entity = entity.unique(key);
+    }
+    let about = "Indexes over several columns, such as `[[\"desk\", \"-created_at\"]]`, each in the order and direction given. The \
+                 id follows.";
+    for columns in section.optional::<Vec<Vec<String>>>("index", about).into_iter().flatten() {
+        entity = entity.index(columns);
+    }
+    entity
 }
 
 fn by_action(
@@ -95,6 +132,23 @@ fn by_action(
             None => entity,
         }
     })
+}
+
+/// A condition of `[[entity.check]]`.
+fn check(section: &mut Section<'_>) -> RecordCheck {
+    let rule: String =
+        section.required("rule", "A [rule](rules.md) that every record must pass when it is written: 422.");
+    let about = "What is wrong, after the name of the field, such as `must be after the creation`. In other languages: \
+                 `message_de`, `message_fr` and so on.";
+    let check = RecordCheck::new(rule, section.required::<String>("message", about));
+    let check = section
+        .languages("message_")
+        .into_iter()
+        .fold(check, |check, (language, message)| check.message_in(language, message));
+    match given(section, "field", "The field that the message is about.") {
+        Some(name) => check.field(name),
+        None => check,
+    }
 }
 
 /// A field of `[[auth.profile.field]]`, declared like those of entities.
@@ -130,7 +184,17 @@ fn field(section: &mut Section<'_>) -> Field {
     }
     for (key, set, about) in [
         ("pattern", Field::pattern as fn(Field, String) -> Field, "Regular expression that texts must match."),
+        (
+            "description",
+            Field::description,
+            "What it means, for the OpenAPI document, the tools and the generated types.",
+        ),
         ("to", Field::to, "The entity that a `relation` points to, or `users`."),
+        (
+            "write",
+            Field::write,
+            "Who may set or change it: a [rule](rules.md#rules-of-fields) on the record as it will be stored. Otherwise 403 `field_forbidden`.",
+        ),
     ] {
         if let Some(text) = section.optional(key, about) {
             field = set(field, text);
@@ -143,6 +207,10 @@ fn field(section: &mut Section<'_>) -> Field {
     }
     if let Some(values) = section.optional::<Vec<String>>("values", "The values of an `enum`.") {
         field = field.values(values);
+    }
+    let about = "Number the records, 1, 2, 3 and so on, among those with the same values in these fields; `[]`: all records. Of an `int`.";
+    if let Some(fields) = section.optional::<Vec<String>>("sequence", about) {
+        field = field.sequence(fields);
     }
     let rule = "Of a relation: what happens to the record when its target is deleted.";
     if let Some(rule) = section.derived::<OnDelete>("on_delete", "`\"restrict\"`", rule) {
@@ -172,6 +240,28 @@ impl FromNode for Type {
 
     fn kind() -> String {
         words(Kind::all().map(Kind::as_str))
+    }
+}
+
+impl FromNode for Unique {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let Value::Table(table) = &node.value else {
+            return Vec::<String>::from_node(node, report).map(Self::of);
+        };
+        Section::read(Some((table, &node.place)), report.clone(), |section| {
+            let fields: Vec<String> = section.required("fields", "The fields.");
+            let ignore_case = section.value("ignore_case", false, "Whether texts that differ only in case are equal.");
+            let key = Self::of(fields);
+            Some(if ignore_case { key.ignore_case() } else { key })
+        })
+    }
+
+    fn kind() -> String {
+        "list of fields, or `{ fields = […], ignore_case = true }`".to_owned()
+    }
+
+    fn kinds() -> String {
+        "keys".to_owned()
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Events {
     pub max_subscribers_per_address: usize,
     /// How long events are kept for streams that resume. Zero: they are not kept.
     pub replay: Duration,
+    /// The most bytes of these events. Past them, the oldest are removed.
+    pub replay_bytes: u64,
     /// Whether a client may request that writers wait for it.
     pub allow_client_slow_mode: bool,
     /// How long a writer waits for such a client.
@@ -60,6 +62,7 @@ impl Default for Events {
             max_subscribers_per_caller: 100,
             max_subscribers_per_address: 1_000,
             replay: Duration::from_mins(10),
+            replay_bytes: 1 << 30,
             allow_client_slow_mode: false,
             block_timeout: Duration::from_secs(5),
         }
@@ -98,18 +101,25 @@ impl Events {
                 "max_subscribers_per_caller",
                 default.max_subscribers_per_caller,
                 "The maximum number of open streams per account and process. The anonymous clients of one address \
-                 count as one caller. Above it: 503.",
+                 (IPv6: of one /64, and eight times as many of one /48) count as one caller. Above it: 503.",
             ),
             max_subscribers_per_address: section.value(
                 "max_subscribers_per_address",
                 default.max_subscribers_per_address,
-                "The maximum number of open streams per client address (IPv6: per /64) and process. Above it: 503.",
+                "The maximum number of open streams per client address (IPv6: per /64, and eight times as many per \
+                 /48) and process. Above it: 503.",
             ),
             replay: section.seconds(
                 "replay_seconds",
                 default.replay,
                 "How long events are kept, so that streams can resume ([events](events.md#resume)). 0 disables the \
                  event log.",
+            ),
+            replay_bytes: section.value(
+                "replay_bytes",
+                default.replay_bytes,
+                "The maximum size of the kept events. Above it, the oldest are removed at once, and streams that need them \
+                 get `gap`. Records that the outbox keeps count for `outbox.max_bytes` instead.",
             ),
             allow_client_slow_mode: section.value(
                 "allow_client_slow_mode",
@@ -140,6 +150,8 @@ pub struct Outbox {
     pub lease: Duration,
     /// How long dispatched rows are kept. Absent: without limit.
     pub retention: Option<Duration>,
+    /// The most bytes of all rows; 0: no limit.
+    pub max_bytes: u64,
     /// Whether webhooks may go to loopback and private addresses. Absent: only in dev mode.
     pub allow_private_networks: Option<bool>,
     /// The server's own durable consumers.
@@ -210,6 +222,7 @@ impl Default for Outbox {
             handler_grace: Duration::from_mins(15),
             lease: Duration::from_mins(1),
             retention: None,
+            max_bytes: 10 << 30,
             allow_private_networks: None,
             consumers: Vec::new(),
         }
@@ -250,6 +263,13 @@ impl Outbox {
                  in progress.",
             ),
             retention: (!retention.is_zero()).then_some(retention),
+            max_bytes: section.value(
+                "max_bytes",
+                default.max_bytes,
+                "The maximum size of all kept events. 0: no limit. Above half of it, delivered events are removed \
+                 before `retention_seconds`, and a caller may add only an eighth of it. At the limit, writes are 503 \
+                 `outbox_full`.",
+            ),
             allow_private_networks: section.derived(
                 "allow_private_networks",
                 "`false`; `true` in dev mode",

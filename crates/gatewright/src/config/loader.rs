@@ -3,10 +3,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use gatewright_base::Secret;
 use gatewright_entities::TextPlace;
 
 use super::check::names_of;
-use super::read::{Finding, Node, Report, Section, Table, Value, almost, overlay, parse};
+use super::read::{Finding, Node, PREFIX, Report, Section, Table, Value, almost, overlay, parse};
 use super::{Config, Fault, Faults, Place, Problem, Problems};
 
 /// Reads a [`Config`]: the environment overrides the file, the command line overrides both.
@@ -24,6 +25,8 @@ use super::{Config, Fault, Faults, Place, Problem, Problems};
 #[derive(Clone)]
 pub struct Loader {
     name: Option<String>,
+    /// The folder of the file, unless it is the current one.
+    folder: Option<PathBuf>,
     text: String,
     environment: Vec<(OsString, OsString)>,
     flags: Vec<(&'static str, &'static str, Flag)>,
@@ -51,7 +54,7 @@ enum Flag {
 impl Loader {
     /// Starts from an empty file.
     pub fn empty() -> Self {
-        Self { name: None, text: String::new(), environment: Vec::new(), flags: Vec::new(), serves: true }
+        Self { name: None, folder: None, text: String::new(), environment: Vec::new(), flags: Vec::new(), serves: true }
     }
 
     /// Starts from the example that `gatewright serve --dev` uses without a file: a blog.
@@ -67,7 +70,8 @@ impl Loader {
     /// Starts from a file.
     pub fn file(path: &Path) -> Result<Self, LoadError> {
         let text = std::fs::read_to_string(path).map_err(|reason| LoadError { path: path.to_owned(), reason })?;
-        Ok(Self::text(path.display().to_string(), text))
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
+        Ok(Self { folder, ..Self::text(path.display().to_string(), text) })
     }
 
     /// Overrides the file with environment variables. Those that do not start with `GATEWRIGHT__` are ignored.
@@ -94,7 +98,7 @@ impl Loader {
         self
     }
 
-    /// Allows dev mode on an address that other computers can reach. Overrides file and environment.
+    /// Allows dev mode with an address that other computers can reach. Overrides file and environment.
     pub fn allow_public_dev_mode(mut self) -> Self {
         self.flags.push(("--allow-public-dev", "server.allow_public_dev_mode", Flag::On));
         self
@@ -114,7 +118,49 @@ impl Loader {
         let settings = Config::settings();
         let sections: BTreeSet<&str> =
             settings.iter().filter_map(|setting| setting.section.split('.').next()).collect();
-        almost(names, &sections)
+        let mut warnings = almost(names, &sections);
+        warnings.extend(self.beside().and_then(|(_, warning)| warning));
+        warnings
+    }
+
+    /// Whether a variable sets a key.
+    pub fn has_environment(&self) -> bool {
+        self.environment.iter().any(|(name, _)| name.to_str().is_some_and(|name| name.starts_with(PREFIX)))
+    }
+
+    /// The URL of a SQLite database that the file names relative to its own folder, and a warning if there is such a file
+    /// in the current folder, to which such a path was relative before.
+    fn beside(&self) -> Option<(String, Option<String>)> {
+        let folder = self.folder.as_deref()?;
+        let mut tree = parse("", &self.text).ok()?;
+        // A variable and a flag are relative to the current folder.
+        overlay(&mut tree, self.environment.iter().cloned());
+        let written = tree.locate("database.url");
+        if self.flags.iter().any(|(_, key, _)| *key == "database.url") || matches!(written, Some(Place::Environment(_)))
+        {
+            return None;
+        }
+        let findings = RefCell::default();
+        let database = Section::read(Some((&tree, &Place::Unwritten)), Report::new(&findings), Config::read).database;
+        let here = database.file().filter(|file| file.is_relative())?;
+        let there = folder.join(here);
+        let url = |file: &Path| format!("sqlite://{}", file.display());
+        if !here.exists() || std::fs::canonicalize(here).ok() == std::fs::canonicalize(&there).ok() {
+            return Some((url(&there), None));
+        }
+        // An upgrade must not begin with an empty database.
+        let (used, advice) = if there.exists() {
+            (&*there, "the other one is not used; rename it if you do not need it")
+        } else {
+            (here, "move it there, with its `-wal` and `-shm` files, while no server runs")
+        };
+        let (shown, expected) = (used.display(), there.display());
+        let message = format!(
+            "database.url in the file is relative to the folder of the file: {expected}. There is also {} in the current \
+             folder. {shown} is used: {advice}",
+            here.display()
+        );
+        Some((url(used), Some(message)))
     }
 
     /// The name of the file in messages, if there is one.
@@ -129,6 +175,7 @@ impl Loader {
 
     /// The same, with the warnings of [`Config::warnings`] and their places, and a warning about a missing `[email]`.
     pub fn load_with_warnings(self) -> Result<(Config, Vec<Problem>), Problems> {
+        let beside = self.beside();
         let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
         let mut problems = overlay(&mut tree, self.environment);
         for (flag, key, value) in self.flags {
@@ -136,8 +183,11 @@ impl Loader {
         }
         let findings = RefCell::default();
         let root = Place::Unwritten;
-        let config = Section::read(Some((&tree, &root)), Report::new(&findings), Config::read);
+        let mut config = Section::read(Some((&tree, &root)), Report::new(&findings), Config::read);
         let findings = findings.into_inner();
+        if let Some((url, _)) = beside {
+            config.database.url = Secret::new(url);
+        }
 
         let mut faults =
             if self.serves { config.check() } else { config.check_for_management() }.err().unwrap_or_default();

@@ -10,6 +10,8 @@ use super::read::Section;
 pub struct OAuth {
     /// Signs the `state` parameter of sign-ins with providers.
     pub state_secret: Secret,
+    /// Earlier secrets. States that they signed stay valid during a rotation.
+    pub state_previous_secrets: Vec<Secret>,
     /// Encrypts stored provider tokens. Absent: none are stored.
     pub token_encryption_key: Option<Secret>,
     /// Earlier keys, with which stored tokens may still be encrypted.
@@ -39,6 +41,8 @@ pub struct OAuthProvider {
     pub userinfo_url: Option<Url>,
     /// GitHub's listing of a user's addresses.
     pub emails_url: Option<Url>,
+    /// Whether a PKCE challenge is sent.
+    pub send_pkce: bool,
 }
 
 /// `[[auth.oauth.oidc]]`: one OpenID Connect provider, found by discovery.
@@ -62,6 +66,10 @@ pub struct Oidc {
     pub jwks_cache: Duration,
     /// The names of the claims.
     pub claims: Claims,
+    /// Whether a PKCE challenge is sent.
+    pub send_pkce: bool,
+    /// Whether a nonce is sent.
+    pub send_nonce: bool,
 }
 
 /// The names of the claims that describe a user.
@@ -83,6 +91,7 @@ impl Default for OAuth {
     fn default() -> Self {
         Self {
             state_secret: Secret::new(""),
+            state_previous_secrets: Vec::new(),
             token_encryption_key: None,
             token_previous_encryption_keys: Vec::new(),
             google: None,
@@ -116,6 +125,11 @@ impl OAuth {
                 "state_secret",
                 Secret::new(""),
                 "Key that signs the `state` parameter. Required outside dev mode if a provider is configured.",
+            ),
+            state_previous_secrets: section.value(
+                "state_previous_secrets",
+                Vec::new(),
+                "Other secrets whose `state` parameters are accepted, for [rotation](deployment.md#rotating-secrets).",
             ),
             token_encryption_key: section
                 .optional("token_encryption_key", "If set, provider tokens are stored, encrypted with it.")
@@ -151,6 +165,7 @@ impl OAuthProvider {
                     )
                 })
                 .flatten(),
+            send_pkce: send_pkce(section),
         }
     }
 }
@@ -191,8 +206,20 @@ impl Oidc {
                     "The claim that says whether the provider has verified the address.",
                 ),
             }),
+            send_pkce: send_pkce(section),
+            send_nonce: section.value(
+                "send_nonce",
+                true,
+                "Whether a nonce is sent, which the `id_token` must contain. `false` only for an issuer that refuses it.",
+            ),
         }
     }
+}
+
+fn send_pkce(section: &mut Section<'_>) -> bool {
+    let about = "Whether a PKCE challenge is sent, so that a stolen code works in no other browser. `false` only for a \
+                 provider that refuses it.";
+    section.value("send_pkce", true, about)
 }
 
 /// The application's registration with a provider: its identifier, its secret and its callback URL.

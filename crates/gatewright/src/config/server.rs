@@ -14,6 +14,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// The public URL, for mails, redirects and origin checks. Absent: `http://` and the listening address.
     pub public_url: Option<Url>,
+    /// The front end, to which flows without `next` lead. Absent: the page `/` of this server.
+    pub app_url: Option<Url>,
     /// Relaxes checks that need HTTPS and real mail. Never use it in production.
     pub dev_mode: bool,
     /// A path that entity routes are mounted under, such as `/api`; empty for none. Absent: none, or `/api` with
@@ -34,13 +36,15 @@ pub struct Server {
     /// The maximum number of bytes that request bodies and answers take together, at least 64 MiB. One caller gets at
     /// most a quarter.
     pub memory_budget_bytes: usize,
+    /// The most bytes of all answers that are kept for requests with an `Idempotency-Key`.
+    pub idempotency_max_bytes: u64,
     /// The period over which the speed of a client is measured: in each such period it must read at least 8 KiB per
     /// second.
     pub slow_reader: Duration,
     /// How long the server continues to answer after a stop is requested. It closes the connection after each answer,
     /// and `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
     pub drain: Option<Duration>,
-    /// Allows dev mode on an address that other computers can reach. Anybody who can reach it can sign in as any user.
+    /// Allows dev mode with a listening address or a public URL that other computers can reach. Anybody who can reach it can sign in as any user.
     pub allow_public_dev_mode: bool,
     /// The proxies whose `X-Forwarded-For` is trusted. In a configuration file, setting it enables
     /// `trust_forwarded_for` for every limiter that does not set it.
@@ -52,6 +56,7 @@ impl Default for Server {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             public_url: None,
+            app_url: None,
             dev_mode: false,
             api_prefix: None,
             json_case: JsonCase::Camel,
@@ -60,6 +65,7 @@ impl Default for Server {
             max_connections: 20_000,
             max_connections_per_address: None,
             memory_budget_bytes: 256 << 20,
+            idempotency_max_bytes: 1 << 30,
             slow_reader: Duration::from_secs(30),
             drain: None,
             allow_public_dev_mode: false,
@@ -79,11 +85,17 @@ impl Server {
                 "The public address of the server, for mails, redirects and origin checks. Never taken from a \
                  request.",
             ),
+            app_url: section.optional(
+                "app_url",
+                "The address of your front end. Sign-ins, registrations, invitations, password resets and other flows lead to \
+                 it unless they have another allowed `next`. `next` may name addresses at or below it. Without it, they lead \
+                 to the server's page `/`.",
+            ),
             dev_mode: section.value(
                 "dev_mode",
                 default.dev_mode,
-                "Plain-HTTP cookies and no lockout of logins per address. `--dev` sets it. Refused if `listen` \
-                 is not a loopback address.",
+                "Plain-HTTP cookies and no lockout of sign-ins and registrations per address. `--dev` sets it. Refused if \
+                 the address of `listen` or the host of `public_url` is not this computer's own (`127.0.0.1`, `localhost`).",
             ),
             api_prefix: section.derived(
                 "api_prefix",
@@ -125,6 +137,12 @@ impl Server {
                 "[Memory](limits.md#memory) for request bodies and responses together. Above it: 503 `over_budget`. \
                  At least 64 MiB and four times `max_body_bytes`: one caller gets at most a quarter.",
             ),
+            idempotency_max_bytes: section.value(
+                "idempotency_max_bytes",
+                default.idempotency_max_bytes,
+                "Room in the database for answers to requests with an [`Idempotency-Key`](entities.md#idempotency). Above it, \
+                 the oldest are removed within a minute.",
+            ),
             slow_reader: section.seconds(
                 "slow_reader_seconds",
                 default.slow_reader,
@@ -142,15 +160,16 @@ impl Server {
             allow_public_dev_mode: section.value(
                 "allow_public_dev_mode",
                 default.allow_public_dev_mode,
-                "Allows `dev_mode` on any address. Everybody who can reach it can read `/dev/mail` and so sign in as \
-                 any user. `--allow-public-dev` sets it.",
+                "Allows `dev_mode` with any `listen` and `public_url`. Everybody who can reach it can read \
+                 `/dev/mail` and so sign in as any user. `--allow-public-dev` sets it.",
             ),
             trusted_proxies: section
                 .derived(
                     "trusted_proxies",
                     "`[]`",
                     "Networks whose `X-Forwarded-For` is trusted. If it is not empty, `trust_forwarded_for` is on for \
-                     every limiter that does not set it.",
+                     every limiter that does not set it. Half of all IPv4 or IPv6 addresses or more is refused outside \
+                     dev mode.",
                 )
                 .unwrap_or_default(),
         }

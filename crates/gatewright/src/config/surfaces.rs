@@ -37,11 +37,16 @@ impl Email {
                     "templates",
                     "built in",
                     "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
-                     `.subject.txt`, and the same for `email_verification`, `password_reset`, `passkey_added`, \
-                     `two_factor_enabled`, `two_factor_disabled`, `backup_codes_replaced`, `new_device`; \
-                     `layout.html`. Their variables are `product`, `email`, `lifetime`, `link` and \
-                     `code` (empty if there is none); `new_device` also has `time`, `device` and `address`. Checked \
-                     at start.",
+                     `.subject.txt`, and the same for `email_verification`, `password_reset`, `email_change`, \
+                     `email_changed`, `email_change_undone`, `passkey_added`, `two_factor_enabled`, \
+                     `two_factor_disabled`, `backup_codes_replaced`, `new_device`, `invitation`, `token_created`, \
+                     `program_connected`, `provider_linked`, `members_changed`; `layout.html`; and `.txt` and `.html` \
+                     files that they include. A file with another name is refused. Their variables are \
+                     `product`, `email`, `lifetime`, `link` and `code` (empty if there is none). `new_device` also \
+                     has `time`, `device` and `address`; `invitation` has `tenant` and `inviter` (the sender's address), \
+                     each empty if there is none; `email_change` has `account`, the account's present address; \
+                     `email_changed` and `email_change_undone` have `credentials`, a list of lines; `members_changed` \
+                     has `tenant` and `change`. Checked at start.",
                 )
                 .map(PathBuf::from),
         }

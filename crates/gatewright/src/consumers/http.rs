@@ -4,8 +4,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use gatewright_base::{JsonCase, RolePermissions, TokenId, time};
+use axum::routing::post;
+use gatewright_base::{JsonCase, RolePermissions, TokenId, canonical_id, time};
 use gatewright_events::outbox::Pulls;
 use gatewright_events::outbox::pull::{LONGEST_DELAY, LONGEST_WAIT, MAX_EVENTS, PullError, Receipt};
 use gatewright_http::{Caller, JsonBody, Problem, Query, Segment, layers};
@@ -41,7 +41,7 @@ pub(crate) fn routes(config: &Config, pulls: &Pulls) -> Router {
         case: config.server.json_case,
         longest_wait: config.server.request_timeout.saturating_sub(MARGIN).min(LONGEST_WAIT),
     };
-    let events = get(events).fallback(layers::method_not_allowed);
+    let events = layers::get_with_effect(events);
     let acknowledge = post(acknowledge).fallback(layers::method_not_allowed);
     let refuse = post(refuse).fallback(layers::method_not_allowed);
     Router::new()
@@ -107,9 +107,10 @@ impl Surface {
                 attempt: event.attempt(),
             })
             .collect();
-        let bodies = serde_json::to_string(&bodies).map_err(|error| Problem::internal(&error))?;
+        let mut body = b"{\"events\":".to_vec();
+        serde_json::to_writer(&mut body, &bodies).map_err(|error| Problem::internal(&error))?;
         let lease = self.pulls.lease().as_secs().max(1);
-        let body = format!("{{\"events\":{bodies},\"{}\":{lease}}}", self.case.spell("lease_seconds"));
+        body.extend_from_slice(format!(",\"{}\":{lease}}}", self.case.spell("lease_seconds")).as_bytes());
         let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
         Ok((headers, body).into_response())
     }
@@ -168,8 +169,8 @@ fn receipts(named: Vec<Named>) -> Result<Vec<Receipt>, Problem> {
         return Err(Problem::invalid_field("ids", "length", message));
     }
     let receipt = |named| match named {
-        Named::Id(id) => Receipt { id, attempt: None },
-        Named::Attempt { id, attempt } => Receipt { id, attempt: Some(attempt) },
+        Named::Id(id) => Receipt { id: canonical_id(&id).into_owned(), attempt: None },
+        Named::Attempt { id, attempt } => Receipt { id: canonical_id(&id).into_owned(), attempt: Some(attempt) },
     };
     let receipts: Vec<Receipt> = named.into_iter().map(receipt).collect();
     // Postgres cannot take this character in text, and no id has it.
@@ -194,6 +195,7 @@ fn problem(error: PullError) -> Problem {
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_waiting", error.to_string());
             problem.retry_after(RETRY)
         }
+        PullError::NoMemory => Problem::unavailable(error.to_string(), RETRY).with_code("over_budget"),
         error => {
             tracing::warn!(%error, "the outbox cannot be read for a pull consumer");
             Problem::unavailable("events cannot be read right now", RETRY)

@@ -12,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use flate2::read::GzDecoder;
+use gatewright_http::locale::Color;
 use gatewright_http::{html, layers, preferences};
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
@@ -21,32 +22,41 @@ use crate::Config;
 const PAGE: &str = include_str!("page.html");
 const START: &str = include_str!("start.js");
 const STYLE: &str = include_str!("page.css");
+/// The color of the header, unless the product has one.
+const HEADER: Color = Color::rgb(0x1f, 0x29, 0x33);
 /// How long a browser caches files that only change with a new version of the server.
 const KEPT: &str = "public, max-age=3600";
 
 /// The page and its files.
 pub(crate) fn routes(config: &Config) -> Router {
-    let page: Arc<str> = page(config).into();
+    let shown = Shown { page: page(config).into(), style: style(config).into() };
     Router::new()
         .route("/api/docs", get(show).fallback(layers::method_not_allowed))
         .route("/api/docs/{file}", get(file).fallback(layers::method_not_allowed))
-        .with_state(page)
+        .with_state(shown)
 }
 
-async fn show(State(page): State<Arc<str>>) -> Html<String> {
-    Html(page.to_string())
+/// What depends on the configuration.
+#[derive(Clone)]
+struct Shown {
+    page: Arc<str>,
+    style: Arc<str>,
 }
 
-async fn file(headers: HeaderMap, name: Result<Path<String>, PathRejection>) -> Response {
+async fn show(State(shown): State<Shown>) -> Html<String> {
+    Html(shown.page.to_string())
+}
+
+async fn file(State(shown): State<Shown>, headers: HeaderMap, name: Result<Path<String>, PathRejection>) -> Response {
     // A name that is not UTF-8 is not that of a file.
     let Ok(Path(name)) = name else { return layers::not_found(HeaderMap::new()).await };
     let own = match &*name {
         "start.js" => Some(("text/javascript; charset=utf-8", START)),
-        "page.css" => Some(("text/css; charset=utf-8", STYLE)),
+        "page.css" => Some(("text/css; charset=utf-8", &*shown.style)),
         _ => None,
     };
     if let Some((kind, text)) = own {
-        return ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], text).into_response();
+        return ([(CONTENT_TYPE, kind), (CACHE_CONTROL, KEPT)], text.to_owned()).into_response();
     }
     let Some(file) = SWAGGER_UI.iter().find(|file| file.name == name) else {
         return layers::not_found(HeaderMap::new()).await;
@@ -103,5 +113,14 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 fn page(config: &Config) -> String {
     let base = if config.auth.enabled { &*config.auth.base_path } else { "" };
     let csrf = config.csrf.enabled || config.browser_backend.is_some();
-    PAGE.replace("{auth}", &html::escape(base)).replace("{csrf}", if csrf { "on" } else { "" })
+    let product = config.branding.name.as_deref().unwrap_or("Gatewright");
+    PAGE.replace("{auth}", &html::escape(base))
+        .replace("{csrf}", if csrf { "on" } else { "" })
+        .replace("{product}", &html::escape(product))
+}
+
+/// The sheet, with the product's color for our own part of the page.
+fn style(config: &Config) -> String {
+    let act: Color = config.branding.color.as_deref().and_then(|color| color.parse().ok()).unwrap_or(HEADER);
+    format!(":root {{ --act: {act}; --on: {}; }}\n{STYLE}", act.text_on())
 }

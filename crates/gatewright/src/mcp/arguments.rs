@@ -1,11 +1,13 @@
 //! Converts a call's arguments into the input of operations.
 
+use gatewright_base::canonical_id;
 use gatewright_entities::operations::IfMatch;
-use gatewright_entities::{Kind, ListQuery, Plan, RecordQuery};
+use gatewright_entities::{IdempotencyKey, Kind, ListQuery, Plan, RecordQuery};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use super::catalogue::{ETAG, Verb};
+use super::catalogue::{ETAG, KEY, Verb};
+use super::sent::Sent;
 
 /// A call, read.
 pub(super) enum Asked {
@@ -18,15 +20,15 @@ pub(super) enum Asked {
 
 impl Asked {
     /// Reads the arguments of a tool. The error is a sentence for the caller.
-    pub(super) fn read(plan: &Plan, verb: Verb, mut arguments: JsonObject) -> Result<Self, String> {
+    pub(super) fn read(plan: &Plan, verb: Verb, mut arguments: JsonObject, sent: &Sent) -> Result<Self, String> {
         Ok(match verb {
             Verb::List => Self::List { query: query(arguments)? },
             Verb::Get => Self::Get { id: id(&mut arguments)?, query: query(arguments)? },
             Verb::Create if arguments.contains_key(ETAG) => return Err(format!("there is no argument \"{ETAG}\"")),
-            Verb::Create => Self::Create { body: body(plan, &arguments)? },
+            Verb::Create => Self::Create { body: body(plan, &arguments, sent)? },
             Verb::Update => {
                 let (id, if_match) = (id(&mut arguments)?, if_match(&mut arguments)?);
-                Self::Update { id, if_match, body: body(plan, &arguments)? }
+                Self::Update { id, if_match, body: body(plan, &arguments, sent)? }
             }
             Verb::Delete => {
                 let (id, if_match) = (id(&mut arguments)?, if_match(&mut arguments)?);
@@ -72,9 +74,18 @@ fn text(name: &str, value: Value) -> Result<Option<String>, String> {
 /// The id among the arguments, taken out.
 fn id(arguments: &mut JsonObject) -> Result<String, String> {
     match arguments.remove("id") {
-        Some(Value::String(id)) => Ok(id),
+        Some(Value::String(id)) => Ok(canonical_id(&id).into_owned()),
         Some(_) => Err("id must be the record's id, as a string".to_owned()),
         None => Err("id is missing".to_owned()),
+    }
+}
+
+/// The key under which the call is made once, taken out. The error is a sentence for the caller.
+pub(super) fn key(arguments: &mut JsonObject) -> Result<Option<IdempotencyKey>, String> {
+    match arguments.remove(KEY) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(key)) => IdempotencyKey::parse(&key).map(Some).map_err(str::to_owned),
+        Some(_) => Err(format!("{KEY} must be a string")),
     }
 }
 
@@ -96,16 +107,24 @@ fn nothing_else(arguments: &JsonObject) -> Result<(), String> {
     }
 }
 
-/// The body of a write. An exact decimal must come as text: a number has been through a float by now.
-fn body(plan: &Plan, arguments: &JsonObject) -> Result<Vec<u8>, String> {
-    let decimals = plan.fields().filter(|field| field.kind() == Kind::Decimal);
-    for field in decimals {
-        let given = [field.key(), field.column()].into_iter().filter_map(|key| arguments.get(key));
-        if given.into_iter().any(Value::is_f64) {
-            return Err(format!("{} is an exact decimal: send it as a string", field.key()));
-        }
+/// The body of a write, as it was sent. An exact decimal must come as text: clients write numbers from floats.
+fn body(plan: &Plan, arguments: &JsonObject, sent: &Sent) -> Result<Vec<u8>, String> {
+    match inexact(plan, arguments) {
+        Some(reason) => Err(reason),
+        None => sent.body(arguments.keys()).ok_or_else(|| "the message is not a single call".to_owned()),
     }
-    serde_json::to_vec(arguments).map_err(|error| error.to_string())
+}
+
+/// An exact decimal among the fields that was sent as a number, as a sentence for the caller.
+pub(super) fn inexact(plan: &Plan, fields: &JsonObject) -> Option<String> {
+    let is_float = |value: &Value| {
+        value.is_f64() || value.as_object().is_some_and(|operator| operator.values().any(Value::is_f64))
+    };
+    let decimals = plan.fields().filter(|field| field.kind() == Kind::Decimal);
+    decimals.into_iter().find_map(|field| {
+        let mut given = [field.key(), field.column()].into_iter().filter_map(|key| fields.get(key));
+        given.any(is_float).then(|| format!("{} is an exact decimal: send it as a string", field.key()))
+    })
 }
 
 #[cfg(test)]

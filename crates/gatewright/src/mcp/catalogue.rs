@@ -7,13 +7,16 @@ use gatewright_base::JsonCase;
 use gatewright_entities::{Action, Entities, Kind, Plan, PlanField};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, Object, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::schema;
 
 /// The key of a record's entity tag in answers and arguments. No field can have this name.
 pub(super) const ETAG: &str = "_etag";
+
+/// The argument that names the key of a write. An entity with a field of this name has no such argument.
+pub(super) const KEY: &str = "idempotency_key";
 
 /// The operation of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +109,7 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
         ),
         Verb::Create => (
             format!("Creates a record of {name} and returns it as {{\"data\":{{…}}}}, with its id."),
-            written(plan, closed(), true),
+            once(plan, written(plan, closed(), true)),
             hints(false, false, false),
         ),
         Verb::Update => (
@@ -114,13 +117,18 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
                 "Updates the given fields of one record of {name}, leaves the others unchanged, and returns the \
                  record."
             ),
-            written(plan, conditional(with_id(closed())), false),
-            hints(false, true, true),
+            once(plan, written(plan, conditional(with_id(closed())), false)),
+            // An operator changes the record each time.
+            hints(false, true, plan.fields().all(|field| field.operators().is_empty())),
         ),
         Verb::Delete => {
-            let input = conditional(with_id(closed()));
+            let input = once(plan, conditional(with_id(closed())));
             (format!("Deletes one record of {name} by its id."), input, hints(false, true, true))
         }
+    };
+    let about = match plan.description() {
+        Some(text) => format!("{about} {name}: {text}"),
+        None => about,
     };
     let (input, output) = (Arc::new(json(input)), Arc::new(json(output(verb, case))));
     let title = format!("{}: {}", name.replace('_', " "), verb.name());
@@ -161,7 +169,7 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
     })
 }
 
-fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotations {
+pub(super) fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotations {
     ToolAnnotations::new().read_only(reads).destructive(destroys).idempotent(repeats).open_world(false)
 }
 
@@ -186,8 +194,8 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
     let most = plan.max_list_limit();
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     let filter = text(
-        "An expression: comparisons with =, !=, >, >=, <, <=, ~ (contains), !~ and in, joined by && and ||, negated by !, \
-         grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
+        "An expression: comparisons with =, !=, >, >=, <, <=, ~ (contains), !~, in, and has (a JSON list contains a value, as in: \
+         tags has \"urgent\"), joined by && and ||, negated by !, grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
     );
     let sort = text(
         "Fields to sort by, separated by commas; a minus sorts descending: -createdAt,id. A dot selects a field of a \
@@ -255,24 +263,43 @@ fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder
 
 /// The writable fields.
 fn written(plan: &Plan, input: ObjectBuilder, making: bool) -> ObjectBuilder {
+    let input = if making && plan.client_ids() { input.property("id", schema::new_id()) } else { input };
     plan.fields().filter(|field| field.is_writable()).fold(input, |input, field| {
-        let input = input.property(field.key(), argument(field));
-        let needed = making && field.is_required() && field.default_value().is_none();
+        let value = argument(field);
+        let value = if making { value.into() } else { schema::change(field, value, &[Type::String]) };
+        let input = input.property(field.key(), value);
+        let needed = making && field.is_required() && !field.has_default();
         if needed { input.required(field.key()) } else { input }
     })
 }
 
-fn argument(field: &PlanField) -> Schema {
+fn argument(field: &PlanField) -> Object {
     let mut schema = schema::write(field);
     if field.kind() == Kind::Decimal {
         let kinds = [Some(Type::String), (!field.is_required()).then_some(Type::Null)];
         schema.schema_type = kinds.into_iter().flatten().collect();
     }
-    Schema::Object(schema)
+    schema
 }
 
 fn with_id(input: ObjectBuilder) -> ObjectBuilder {
     input.property("id", text("The record's id.")).required("id")
+}
+
+/// With the argument for a key.
+fn once(plan: &Plan, input: ObjectBuilder) -> ObjectBuilder {
+    if takes_key(plan) { keyed(input) } else { input }
+}
+
+/// Whether the tools of an entity take a key.
+pub(super) fn takes_key(plan: &Plan) -> bool {
+    plan.fields().all(|field| field.column() != KEY)
+}
+
+pub(super) fn keyed(input: ObjectBuilder) -> ObjectBuilder {
+    let about = "A key of your choice, for one call: a repeat with the same arguments within 24 hours changes nothing and \
+        returns the same. Optional.";
+    input.property(KEY, text(about))
 }
 
 fn conditional(input: ObjectBuilder) -> ObjectBuilder {
@@ -280,20 +307,20 @@ fn conditional(input: ObjectBuilder) -> ObjectBuilder {
     input.property(ETAG, text(about))
 }
 
-fn text(about: &str) -> ObjectBuilder {
+pub(super) fn text(about: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).description(Some(about))
 }
 
-fn object() -> ObjectBuilder {
+pub(super) fn object() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Object)
 }
 
 /// An object that has only the listed members.
-fn closed() -> ObjectBuilder {
+pub(super) fn closed() -> ObjectBuilder {
     object().additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }
 
-fn json(input: ObjectBuilder) -> JsonObject {
+pub(super) fn json(input: ObjectBuilder) -> JsonObject {
     match serde_json::to_value(input.build()) {
         Ok(Value::Object(object)) => object,
         _ => unreachable!("a schema is an object"),

@@ -3,8 +3,11 @@
 //! A page can rebind its own name to this computer's address (DNS rebinding). Its requests then have its name as `Host`
 //! and, except for GETs, as `Origin`. So both must be configured names, or addresses, which cannot be rebound. A client
 //! that is not a browser sends no `Origin`.
+//!
+//! A page of any origin may connect with a token, which only its own program can have given it. Its cookies are removed
+//! before ([`AnyOrigin`](gatewright_http::AnyOrigin)).
 
-use gatewright_http::{Origin, Problem};
+use gatewright_http::{FromAnyOrigin, Origin, Problem};
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
@@ -30,17 +33,22 @@ impl Guard {
         Self { hosts, origins: origins.collect() }
     }
 
-    /// Refuses requests that another site's page may have sent.
-    pub(super) fn check(&self, parts: &Parts) -> Result<(), Problem> {
+    /// Refuses requests that another site's page may have sent with the authority of the browser's place. A page passes if
+    /// the caller must have a token anyway: `needs_token` says so of those who are known, and where nobody else may connect.
+    pub(super) fn check(&self, parts: &Parts, needs_token: bool) -> Result<(), Problem> {
         let host = host(parts).filter(|host| self.hosts.contains(&host.host().to_ascii_lowercase()));
         let Some(host) = host else {
             return Err(Problem::forbidden("unknown host name; set server.public_url").with_code("unknown_host"));
         };
+        let is_foreign = parts.extensions.get::<FromAnyOrigin>().is_some_and(|from| from.is_foreign);
+        if is_foreign && needs_token {
+            return Ok(());
+        }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let origin = match (origins.next(), origins.next()) {
-            (None, _) => return Ok(()),
+            (None, _) if !is_foreign => return Ok(()),
             (Some(origin), None) => origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok()),
-            (Some(_), Some(_)) => None,
+            (None, _) | (Some(_), Some(_)) => None,
         };
         let known = origin.is_some_and(|origin| self.origins.contains(&origin) || is_this_computer(&origin, &host));
         if known { Ok(()) } else { Err(Problem::forbidden("cross-site request refused").with_code("cross_site")) }
@@ -98,13 +106,13 @@ mod tests {
         ] {
             let request = origin.iter().fold(Request::builder().header(HOST, host), |r, o| r.header(ORIGIN, *o));
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            assert_eq!(guard.check(&parts).is_ok(), passes, "{host} {origin:?}");
+            assert_eq!(guard.check(&parts, false).is_ok(), passes, "{host} {origin:?}");
         }
     }
 
     #[test]
     fn two_host_headers_are_refused() {
         let request = Request::builder().header(HOST, "localhost").header(HOST, "evil.example").body(()).unwrap();
-        assert!(Guard::new(&Config::default()).check(&request.into_parts().0).is_err());
+        assert!(Guard::new(&Config::default()).check(&request.into_parts().0, true).is_err());
     }
 }

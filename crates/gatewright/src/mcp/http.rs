@@ -17,6 +17,7 @@ use tower::ServiceExt;
 
 use super::guard::Guard;
 use super::missing_scope::MissingScope;
+use super::sent::Sent;
 use super::server::ToolServer;
 use crate::Config;
 
@@ -74,6 +75,7 @@ async fn message(
     }
     let RawJson(bytes) = RawJson::from_request(Request::from_parts(parts.clone(), body), &()).await?;
     parts.headers.remove(CONTENT_LENGTH);
+    parts.extensions.insert(Sent::new(bytes.clone()));
     let request = http::Request::from_parts(parts, Full::new(bytes));
     let answer = surface.service.oneshot(request).await.unwrap_or_else(|never| match never {});
     if let Some(problem) = missing.and_then(|missing| missing.noted()) {
@@ -98,9 +100,10 @@ async fn other_method(
 impl Surface {
     /// Refuses requests of other sites, and callers who may not connect.
     fn admit(&self, parts: &Parts, identity: &Identity) -> Result<(), Problem> {
-        self.guard.check(parts)?;
+        let is_anonymous = matches!(identity, Identity::Anonymous);
+        self.guard.check(parts, !(is_anonymous && self.anonymous))?;
         may_connect(identity)?;
-        if !self.anonymous && matches!(identity, Identity::Anonymous) {
+        if !self.anonymous && is_anonymous {
             // The challenge says where to get a token.
             return Err(Problem::unauthorized("authentication is required"));
         }

@@ -10,10 +10,12 @@
 //! caller can continue what another began.
 
 mod arguments;
+mod batch;
 mod catalogue;
 mod guard;
 mod http;
 mod missing_scope;
+mod sent;
 mod server;
 
 pub(crate) use http::{PATH, routes};

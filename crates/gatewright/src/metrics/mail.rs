@@ -1,13 +1,15 @@
+use jiff::Timestamp;
 use metrics::{Key, Label, Recorder};
 
-use super::{METADATA, Metrics, counter};
+use super::{METADATA, Metrics, counter, gauge};
 use crate::app::mail::MailService;
 
 const QUEUED: &str = "gatewright_mail_queue";
+const OLDEST: &str = "gatewright_mail_oldest_pending_seconds";
 
 impl Metrics {
     /// Updates the numbers of mails. Those of the queue count all servers.
-    pub(crate) async fn observe_mail(&self, mail: &MailService) {
+    pub(crate) async fn observe_mail(&self, mail: &MailService, now: Timestamp) {
         let Some(outgoing) = mail.outgoing() else { return };
         let recorder = &self.0.recorder;
         let counts = outgoing.counts();
@@ -20,6 +22,14 @@ impl Metrics {
             counter(recorder, name, about).absolute(value);
         }
         let Some(stored) = mail.stored().filter(|_| self.0.mail.is_due()) else { return };
+        match stored.oldest_pending().await {
+            Err(error) => tracing::debug!(%error, "the mail queue cannot be read"),
+            Ok(oldest) => {
+                let age = oldest.map_or(0, |oldest| now.as_second().saturating_sub(oldest.as_second()));
+                let about = "For how long the oldest pending mail has waited";
+                gauge(recorder, OLDEST, about).set(i32::try_from(age.max(0)).unwrap_or(i32::MAX));
+            }
+        }
         match stored.counts().await {
             Err(error) => tracing::debug!(%error, "the mail queue cannot be counted"),
             Ok(counts) => {

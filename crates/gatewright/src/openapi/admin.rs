@@ -12,7 +12,7 @@ use super::Draft;
 use super::names::{API_TOKEN, JWT, Page, SESSION};
 use super::words::{
     Described, Part, boolean, empty, in_header, in_path, instant, integer, json, json_body, list_of, named, object,
-    or_null, query, string, textual, typed,
+    or_null, patch_body, query, string, textual, typed,
 };
 use crate::Config;
 use crate::app::parts;
@@ -21,6 +21,9 @@ const TAG: &str = "admin";
 const ABOUT: &str = "Administration. For accounts with the role of `[admin]`, with a session or a JWT after the \
     second factor, or with an API token that has the scope `admin:read` or `admin:write`. Actions that are hard to \
     undo need a recent sign-in: 403 `fresh_sign_in_required`.";
+
+const UNVERIFIED: &str = "Acts also on an account whose mailbox nobody has proven and that no operator created: anybody \
+    may have registered it. Without it, such an account is 409 `email_unverified`.";
 
 pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, ABOUT);
@@ -227,7 +230,8 @@ fn migrations(draft: &Draft) -> Described {
 
 fn users(draft: &Draft) -> Vec<Described> {
     let admin = |method, path: &str, id: &str, summary: &str| draft.admin(method, path, id, summary);
-    let roles = object([("roles".to_owned(), list_of(string()).max_items(Some(32)))]);
+    let roles = object([("roles".to_owned(), list_of(string()).max_items(Some(32)))])
+        .property("unverified", boolean().description(Some(UNVERIFIED)));
     let session = || in_path("session", "The session's id.", string().min_length(Some(1)));
     let token = || in_path("token", "The token's id.", string().min_length(Some(1)));
     vec![
@@ -300,7 +304,11 @@ fn invitations(draft: &Draft) -> Vec<Described> {
     let new = object([("email".to_owned(), string())])
         .property("roles", list_of(string()).max_items(Some(32)))
         .property("tenant", string())
-        .property(case.spell("tenant_roles"), list_of(string()));
+        .property(case.spell("tenant_roles"), list_of(string()))
+        .property(
+            "next",
+            string().description(Some("Where accepting leads: a path on this origin, or an allowed URL.")),
+        );
     let sent: [(&str, Part); 4] = [
         ("id", string().into()),
         ("email", string().into()),
@@ -365,6 +373,7 @@ fn records(draft: &Draft, config: &Config) -> Vec<Described> {
                 string(),
             ))
             .takes(unlike())
+            .body(patch_body(unlike(), None))
             .fails(&[409, 412], Page::Never)
             .gives("The updated record.", typed(Type::Object)),
         on_one(admin(HttpMethod::Delete, "/records/{entity}/{id}", "adminDeleteRecord", "Delete a record"))

@@ -11,13 +11,14 @@ use super::words::{content, header, integer, list_of, named, object, string};
 use crate::Config;
 
 /// The statuses of failures, the meaning of each, and the code in its example.
-const FAILURES: [(u16, &str, &str); 14] = [
+const FAILURES: [(u16, &str, &str); 15] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
     (401, "The credentials are missing or invalid.", "unauthorized"),
     (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
     (404, "It does not exist, or the caller may not see it.", "not_found"),
     (406, "The client accepts none of the available content types.", "not_acceptable"),
     (409, "The request conflicts with existing data.", "conflict"),
+    (410, "The answer under the idempotency key contained a record that was deleted.", "idempotency_answer_deleted"),
     (412, "The record has changed since it was read.", "precondition_failed"),
     (413, "The body is too large.", "too_large"),
     (415, "The content type of the body is not supported.", "unsupported_media_type"),
@@ -96,7 +97,9 @@ fn problem() -> utoipa::openapi::schema::ObjectBuilder {
 }
 
 fn field_error() -> utoipa::openapi::schema::ObjectBuilder {
-    object(["field", "code", "message"].map(|name| (name.to_owned(), string())))
+    let about = "Absent if the error is about no field that the caller knows.";
+    object(["code", "message"].map(|name| (name.to_owned(), string())))
+        .property("field", string().description(Some(about)))
 }
 
 fn schemes(config: &Config) -> [(&'static str, SecurityScheme); 3] {

@@ -14,7 +14,7 @@ use super::names::Page;
 use super::subject::Subject;
 use super::words::{
     Described, Part, boolean, empty, header, in_header, in_path, instant, integer, json, json_body, list_of, named,
-    object, or_null, query, string, textual, typed,
+    object, or_null, patch_body, query, string, textual, typed,
 };
 use super::{Draft, batch, list, schema};
 use crate::Config;
@@ -23,13 +23,6 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
     let subject = Subject::new(config, plan, plans);
     draft.tag(plan.name(), &subject.about());
     subject.schemas(draft);
-    if plan.soft_delete() {
-        let restore = subject.restore(draft);
-        draft.add(restore);
-    }
-    for described in batch::describe(draft, &subject) {
-        draft.add(described);
-    }
     for described in [
         subject.list(draft),
         subject.create(draft),
@@ -39,6 +32,14 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
         subject.delete(draft),
         subject.events(draft),
     ] {
+        draft.add(described);
+    }
+    // Last: the plain operations are what most readers look for.
+    if plan.soft_delete() {
+        let restore = subject.restore(draft);
+        draft.add(restore);
+    }
+    for described in batch::describe(draft, &subject) {
         draft.add(described);
     }
 }
@@ -61,7 +62,8 @@ impl Subject<'_> {
                 actions.join(", ")
             ),
         };
-        format!("The records of {}.{owned}{ruled}{}", plan.name(), relations.concat())
+        let declared = plan.description().map(|text| format!("{text} ")).unwrap_or_default();
+        format!("{declared}The records of {}.{owned}{ruled}{}", plan.name(), relations.concat())
     }
 
     fn schemas(&self, draft: &mut Draft) {
@@ -82,15 +84,23 @@ impl Subject<'_> {
             writable().fold(
                 typed(Type::Object).additional_properties(Some(AdditionalProperties::FreeForm(false))),
                 |body, field| {
-                    let body = body.property(field.key(), schema::write(field));
-                    let needed = required && field.is_required() && field.default_value().is_none();
+                    let value = schema::write(field);
+                    let value = if required {
+                        value.into()
+                    } else {
+                        schema::change(field, value, &[Type::String, Type::Number])
+                    };
+                    let body = body.property(field.key(), value);
+                    let needed = required && field.is_required() && !field.has_default();
                     if needed { body.required(field.key()) } else { body }
                 },
             )
         };
         let sendable =
             |body: ObjectBuilder| ignored(plan, case).fold(body, |body, (key, schema)| body.property(key, schema));
-        add("Create", sendable(body(true)).examples([self.example_body()]));
+        let create = sendable(body(true));
+        let create = if plan.client_ids() { create.property("id", schema::new_id()) } else { create };
+        add("Create", create.examples([self.example_body()]));
         add("Update", sendable(body(false)).examples([self.example_body()]));
     }
 
@@ -144,7 +154,16 @@ impl Subject<'_> {
 
     fn create(&self, draft: &Draft) -> Described {
         let made = self.one("The created record.", draft.case).header("Location", header("Its path.", string()));
-        self.operation(draft, HttpMethod::Post, &self.collection, "create", Action::Create)
+        let described = self.operation(draft, HttpMethod::Post, &self.collection, "create", Action::Create);
+        let described = if self.plan.takes_upserts() {
+            let found =
+                "With `on_conflict`: the record that exists, as it is now. A caller who may not read it gets 409.";
+            let found = self.some(found, &self.view(), draft.case);
+            described.parameters(upsert()).answers(200, found)
+        } else {
+            described
+        };
+        described
             .body(json_body(named(&format!("{}Create", self.name)), Some(self.example_body())))
             .answers(201, made)
             .fails(&[409, 413, 415, 422], Page::Never)
@@ -154,11 +173,12 @@ impl Subject<'_> {
         let known = in_header("If-None-Match", "Entity tags of the versions that the caller already has.", string());
         self.operation(draft, HttpMethod::Get, &self.record, "get", Action::Read)
             .parameter(id())
+            .parameter(if_match())
             .parameter(known)
             .parameters(list::view(self.plan, self.plans))
             .answers(200, self.some("The record.", &self.view(), draft.case).header("Event-Cursor", event_cursor()))
             .answers(304, empty("The caller already has the current version.").header("ETag", etag()))
-            .fails(&[404, 413], Page::Never)
+            .fails(&[404, 412, 413], Page::Never)
     }
 
     fn restore(&self, draft: &Draft) -> Described {
@@ -178,12 +198,19 @@ impl Subject<'_> {
     }
 
     fn update(&self, draft: &Draft, method: HttpMethod) -> Described {
-        let verb = if method == HttpMethod::Put { "put" } else { "update" };
+        let is_put = method == HttpMethod::Put;
+        let verb = if is_put { "put" } else { "update" };
+        let (schema, example) = (named(&format!("{}Update", self.name)), Some(self.example_body()));
+        let body = if is_put { json_body(schema, example) } else { patch_body(schema, example) };
         self.operation(draft, method, &self.record, verb, Action::Update)
-            .about("Changes the fields in the body and leaves the others unchanged, with PUT and with PATCH.")
+            .about(
+                "Changes the fields in the body and leaves the others unchanged, with PUT and with PATCH. A merge patch also \
+                 merges objects inside of JSON fields.",
+            )
             .parameter(id())
             .parameter(if_match())
-            .body(json_body(named(&format!("{}Update", self.name)), Some(self.example_body())))
+            .parameter(if_none_match())
+            .body(body)
             .answers(
                 200,
                 self.some(
@@ -200,6 +227,7 @@ impl Subject<'_> {
         self.operation(draft, HttpMethod::Delete, &self.record, "delete", Action::Delete)
             .parameter(id())
             .parameter(if_match())
+            .parameter(if_none_match())
             .answers(204, empty("The record is deleted."))
             .fails(&[404, 409, 412, 422], Page::Never)
     }
@@ -261,7 +289,8 @@ fn event_cursor() -> utoipa::openapi::Header {
 
 /// The members of a record in their order.
 fn members(plan: &Plan, case: JsonCase) -> Vec<(String, ObjectBuilder)> {
-    let id = ("id".to_owned(), string().description(Some("Generated by the server.")).read_only(true));
+    let made = if plan.client_ids() { "Chosen by the client or the server." } else { "Generated by the server." };
+    let id = ("id".to_owned(), string().description(Some(made)).read_only(true));
     let fields = plan.fields().map(|field| (field.key().to_owned(), schema::read(field).into()));
     let deleted = or_null(Type::String)
         .format(Some(SchemaFormat::Custom("date-time".to_owned())))
@@ -301,8 +330,22 @@ fn groups(case: JsonCase) -> ObjectBuilder {
     object(members).additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }
 
+/// What makes a create an upsert.
+pub(super) fn upsert() -> [Parameter; 2] {
+    let fields = "The fields of a declared `unique`, separated by commas. If a record has the same values, it is changed \
+                  instead; operators apply to it.";
+    let resolution = "`ignore`: leaves the record that exists as it is.";
+    let words = string().enum_values(Some(["update", "ignore"]));
+    [query("on_conflict", fields, string()).build(), query("resolution", resolution, words).build()]
+}
+
 fn id() -> Parameter {
     in_path("id", "The record's id.", string().min_length(Some(1))).example(Some(schema::ID.into())).build()
+}
+
+fn if_none_match() -> Parameter {
+    let about = "Entity tags that the record must not have; 412 otherwise. `*`: the record must not exist.";
+    in_header("If-None-Match", about, string()).build()
 }
 
 fn if_match() -> Parameter {

@@ -49,6 +49,7 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     for plan in plans.iter().filter(|plan| plan.crud()) {
         entity::describe(&mut draft, config, plan, plans);
     }
+    batch::mixed(&mut draft, &format!("{}/_batch", config.api_prefix()), config.rate_limit.api.is_some());
     if config.auth.enabled {
         auth::describe(&mut draft, config);
     }
@@ -60,7 +61,7 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     }
     server::describe(&mut draft, config);
     OpenApiBuilder::new()
-        .info(info())
+        .info(info(config))
         .servers(Some([Server::new(config.public_url().as_str().trim_end_matches('/'))]))
         .paths(draft.paths)
         .components(Some(draft.components))
@@ -84,9 +85,9 @@ impl Draft {
     }
 }
 
-fn info() -> Info {
+fn info(config: &Config) -> Info {
     InfoBuilder::new()
-        .title("Gatewright")
+        .title(config.branding.name.as_deref().unwrap_or("Gatewright"))
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
             "Accounts, records and event streams. Request bodies accept the keys of this document in snake case and \

@@ -3,7 +3,10 @@
 use gatewright_entities::{Bound, Constraints, Kind, PlanField};
 use serde_json::{Value, json};
 use utoipa::Number;
-use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::Schema;
+use utoipa::openapi::schema::{
+    AdditionalProperties, AnyOfBuilder, Object, ObjectBuilder, SchemaFormat, SchemaType, Type,
+};
 
 /// The schema of the field in an answer. Bounds are left out: a record may be older than they are.
 pub(crate) fn read(field: &PlanField) -> Object {
@@ -47,6 +50,43 @@ pub(crate) fn write(field: &PlanField) -> Object {
     formatted(bounded(schema, &field.constraints()), field.kind()).build()
 }
 
+/// The schema of the id in a body that creates a record.
+pub(crate) fn new_id() -> Object {
+    let about =
+        "A UUID of version 7 or 4. If it is left out, the server generates one. 409 `id_taken` if any record has it.";
+    let schema = ObjectBuilder::new().schema_type(Type::String).description(Some(about));
+    schema.format(Some(SchemaFormat::Custom("uuid".to_owned()))).build()
+}
+
+/// The schema of the field in a body that changes a record: a value or, where the type has them, an operator. `value` is the
+/// schema of a value, and `decimals` the types of an exact decimal.
+pub(crate) fn change(field: &PlanField, value: Object, decimals: &[Type]) -> Schema {
+    let names = field.operators();
+    if names.is_empty() {
+        return Schema::Object(value);
+    }
+    let about = value.description.clone();
+    let operators = names.iter().map(|name| {
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .property(*name, operand(field, decimals))
+            .required(*name)
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+    });
+    let all = AnyOfBuilder::new().item(Schema::Object(value)).description(about);
+    Schema::AnyOf(operators.fold(all, AnyOfBuilder::item).build())
+}
+
+/// The schema of an operator's operand.
+fn operand(field: &PlanField, decimals: &[Type]) -> Object {
+    let schema = ObjectBuilder::new().description(Some("Is added to the stored value; null counts as 0."));
+    match field.kind() {
+        Kind::Decimal => kinds(schema, decimals, false).pattern(Some(DECIMAL)),
+        kind => formatted(kinds(schema, &[of(kind)], false), kind),
+    }
+    .build()
+}
+
 /// The schema of the value that a query parameter compares the field with.
 pub(crate) fn compared(field: &PlanField) -> Object {
     let schema = ObjectBuilder::new();
@@ -84,8 +124,8 @@ pub(crate) fn example(field: &PlanField) -> Value {
 
 /// An id as the service makes them.
 pub(crate) const ID: &str = "019b0c1e-5d7a-7cc3-98c4-dc0c0c07398f";
-/// An exact decimal number.
-const DECIMAL: &str = r"^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$";
+/// An exact decimal number, as bodies and tools accept it.
+const DECIMAL: &str = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$";
 
 /// Text of a length that fits.
 fn sample_text(field: &PlanField) -> Value {
@@ -112,7 +152,9 @@ fn about(field: &PlanField) -> String {
     };
     let unique = if field.is_unique() { "No two records have the same value." } else { "" };
     let read_only = if field.is_writable() { "" } else { "Values sent by clients are ignored." };
-    let sentences: Vec<&str> = [kind, unique, read_only].into_iter().filter(|text| !text.is_empty()).collect();
+    let declared = field.description().unwrap_or_default();
+    let sentences: Vec<&str> =
+        [declared, kind, unique, read_only].into_iter().filter(|text| !text.is_empty()).collect();
     if sentences.is_empty() { format!("The field `{}`.", field.column()) } else { sentences.join(" ") }
 }
 

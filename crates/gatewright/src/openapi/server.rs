@@ -7,7 +7,9 @@ use utoipa::openapi::schema::Type;
 
 use super::Draft;
 use super::names::{API_TOKEN, JWT, Page, SESSION};
-use super::words::{Described, content, empty, in_header, json, json_body, string, textual, typed};
+use super::words::{
+    Described, Part, content, empty, in_header, json, json_body, list_of, object, string, textual, typed,
+};
 use crate::Config;
 use crate::config::LogoPlace;
 
@@ -23,8 +25,15 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     };
     let healthz = get(draft, "/healthz", "healthz", "Whether the process runs")
         .answers(200, textual("The process runs.", "text/plain"));
+    let degraded = "The unavailable services: `carrier` (`events.fanout`), `limits` (`rate_limit.store`). `settings`: servers on \
+                    the database differ in settings that must be equal.";
+    let ready = object([
+        ("status".to_owned(), string().enum_values(Some(["ready", "degraded"])).into()),
+        ("degraded".to_owned(), Part::from(list_of(string()).description(Some(degraded)))),
+    ]);
+    let example = value!({ "status": "ready", "degraded": [] });
     let readyz = get(draft, "/readyz", "readyz", "Whether the server is ready")
-        .answers(200, textual("The server is ready.", "text/plain"));
+        .answers(200, json("The server is ready, or most requests work.", ready, Some(example)));
     let metrics = get(draft, "/metrics", "metrics", "Metrics for Prometheus")
         .answers(200, textual("The metrics in the text format of Prometheus.", "text/plain"));
     let openapi = get(draft, "/openapi.json", "openapi", "This document")

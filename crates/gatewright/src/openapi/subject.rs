@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatewright_entities::access::Demand;
 use gatewright_entities::{Action, Plan};
 use utoipa::openapi::Required;
-use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::path::{HttpMethod, Parameter};
 
 use super::Draft;
 use super::names::{API_TOKEN, JWT, Page, SESSION};
@@ -72,12 +72,15 @@ impl<'a> Subject<'a> {
         let id = format!("{verb}{}", self.name);
         let mut described = draft.operation(method, path, id, plan.name(), &summary).fails(&[401, 403], Page::Never);
         if self.limited {
-            described = described.fails(&[429], Page::Never);
+            described = described.fails(&[429, 503], Page::Never);
         }
         if let Some(name) = self.tenant {
             described = described.parameter(
                 in_header(name, "The tenant. The caller must be a member.", string()).required(Required::True),
             );
+        }
+        if draft.signs_in && action != Action::Read {
+            described = described.parameter(idempotency_key()).fails(&[409, 410, 422], Page::Never);
         }
         if let Demand::Permission(permission) = demand {
             described = described.about(format!("Needs the permission `{permission}`."));
@@ -93,6 +96,13 @@ impl<'a> Subject<'a> {
     pub(super) fn view(&self) -> String {
         format!("{}View", self.name)
     }
+}
+
+/// The key under which a write happens once.
+pub(super) fn idempotency_key() -> Parameter {
+    let about = "A key of the caller's choice. A repeat of the request with the same key within 24 hours writes nothing and \
+        returns the same answer, with `Idempotent-Replayed: true`.";
+    in_header("Idempotency-Key", about, string().min_length(Some(1)).max_length(Some(255))).build()
 }
 
 fn title(verb: &str) -> &'static str {

@@ -105,6 +105,16 @@ pub(super) fn json_body(schema: impl Into<Part>, example: Option<Value>) -> Requ
         .build()
 }
 
+/// A body that must be there, of a `PATCH`: JSON, or a merge patch (RFC 7396).
+pub(super) fn patch_body(schema: impl Into<Part>, example: Option<Value>) -> RequestBody {
+    let content = content(schema, example);
+    RequestBodyBuilder::new()
+        .content("application/json", content.clone())
+        .content("application/merge-patch+json", content)
+        .required(Some(Required::True))
+        .build()
+}
+
 pub(super) fn header(about: &str, schema: impl Into<Part>) -> Header {
     HeaderBuilder::new().schema(Some(schema)).description(Some(about)).build()
 }

@@ -3,12 +3,8 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gatewright_http::TrustedProxies;
+use gatewright_http::{ClientAddr, Counted, Network, Networks, TrustedProxies};
 use parking_lot::Mutex;
-
-/// How many times as many connections the /48 of an IPv6 address may have as one /64 in it: providers assign a /48 to one
-/// customer, and a /64 to one household.
-const SITES: usize = 8;
 
 /// Counts the open connections of each address. Cheap to clone; all clones count together.
 #[derive(Clone)]
@@ -24,21 +20,11 @@ struct Inner {
     open: Mutex<HashMap<Network, usize>>,
 }
 
-/// An address whole, or the network of an IPv6 address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Network {
-    V4([u8; 4]),
-    V6Household(u64),
-    V6Site(u64),
-}
-
 /// An open connection. Dropping it ends the count.
 pub(super) struct Seat {
     addresses: Addresses,
     networks: Networks,
 }
-
-type Networks = [Option<(Network, usize)>; 2];
 
 impl Addresses {
     /// Counts connections up to `most` for each address that is not a trusted proxy. Without `most`, the limit is 1,000, and
@@ -52,39 +38,32 @@ impl Addresses {
     pub(super) fn enter(&self, peer: IpAddr) -> Option<Seat> {
         let networks = self.counted(peer.to_canonical());
         let mut open = self.0.open.lock();
-        let is_full = |(network, most): &(Network, usize)| open.get(network).is_some_and(|count| count >= most);
-        if networks.iter().flatten().any(is_full) {
+        let most = self.0.most.unwrap_or(usize::MAX);
+        let taken = |network: &Network| open.get(network).copied().unwrap_or(0);
+        if networks.into_iter().any(|share| taken(&share.network) >= most.saturating_mul(share.times)) {
             return None;
         }
-        for (network, _) in networks.iter().flatten() {
-            *open.entry(*network).or_default() += 1;
+        for share in networks {
+            *open.entry(share.network).or_default() += 1;
         }
         drop(open);
         Some(Seat { addresses: self.clone(), networks })
     }
 
     fn counted(&self, peer: IpAddr) -> Networks {
-        let Some(most) = self.0.most else { return [None, None] };
-        if self.0.proxies.contains(peer) || (peer.is_loopback() && !self.0.counts_loopback) {
-            return [None, None];
+        let is_free = self.0.proxies.contains(peer) || (peer.is_loopback() && !self.0.counts_loopback);
+        if self.0.most.is_none() || is_free {
+            return Networks::default();
         }
-        match peer {
-            IpAddr::V4(address) => [Some((Network::V4(address.octets()), most)), None],
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments().map(u64::from);
-                let site = a << 32 | b << 16 | c;
-                let household = Network::V6Household(site << 16 | d);
-                [Some((household, most)), Some((Network::V6Site(site), most.saturating_mul(SITES)))]
-            }
-        }
+        Counted::Connections.networks(ClientAddr::new(Some(peer)))
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut open = self.addresses.0.open.lock();
-        for (network, _) in self.networks.iter().flatten() {
-            if let Entry::Occupied(mut count) = open.entry(*network) {
+        for share in self.networks {
+            if let Entry::Occupied(mut count) = open.entry(share.network) {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
                     count.remove();

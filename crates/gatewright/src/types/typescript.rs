@@ -53,7 +53,7 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
     }
     module.push_str("\n/** Every entity by its path, for `@gatewright/client`. */\nexport interface Schema {\n");
     for (plan, name) in &entities {
-        let relations = relations(plan, plans).map(|(key, target)| format!("{key}: {}", quoted(&target)));
+        let relations = relations(plan, plans).map(|(key, target)| format!("{key}: {target}"));
         let relations = relations.collect::<Vec<_>>().join("; ");
         let relations = if relations.is_empty() { "{}".to_owned() } else { format!("{{ {relations} }}") };
         line(&mut module, &format!("  {}: {{", quoted(plan.table())));
@@ -88,7 +88,8 @@ impl Entity<'_> {
     }
 
     fn record(&self, out: &mut String) {
-        line(out, &format!("\n/** A record of {}. */\nexport interface {} {{", self.plan.name(), self.name));
+        let about = self.plan.description().map(comment).unwrap_or_default();
+        line(out, &format!("\n/** A record of {}.{about} */\nexport interface {} {{", self.plan.name(), self.name));
         line(out, "  readonly id: string;");
         for field in self.plan.fields() {
             self.about(out, field);
@@ -106,10 +107,14 @@ impl Entity<'_> {
 
     fn body(&self, out: &mut String, suffix: &str, about: &str, is_whole: bool) {
         line(out, &format!("\n/** {about} of {}. */\nexport interface {}{suffix} {{", self.plan.name(), self.name));
+        if is_whole && self.plan.client_ids() {
+            line(out, "  /** A UUID of version 7 or 4. */\n  id?: string;");
+        }
         for field in self.plan.fields().filter(|field| field.is_writable()) {
             self.about(out, field);
-            let is_needed = is_whole && field.is_required() && field.default_value().is_none();
-            line(out, &format!("  {}{}: {};", field.key(), if is_needed { "" } else { "?" }, self.written(field)));
+            let is_needed = is_whole && field.is_required() && !field.has_default();
+            let kind = if is_whole { self.written(field) } else { self.changed(field) };
+            line(out, &format!("  {}{}: {kind};", field.key(), if is_needed { "" } else { "?" }));
         }
         line(out, "}");
     }
@@ -123,9 +128,12 @@ impl Entity<'_> {
             Kind::Timestamp => "A point in time, RFC 3339.".to_owned(),
             Kind::Uuid => "A UUID.".to_owned(),
             Kind::Relation => format!("The id of one of {}.", target()),
-            Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => return,
+            Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => String::new(),
         };
-        line(out, &format!("  /** {about} */"));
+        let about = format!("{about}{}", field.description().map(comment).unwrap_or_default());
+        if !about.is_empty() {
+            line(out, &format!("  /** {} */", about.trim_start()));
+        }
     }
 
     fn read(&self, field: &PlanField) -> String {
@@ -137,6 +145,13 @@ impl Entity<'_> {
             Kind::Decimal => or_null(field, "string | number"),
             _ => self.read(field),
         }
+    }
+
+    /// A value, or an operator.
+    fn changed(&self, field: &PlanField) -> String {
+        let operand = if field.kind() == Kind::Decimal { "string | number" } else { self.kind(field) };
+        let operators = field.operators().iter().map(|name| format!(" | {{ {name}: {operand} }}"));
+        format!("{}{}", self.written(field), operators.collect::<String>())
     }
 
     fn kind(&self, field: &PlanField) -> &str {
@@ -161,12 +176,12 @@ fn enums<'a>(plan: &'a Plan, name: &str, names: &mut Names) -> Vec<(&'a str, Str
     fields.map(|field| (field.key(), names.one(&format!("{name}{}", spelled(field.column()))))).collect()
 }
 
-/// The relations whose records can be included, by their keys, and the paths that lead to them.
+/// The relations whose records can be included, by their keys: the paths of their entities, or the type of accounts.
 fn relations<'a>(plan: &'a Plan, plans: &'a [Arc<Plan>]) -> impl Iterator<Item = (&'a str, String)> {
     let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
     relations.filter_map(|field| match plan.target(field, plans) {
-        None => Some((field.key(), "users".to_owned())),
-        Some(target) => target.crud().then(|| (field.key(), target.table().to_owned())),
+        None => Some((field.key(), "User".to_owned())),
+        Some(target) => target.crud().then(|| (field.key(), quoted(target.table()))),
     })
 }
 
@@ -174,6 +189,12 @@ fn or_null(field: &PlanField, kind: &str) -> String {
     // Any JSON has null already.
     let is_nullable = !field.is_required() && field.kind() != Kind::Json;
     if is_nullable { format!("{kind} | null") } else { kind.to_owned() }
+}
+
+/// A declared text inside a comment, after a space. It cannot end the comment.
+fn comment(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!(" {}", line.replace("*/", "*\u{200a}/"))
 }
 
 /// A string literal.

@@ -7,13 +7,13 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::read::read;
+use super::patch::{self, PatchJson};
 use super::{ContentType, fields};
 use crate::Problem;
 
 /// A JSON object as a `T`, for routes that accept only JSON.
 ///
-/// Keys of the object are accepted in camelCase and `snake_case`; `T` spells its fields in `snake_case`. Fails with 415 for
+/// A `PATCH` may be a merge patch, which means the same for fields without members. Keys of the object are accepted in camelCase and `snake_case`; `T` spells its fields in `snake_case`. Fails with 415 for
 /// another content type, 413 over the body limit, 400 with line and column if it is not a JSON object (nesting is limited),
 /// and 422 with the field's name if it is not a `T`.
 #[derive(Debug, Clone)]
@@ -21,7 +21,8 @@ pub struct JsonBody<T>(pub T);
 
 /// The bytes of a JSON body within the limit, not parsed: for handlers with their own parser.
 ///
-/// Fails with 415 for another content type, 413 over the body limit and 400 without a body.
+/// Fails with 415 for another content type, with `Accept-Patch` for a `PATCH`; with 413 over the body limit and 400 without a
+/// body.
 #[derive(Clone)]
 pub struct RawJson(pub Bytes);
 
@@ -37,7 +38,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let case = request.extensions().get::<JsonCase>().copied().unwrap_or_default();
-        let RawJson(bytes) = RawJson::from_request(request, state).await?;
+        // Its fields are flat: a merge patch of them is what a PATCH is.
+        let PatchJson { bytes, .. } = PatchJson::from_request(request, state).await?;
         let value = parse_object(&bytes)?.parse(case)?;
         Ok(Self(value))
     }
@@ -48,13 +50,9 @@ impl<S: Sync> FromRequest<S> for RawJson {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         if ContentType::of(request.headers()) != ContentType::Json {
-            return Err(Problem::unsupported_media_type("send the body as application/json"));
+            return Err(patch::refused(request.method(), "application/json"));
         }
-        let bytes = read(request).await?;
-        if bytes.is_empty() {
-            return Err(Problem::bad_request("the request body is empty"));
-        }
-        Ok(Self(bytes))
+        patch::whole(request).await.map(Self)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`read`] reads the bytes within the limit. JSON objects, form posts and multipart forms all become [`Fields`]: names
 //! in `snake_case`, whichever case the caller used, each with its value. The handler's type is deserialised from them,
-//! so that one handler serves scripts and browsers. [`RawJson`] returns the bytes.
+//! so that one handler serves scripts and browsers. [`RawJson`] and [`PatchJson`] return the bytes.
 
 mod content_type;
 mod deserialize;
@@ -11,6 +11,7 @@ mod fields;
 pub(crate) mod form;
 mod json;
 mod multipart;
+mod patch;
 mod read;
 mod submission;
 pub(crate) mod unreadable;
@@ -19,4 +20,5 @@ pub use content_type::ContentType;
 pub use error::FieldsError;
 pub use fields::Fields;
 pub use json::{JsonBody, RawJson};
+pub use patch::PatchJson;
 pub use submission::{Kind, Submission};

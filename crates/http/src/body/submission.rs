@@ -25,7 +25,8 @@ pub struct Submission<T> {
     /// The fields.
     pub value: T,
     /// The target of the redirect afterwards: `next` of the body or, without one, of the query. If it is neither a path
-    /// on this origin nor allowed by the [`RedirectUrls`] in the request's extensions, this is [`Next::default`].
+    /// on this origin nor allowed by the [`RedirectUrls`] in the request's extensions, this is their front end or, without
+    /// one, [`Next::default`].
     pub next: Option<Next>,
 }
 
@@ -119,7 +120,10 @@ async fn parse<T: DeserializeOwned>(
     };
     // A CSRF middleware has checked it, if there is one.
     fields.take_text("_csrf");
-    let next = fields.take_text("next").or(head.next).map(|text| head.redirects.next(&text).unwrap_or_default());
+    let next = fields.take_text("next").or(head.next).map(|text| {
+        let redirects = &head.redirects;
+        redirects.next(&text).unwrap_or_else(|| redirects.fallback())
+    });
     let value = fields.parse(head.case).map_err(|error| match shape {
         ContentType::Missing => Problem::unsupported_media_type(WRONG_TYPE),
         _ => Problem::from(error),

@@ -11,16 +11,16 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tower::Layer;
 
-use super::{BrowserBackend, CookieOnly};
+use super::{BrowserBackend, CookieOnly, FromAnyOrigin};
 use crate::Problem;
 use crate::layers::{Answer, Inner, Middleware, RouteService, Wrapped, answer};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// How long a browser may keep the answer to a preflight, in seconds: ten minutes.
-const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+pub(super) const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 /// Headers of an answer that a page may read, in addition to those that it may always read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "ETag, Event-Cursor, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+    "ETag, Event-Cursor, Idempotent-Replayed, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 );
 
 /// The layer of [`BrowserBackend::guard`].
@@ -38,7 +38,9 @@ impl<S> Layer<S> for BrowserGuard {
 impl Middleware for BrowserGuard {
     fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
         let (mut parts, body) = request.into_parts();
-        if !self.0.surface.covers(&parts) {
+        // A path that is open to every origin takes no cookies of a page of another one.
+        let is_open = parts.extensions.get::<FromAnyOrigin>().is_some();
+        if is_open || !self.0.surface.covers(&parts) {
             return inner.pass(Request::from_parts(parts, body));
         }
         let (backend, inner) = (self.0.clone(), inner.take());
@@ -104,7 +106,7 @@ fn refusal(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Respo
     has_other_bearer(&parts.headers).then(|| no_jwt().answer(&parts.headers))
 }
 
-fn is_preflight(parts: &Parts) -> bool {
+pub(super) fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 

@@ -18,6 +18,7 @@
 //! sets, does not have this effect.
 
 mod allowed;
+mod any_origin;
 mod guard;
 mod surface;
 
@@ -36,10 +37,11 @@ use crate::csrf::Csrf;
 use surface::Surface;
 
 pub use allowed::{AllowedOrigins, InvalidAllowedOrigin, OriginFault};
+pub use any_origin::{AnyOrigin, FromAnyOrigin, OpenPath};
 pub use guard::BrowserGuard;
 
 /// Headers that a preflight allows a page to send, in addition to those that any page may send.
-const REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
+const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
      X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
 
 /// The configuration of the browser backend, which creates its layers.

@@ -4,17 +4,19 @@
 //! `X-Forwarded-For` must be read, and everything to the left of the entry of a trusted hop is untrusted.
 //! [`resolve`](ClientAddr::resolve) does this.
 
+mod networks;
 mod proxies;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
 
-pub use proxies::{InvalidNetwork, TrustedProxies};
+pub use networks::{Counted, Network, Networks, Share};
+pub use proxies::{InvalidNetwork, Reach, TrustedProxies};
 
 /// The address of the client, if it is known (a request over a Unix socket or made in process has none).
 ///
@@ -34,6 +36,12 @@ impl ClientAddr {
         let none = TrustedProxies::default();
         let proxies = parts.extensions.get::<TrustedProxies>().unwrap_or(&none);
         Self::resolve(Self::peer(parts), &parts.headers, trust_forwarded_for, proxies)
+    }
+
+    /// The client of a request, as far as these proxies vouch for it.
+    pub fn of_request<B>(request: &http::Request<B>, proxies: &TrustedProxies) -> Self {
+        let peer = Self::peer_in(request.extensions());
+        Self::resolve(peer, request.headers(), !proxies.is_empty(), proxies)
     }
 
     /// The other end of the connection: `ConnectInfo<SocketAddr>` of the request's extensions.
@@ -78,38 +86,10 @@ impl ClientAddr {
         self.0
     }
 
-    /// The key of the client's share of a common resource: an IPv4 address, or the /48 of an IPv6 address, because
-    /// providers assign a /48 to one customer. `None` for clients without a separate share: loopback addresses, which
-    /// may be an undeclared proxy, and clients without an address.
-    pub fn share_key(self) -> Option<String> {
-        match self.0? {
-            _ if !self.has_share() => None,
-            IpAddr::V4(address) => Some(address.to_string()),
-            IpAddr::V6(address) => Some(format!("{}/48", Ipv6Addr::from_bits(address.to_bits() >> 80 << 80))),
-        }
-    }
-
-    /// Whether the client has its own [share](Self::share_key).
+    /// Whether the client has its own share of common resources. Loopback addresses, which may be an undeclared proxy,
+    /// and clients without an address have none.
     pub fn has_share(self) -> bool {
         self.0.is_some_and(|address| !address.is_loopback())
-    }
-
-    /// The key for limiters: an IPv4 address, the /64 of an IPv6 address (one household has 2^64 of them), and one
-    /// shared key for all clients without an address.
-    pub fn limit_key(self) -> String {
-        match self.limit_address() {
-            None => "unknown".to_owned(),
-            Some(IpAddr::V4(address)) => address.to_string(),
-            Some(IpAddr::V6(network)) => format!("{network}/64"),
-        }
-    }
-
-    /// The address of which [`limit_key`](Self::limit_key) is the text: of an IPv6 address the first of its /64.
-    pub fn limit_address(self) -> Option<IpAddr> {
-        self.0.map(|address| match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-        })
     }
 }
 
@@ -210,21 +190,5 @@ mod tests {
     fn a_header_of_many_thousand_hops_is_read_from_the_right() {
         let long = "10.0.0.2,".repeat(20_000) + "203.0.113.7";
         assert_eq!(client("10.0.0.1", &[long.as_bytes()], true, &["10.0.0.0/8"]), "203.0.113.7");
-    }
-
-    #[test]
-    fn ipv4_counts_whole_and_ipv6_by_its_network() {
-        let cases = [
-            ("203.0.113.7", "203.0.113.7"),
-            ("::ffff:203.0.113.7", "203.0.113.7"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-            ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
-            ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
-            ("::1", "::/64"),
-        ];
-        for (address, expected) in cases {
-            assert_eq!(ClientAddr::new(address.parse().ok()).limit_key(), expected);
-        }
-        assert_eq!(ClientAddr::new(None).limit_key(), "unknown");
     }
 }

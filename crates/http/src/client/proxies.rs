@@ -1,7 +1,7 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// The networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. Cheap to clone; the program puts one into
 /// the extensions of every request.
@@ -12,6 +12,17 @@ pub struct TrustedProxies(Arc<[IpNet]>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a network: write an address or a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork(pub String);
+
+/// How many addresses [`TrustedProxies`] trusts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// As many as an operator may own.
+    Own,
+    /// This network is larger than what one organization has, apart from private addresses.
+    Broad(String),
+    /// At least half of this family of addresses, so that almost every client counts as a proxy.
+    Family(&'static str),
+}
 
 impl TrustedProxies {
     /// Takes networks (`10.0.0.0/8`) and single addresses (`192.0.2.1`).
@@ -32,6 +43,39 @@ impl TrustedProxies {
     /// The networks as text.
     pub fn networks(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(ToString::to_string)
+    }
+
+    /// How many addresses the networks have together, however they are divided.
+    pub fn reach(&self) -> Reach {
+        // What is in use of IPv6, and what of it everybody may use privately.
+        let public = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+        let private = Ipv6Net::new_assert(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7);
+        let (mut v4, mut v6, mut broad) = (0_u64, 0_u128, None);
+        for network in IpNet::aggregate(&self.0.iter().map(IpNet::trunc).collect()) {
+            let large = match network {
+                IpNet::V4(network) => {
+                    v4 += 1 << (32 - network.prefix_len());
+                    network.prefix_len() < 8
+                }
+                IpNet::V6(network) => {
+                    if network.contains(&public) {
+                        v6 += 1 << 125;
+                    } else if public.contains(&network) {
+                        v6 += 1 << (128 - network.prefix_len());
+                    }
+                    network.prefix_len() < 16 && !private.contains(&network)
+                }
+            };
+            if large && broad.is_none() {
+                broad = Some(network.to_string());
+            }
+        }
+        match broad {
+            _ if v4 >= 1 << 31 => Reach::Family("IPv4"),
+            _ if v6 >= 1 << 124 => Reach::Family("IPv6"),
+            Some(network) => Reach::Broad(network),
+            None => Reach::Own,
+        }
     }
 
     /// Whether no network is named.
@@ -80,6 +124,36 @@ mod tests {
             assert!(!proxies.contains(outside.parse().unwrap()), "{outside}");
         }
         assert!(!TrustedProxies::default().contains("10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn networks_that_cover_a_family_are_found_however_they_are_divided() {
+        let reach = |networks: &[&str]| TrustedProxies::parse(networks).unwrap().reach();
+        let slices: Vec<String> = (0..128).map(|first| format!("{}.0.0.0/8", first * 2)).collect();
+        let slices: Vec<&str> = slices.iter().map(String::as_str).collect();
+        for v4 in [
+            &["0.0.0.0/0"][..],
+            &["1.2.3.4/0"],
+            &["0.0.0.0/1"],
+            &["0.0.0.0/1", "128.0.0.0/1"],
+            &["10.0.0.0/8", "128.0.0.0/2", "192.0.0.0/2"],
+            &["::ffff:0:0/96"],
+            &["::ffff:128.0.0.0/97"],
+            &slices,
+        ] {
+            assert_eq!(reach(v4), Reach::Family("IPv4"), "{v4:?}");
+        }
+        for v6 in [&["::/0"][..], &["2000::/3"], &["2000::/4"], &["::1", "2000::/5", "2800::/5"], &["::/1", "8000::/1"]]
+        {
+            assert_eq!(reach(v6), Reach::Family("IPv6"), "{v6:?}");
+        }
+        for broad in ["64.0.0.0/7", "::/8", "2600::/12", "fe00::/7", "fe80::/10"] {
+            assert_eq!(reach(&["127.0.0.1", broad]), Reach::Broad(broad.to_owned()));
+        }
+        let own = ["10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "::1", "fc00::/7"];
+        assert_eq!(reach(&own), Reach::Own);
+        assert_eq!(reach(&["2400:cb00::/32", "173.245.48.0/20", "2a06:98c0::/29"]), Reach::Own);
+        assert_eq!(reach(&[]), Reach::Own);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -7,7 +8,7 @@ use http_body::Body as _;
 use tower::Layer;
 
 use super::{Answer, Inner, Middleware, RouteService, Wrapped, answer, budgeted};
-use crate::{ClientAddr, Problem, TrustedProxies};
+use crate::{ClientAddr, Counted, Problem, TrustedProxies};
 
 /// When to ask again for an answer for which there was no memory.
 const RETRY: Duration = Duration::from_secs(1);
@@ -26,6 +27,17 @@ impl AnswerBudgetLayer {
     }
 }
 
+/// Tells a layer outside of authentication who sent a request: put one into its extensions. This layer fills it in.
+#[derive(Debug, Clone, Default)]
+pub struct CallerNote(Arc<OnceLock<Identity>>);
+
+impl CallerNote {
+    /// The caller, once the request has passed authentication.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.0.get()
+    }
+}
+
 impl<S> Layer<S> for AnswerBudgetLayer {
     type Service = Wrapped<S, Self>;
 
@@ -36,6 +48,10 @@ impl<S> Layer<S> for AnswerBudgetLayer {
 
 impl Middleware for AnswerBudgetLayer {
     fn handle<S: RouteService>(&self, request: Request, inner: Inner<'_, S>) -> Answer<S> {
+        if let (Some(note), Some(identity)) = (request.extensions().get(), request.extensions().get::<Identity>()) {
+            let CallerNote(note) = note;
+            let _known = note.set(identity.clone());
+        }
         let holder = Holder::of(&request);
         let budget = self.0.clone();
         let called = inner.call(request);
@@ -57,7 +73,7 @@ impl Middleware for AnswerBudgetLayer {
 
 /// The holder of the share that an answer is taken from.
 enum Holder {
-    /// A client without a separate share; see [`ClientAddr::share_key`].
+    /// A client without a separate share; see [`ClientAddr::has_share`].
     Nobody,
     Caller(Identity),
     Address(ClientAddr),
@@ -77,7 +93,7 @@ impl Holder {
         match self {
             Self::Caller(Identity::Known(principal)) => Some(format!("caller {}", principal.subject.as_str())),
             Self::Caller(Identity::Pending(user)) => Some(format!("caller {}", user.as_str())),
-            Self::Address(client) => client.share_key(),
+            Self::Address(client) => Counted::Bytes.share_key(*client),
             Self::Caller(Identity::Anonymous) | Self::Nobody => None,
         }
     }
@@ -86,7 +102,5 @@ impl Holder {
 /// The client of a request, as far as the trusted proxies in its extensions vouch for it.
 pub(super) fn client(request: &Request) -> ClientAddr {
     let none = TrustedProxies::default();
-    let proxies = request.extensions().get::<TrustedProxies>().unwrap_or(&none);
-    let peer = ClientAddr::peer_in(request.extensions());
-    ClientAddr::resolve(peer, request.headers(), !proxies.is_empty(), proxies)
+    ClientAddr::of_request(request, request.extensions().get().unwrap_or(&none))
 }

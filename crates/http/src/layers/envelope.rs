@@ -20,7 +20,7 @@ use super::{
     Answer, BodyLimit, Deadline, Inner, Middleware, RouteService, Taken, Wrapped, answer, answers, budgeted, headers,
     panic,
 };
-use crate::TrustedProxies;
+use crate::{Counted, TrustedProxies};
 
 /// The envelope around a service: id, log span, headers, the panic handler, the deadline and the body limit. See
 /// [`standard`](super::standard).
@@ -128,7 +128,7 @@ impl Settings {
         let Some(budget) = self.budget.as_ref().filter(|_| !is_free(request.body())) else {
             return (request, None);
         };
-        let holder = answers::client(&request).share_key();
+        let holder = Counted::Bytes.share_key(answers::client(&request));
         let lease = Arc::new(Mutex::new(budget.lease(holder.as_deref())));
         (request.map(|body| budgeted::incoming(body, lease.clone())), Some(lease))
     }

@@ -1,5 +1,7 @@
+use axum::handler::Handler;
 use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use axum::routing::{MethodRouter, get};
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::{Problem, ProblemLink};
 
@@ -11,4 +13,16 @@ pub async fn not_found(headers: HeaderMap) -> Response {
 /// The answer to a method that a route does not take: 405. Axum adds `Allow`.
 pub async fn method_not_allowed() -> Problem {
     Problem::of(StatusCode::METHOD_NOT_ALLOWED)
+}
+
+/// The route of a GET that changes something. It takes no HEAD, which would make the change without showing the answer: `get`
+/// alone would run `handler` for it.
+pub fn get_with_effect<H, T, S>(handler: H) -> MethodRouter<S>
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    let only_get = async || Problem::method_not_allowed(&[Method::GET]);
+    get(handler).head(only_get).fallback(only_get)
 }

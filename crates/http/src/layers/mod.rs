@@ -27,11 +27,11 @@ use axum::response::IntoResponse;
 use axum::routing::Route;
 use tower::{Layer, Service};
 
-pub use answers::AnswerBudgetLayer;
+pub use answers::{AnswerBudgetLayer, CallerNote};
 pub use body_limit::{BodyLimit, body_limit};
 pub use deadline::Deadline;
 pub use envelope::EnvelopeLayer;
-pub use fallback::{method_not_allowed, not_found};
+pub use fallback::{get_with_effect, method_not_allowed, not_found};
 pub use headers::{NoStoreLayer, security_headers};
 pub use middleware::{Answer, Inner, Middleware, RouteService, Taken, Wrapped, answer};
 use ready::take_ready;

@@ -3,6 +3,7 @@
 use url::Url;
 
 use super::color::Color;
+use crate::Origin;
 
 /// The branding of pages and mails. The default has no branding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Logo {
     pub fn elsewhere(url: Url) -> Result<Self, InvalidBranding> {
         let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         let plain = !url.path().contains([';', ',', '\'']) && url.query().is_none();
-        if url.scheme() == "https" && url.has_host() && bare && plain {
+        if url.scheme() == "https" && Origin::of(&url).is_some() && bare && plain {
             Ok(Self::Elsewhere(url))
         } else {
             Err(InvalidBranding("must be an https: address without a query, or the name of a picture's file"))
@@ -97,6 +98,8 @@ mod tests {
             ("http://cdn.example.com/logo.svg", false),
             ("https://cdn.example.com/logo.svg?v=2", false),
             ("https://cdn.example.com/a;script-src%20*", false),
+            ("https://*/logo.svg", false),
+            ("https://cdn.example.com;sandbox/logo.svg", false),
             ("https://user@cdn.example.com/logo.svg", false),
             ("data:image/png;base64,AA==", false),
             ("javascript:alert(1)", false),

@@ -8,7 +8,8 @@ use crate::escape::escape;
 /// A text with placeholders for values, and the few kinds of markup that translators may move.
 ///
 /// `{name}` is a value, `**words**` are strong, `` `words` `` are code, and `[words]({name})` is a link to a value.
-/// Everything except the markup is escaped, including values.
+/// Everything except the markup is escaped, including values. A value with characters of a script that is written from right
+/// to left is isolated, because it would reorder the words around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message(Vec<Piece>);
 
@@ -133,11 +134,26 @@ fn value<'v>(values: &Values<'v>, name: &str) -> &'v str {
     values.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
 }
 
+/// Whether a text has a character of the blocks that Unicode reserves for scripts from right to left (UAX #9, 3.2), or a
+/// control of direction.
+fn changes_direction(text: &str) -> bool {
+    text.chars().any(|c| {
+        matches!(c,
+            '\u{590}'..='\u{8ff}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}' | '\u{10800}'..='\u{10fff}'
+            | '\u{1e800}'..='\u{1efff}')
+    })
+}
+
 fn push_plain(text: &mut String, pieces: &[Piece], values: &Values<'_>) {
     for piece in pieces {
         match piece {
             Piece::Text(words) => text.push_str(words),
-            Piece::Value(name) => text.push_str(value(values, name)),
+            Piece::Value(name) => match value(values, name) {
+                ordinary if !changes_direction(ordinary) => text.push_str(ordinary),
+                // First strong isolate, pop directional isolate: the value's direction changes nothing around it.
+                isolated => text.extend(["\u{2068}", isolated, "\u{2069}"]),
+            },
             Piece::Strong(words) | Piece::Code(words) | Piece::Link { words, .. } => push_plain(text, words, values),
         }
     }
@@ -153,7 +169,10 @@ fn push_markup(markup: &mut String, pieces: &[Piece], values: &Values<'_>) {
     for piece in pieces {
         match piece {
             Piece::Text(words) => markup.push_str(&escape(words)),
-            Piece::Value(name) => markup.push_str(&escape(value(values, name))),
+            Piece::Value(name) => match value(values, name) {
+                ordinary if !changes_direction(ordinary) => markup.push_str(&escape(ordinary)),
+                isolated => markup.extend(["<bdi>", &*escape(isolated), "</bdi>"]),
+            },
             Piece::Strong(words) => within(markup, "strong", words),
             Piece::Code(words) => within(markup, "code", words),
             Piece::Link { words, target } => {
@@ -199,6 +218,19 @@ mod tests {
         let message = Message::parse("Hello {name}").unwrap();
         let values = [("name", "**x** [y]({name}) {name} `z`")];
         assert_eq!(message.markup(&values), "Hello **x** [y]({name}) {name} `z`");
+    }
+
+    #[test]
+    fn a_value_of_another_direction_is_isolated() {
+        let message = Message::parse("Connect **{name}** (`{name}`)?").unwrap();
+        let values = [("name", "\u{5d0}<\u{5d1}")];
+        let markup =
+            "Connect <strong><bdi>\u{5d0}&lt;\u{5d1}</bdi></strong> (<code><bdi>\u{5d0}&lt;\u{5d1}</bdi></code>)?";
+        assert_eq!(message.markup(&values), markup);
+        let one = "\u{2068}\u{5d0}<\u{5d1}\u{2069}";
+        assert_eq!(message.plain(&values), format!("Connect {one} ({one})?"));
+        let plain = "Connect Bücher 書店 (Bücher 書店)?";
+        assert_eq!(message.plain(&[("name", "Bücher 書店")]), plain);
     }
 
     #[test]

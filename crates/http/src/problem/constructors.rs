@@ -111,6 +111,14 @@ impl Problem {
         Self::of(StatusCode::SERVICE_UNAVAILABLE).with_detail(detail).retry_after(wait)
     }
 
+    /// 500 `record_unreadable`: a stored value of the record is of no form that the service reads. The cause names it, and is
+    /// only logged.
+    pub fn record_unreadable(cause: &dyn Error) -> Self {
+        tracing::error!(error = %chain(cause), "a record is unreadable; mend the value");
+        let detail = "the record holds a value that cannot be read; the server's log names its id and its column";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "record_unreadable", detail)
+    }
+
     /// 500: logs `cause` with its chain of sources. The answer contains nothing of it.
     pub fn internal(cause: &dyn Error) -> Self {
         tracing::error!(error = %chain(cause), "the request failed");

@@ -59,8 +59,9 @@ impl ProblemLink {
 /// The error of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// The field in the caller's spelling.
-    pub field: Cow<'static, str>,
+    /// The field in the caller's spelling; absent if the error is about none that the caller may know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<Cow<'static, str>>,
     /// A stable identifier, such as `required`.
     pub code: Cow<'static, str>,
     /// A sentence for people.
@@ -69,7 +70,10 @@ pub struct FieldError {
 
 impl FieldError {
     fn localized(&self, locale: &Locale) -> String {
-        let own = || locale.translated(&format!("field.{}_{}", self.field, self.code));
+        let own = || {
+            let field = self.field.as_deref().unwrap_or_default();
+            locale.translated(&format!("field.{field}_{}", self.code))
+        };
         let any = || locale.translated(&format!("field.{}", self.code));
         own().or_else(any).unwrap_or_else(|| self.message.to_string())
     }
@@ -107,7 +111,7 @@ impl Problem {
         code: impl Into<Cow<'static, str>>,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
-        self.0.errors.push(FieldError { field: field.into(), code: code.into(), message: message.into() });
+        self.0.errors.push(FieldError { field: Some(field.into()), code: code.into(), message: message.into() });
         self
     }
 

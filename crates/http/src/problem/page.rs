@@ -39,9 +39,9 @@ impl Problem {
             main.push_str("<ul>\n");
             for error in &self.0.errors {
                 let message = error.localized(&locale);
-                let (field, message) = (html::escape(&error.field), html::escape(&message));
+                let field = error.field.as_deref().map(|field| format!("<strong>{}</strong>: ", html::escape(field)));
                 // Writing to a String cannot fail.
-                let _ = writeln!(main, "<li><strong>{field}</strong>: {message}</li>");
+                let _ = writeln!(main, "<li>{}{}</li>", field.unwrap_or_default(), html::escape(&message));
             }
             main.push_str("</ul>\n");
         }

@@ -79,9 +79,9 @@ async fn a_missing_parameter_is_named_in_the_case_of_the_wire() {
 }
 
 #[tokio::test]
-async fn a_segment_is_decoded_and_empty_where_it_is_not_text() {
+async fn a_segment_is_decoded_and_empty_where_it_cannot_be_an_identifier() {
     for (path, expected) in
-        [("/things/a%2Fb", "a/b"), ("/things/%C3%A9", "\u{e9}"), ("/things/%ff", ""), ("/things/a%00", "a\0")]
+        [("/things/a%2Fb", "a/b"), ("/things/%C3%A9", "\u{e9}"), ("/things/%ff", ""), ("/things/a%00", "")]
     {
         let answer = ask(path, "*/*").await;
         assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, expected), "{path}");

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName};
 use tower::Layer;
 
 use super::{Level, Rate, TokenBucket};
+use crate::address::AddressKeys;
 use crate::gate::{Gate, GateFuture, refuse};
 
 /// Puts a [`TokenBucket`] in front of a service.
@@ -91,10 +92,27 @@ impl<S> Layer<S> for TokenBucketLayer {
 }
 
 fn by_address(bucket: &TokenBucket, parts: &Parts) -> GateFuture {
-    match bucket.address_key(parts) {
-        Ok(key) => admission(bucket, key),
+    match bucket.address_keys(parts) {
+        Ok(keys) => {
+            let bucket = bucket.clone();
+            Box::pin(async move { pass_all(&bucket, &keys).await })
+        }
         Err(missing) => refuse(missing),
     }
+}
+
+/// Takes from the buckets of all networks of an address, the smallest first, and returns the one with the fewest tokens
+/// left.
+async fn pass_all(bucket: &TokenBucket, keys: &AddressKeys) -> Result<HeaderMap, Response> {
+    let mut lowest: Option<(Rate, Level)> = None;
+    for (key, times) in keys.iter() {
+        let rate = bucket.rate().times(times);
+        let level = take(bucket, key, &rate).await?;
+        if lowest.as_ref().is_none_or(|(_, lowest)| level.remaining < lowest.remaining) {
+            lowest = Some((rate, level));
+        }
+    }
+    Ok(lowest.map_or_else(HeaderMap::new, |(rate, level)| budget(&rate, level)))
 }
 
 fn admission(bucket: &TokenBucket, key: String) -> GateFuture {
@@ -104,25 +122,25 @@ fn admission(bucket: &TokenBucket, key: String) -> GateFuture {
 
 /// The budget for the answer's headers, or the refusal with the same headers.
 async fn pass(bucket: &TokenBucket, key: &str) -> Result<HeaderMap, Response> {
-    take(bucket, key).await.map(|level| budget(bucket.rate(), level))
+    take(bucket, key, bucket.rate()).await.map(|level| budget(bucket.rate(), level))
 }
 
 /// Takes from both, and returns the one with fewer tokens left. If the first refuses, the second is not used, so that
 /// an overused token takes nothing from its owner's other tokens.
 async fn pass_both(first: (&TokenBucket, &str), second: (&TokenBucket, &str)) -> Result<HeaderMap, Response> {
-    let one = take(first.0, first.1).await?;
-    let other = take(second.0, second.1).await?;
+    let one = take(first.0, first.1, first.0.rate()).await?;
+    let other = take(second.0, second.1, second.0.rate()).await?;
     let (bucket, level) = if other.remaining < one.remaining { (second.0, other) } else { (first.0, one) };
     Ok(budget(bucket.rate(), level))
 }
 
-async fn take(bucket: &TokenBucket, key: &str) -> Result<Level, Response> {
-    let level = bucket.take(key).await.map_err(IntoResponse::into_response)?;
+async fn take(bucket: &TokenBucket, key: &str, rate: &Rate) -> Result<Level, Response> {
+    let level = bucket.take_at(key, rate).await.map_err(IntoResponse::into_response)?;
     if level.admitted {
         return Ok(level);
     }
     let mut refusal = RateLimited { retry_after: level.retry_after }.into_response();
-    refusal.headers_mut().extend(budget(bucket.rate(), level));
+    refusal.headers_mut().extend(budget(rate, level));
     Err(refusal)
 }
 

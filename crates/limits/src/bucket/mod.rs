@@ -75,8 +75,13 @@ impl TokenBucket {
     /// Takes a token of `key`, and returns what is left or that there was none. `Err` if the store does not answer:
     /// then the request must be refused.
     pub async fn take(&self, key: &str) -> Result<Level, Denied> {
+        self.take_at(key, &self.rate).await
+    }
+
+    /// [`TokenBucket::take`] at another rate, which must be the same for every request of the key.
+    pub(crate) async fn take_at(&self, key: &str, rate: &Rate) -> Result<Level, Denied> {
         let key = Key::new(&self.scope, key);
-        self.fail_closed.ask(&self.scope, self.store.take(&key, &self.rate)).await
+        self.fail_closed.ask(&self.scope, self.store.take(&key, rate)).await
     }
 
     /// The rate.

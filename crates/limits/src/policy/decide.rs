@@ -38,6 +38,18 @@ pub fn decide(policy: &Policy, history: History, now: i64) -> (Verdict, History)
     }
 }
 
+/// Takes back the attempt that was admitted at `at`, as if it had never been made. Later attempts stay, and a block is never
+/// ended: an attempt that is no longer counted changes nothing.
+pub fn give_back(policy: &Policy, history: History, at: i64, now: i64) -> History {
+    match history {
+        History::Counting(mut counted) if counted.is_live(policy, now) => {
+            counted.remove(policy, at);
+            History::Counting(counted)
+        }
+        other => other,
+    }
+}
+
 fn blocked(until: i64, now: i64) -> (Verdict, History) {
     let retry_after = Duration::from_micros(until.abs_diff(now));
     (Verdict::Blocked { retry_after }, History::Blocked { until })
@@ -108,6 +120,27 @@ mod tests {
     }
 
     #[test]
+    fn only_the_own_attempt_is_given_back() {
+        let exact = policy(3, 10, 60);
+        let cases = [
+            // history, time of the attempt, now, history after
+            (counting(&[0]), 0, 1, History::Counting(Counted::new(at(0), 0, &[]))),
+            (counting(&[0, 4, 9]), 4, 9, counting(&[0, 9])),
+            (counting(&[4, 4, 9]), 4, 9, counting(&[4, 9])),
+            (counting(&[0, 4]), 4, 9, History::Counting(Counted::new(at(4), 0, &[at(0)]))),
+            // It was forgotten, or has left the count.
+            (counting(&[4, 9]), 0, 9, counting(&[4, 9])),
+            (counting(&[4]), 5, 9, counting(&[4])),
+            (counting(&[0]), 0, 10, counting(&[0])),
+            (History::Fresh, 0, 1, History::Fresh),
+            (blocked(60), 0, 1, blocked(60)),
+        ];
+        for (history, own, now, after) in cases {
+            assert_eq!(give_back(&exact, history.clone(), at(own), at(now)), after, "{history:?}, {own}");
+        }
+    }
+
+    #[test]
     fn extreme_times_are_handled() {
         let policy = Policy::new(1, Duration::MAX, Duration::MAX);
         for times in [[i64::MIN, i64::MIN], [i64::MIN, i64::MAX], [i64::MAX, i64::MIN], [i64::MAX, i64::MAX]] {
@@ -156,6 +189,39 @@ mod tests {
     }
 
     proptest! {
+        /// Compares with a list of the attempts that were not given back: no more of them than the limit are in a window, and no
+        /// give-back frees more than one.
+        #[test]
+        fn the_limit_holds_for_attempts_that_are_not_given_back(
+            max in prop_oneof![1_u32..8, 60_u32..70, 120_u32..300],
+            steps in prop::collection::vec((0_i64..40_000, 0_usize..6, any::<bool>()), 1..900),
+        ) {
+            let policy = policy(max, 15, 3_600);
+            let (mut now, mut history) = (NOON, History::Fresh);
+            let (mut counted, mut in_flight): (Vec<i64>, VecDeque<i64>) = (Vec::new(), VecDeque::new());
+            for (step, older, succeeds) in steps {
+                now += step;
+                if succeeds && let Some(own) = in_flight.remove(older) {
+                    let before = history.clone();
+                    history = give_back(&policy, history, own, now);
+                    if policy.attempts_per_mark() == 1 || history != before {
+                        let place = counted.iter().position(|time| *time == own);
+                        place.map(|place| counted.remove(place));
+                    }
+                    continue;
+                }
+                let (verdict, after) = decide(&policy, history, now);
+                history = after;
+                if verdict != Verdict::Admitted {
+                    break;
+                }
+                counted.push(now);
+                in_flight.push_front(now);
+                let inside = counted.iter().filter(|time| **time + policy.window_micros() > now).count();
+                prop_assert!(inside <= max as usize, "{inside} of {max} within a window");
+            }
+        }
+
         /// Compares with a list of all admitted attempts: no period of a window's length without a block admits too many;
         /// a refusal only occurs if the budget is used up or, above the exact limit, nearly used up; a block refuses all
         /// and ends at its time.

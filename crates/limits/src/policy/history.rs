@@ -18,6 +18,14 @@ pub enum History {
 }
 
 impl History {
+    /// The time of the last attempt; 0 for a key that does not count.
+    pub(crate) fn counted_at(&self) -> i64 {
+        match self {
+            Self::Counting(counted) => counted.last,
+            Self::Fresh | Self::Blocked { .. } => 0,
+        }
+    }
+
     /// The time from which this history has no effect.
     pub fn ends(&self, policy: &Policy) -> i64 {
         match self {
@@ -76,6 +84,31 @@ impl Counted {
         let back = (policy.max_attempts - 1 - loose) / policy.attempts_per_mark();
         let mark = usize::try_from(back).ok().and_then(|back| self.marks.iter().rev().nth(back));
         mark.is_some_and(|mark| mark.saturating_add(policy.window) > now)
+    }
+
+    /// Takes back the attempt that was admitted at `at`. `false` if it is no longer counted.
+    ///
+    /// With one attempt per mark, exactly this attempt is removed. Otherwise the number stays exact, and the times of later
+    /// marks move to those of the next ones: the policy is never exceeded.
+    pub(super) fn remove(&mut self, policy: &Policy, at: i64) -> bool {
+        let per_mark = policy.attempts_per_mark();
+        let loose = self.loose.min(per_mark - 1);
+        let own = self.marks.partition_point(|mark| *mark < at);
+        let is_marked = self.marks.get(own).is_some_and(|mark| per_mark > 1 || *mark == at);
+        if at > self.last || (loose == 0 && !is_marked) {
+            return false;
+        }
+        if loose > 0 {
+            self.loose = loose - 1;
+            // The marks after the attempt would each be that of one attempt later.
+            self.marks.push(self.last);
+        } else {
+            self.loose = per_mark - 1;
+        }
+        if own < self.marks.len() {
+            self.marks.remove(own);
+        }
+        true
     }
 
     /// Counts an attempt that is admitted at `now`.

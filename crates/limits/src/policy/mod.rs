@@ -9,6 +9,9 @@
 //! spends one budget just before it ends and the next just after.) Only a block divides such a period: if a block is
 //! shorter than the window, the full budget is available after it, since a block ends at its time.
 //!
+//! An attempt that succeeded may be [given back](give_back), so that only failures count. It then counts as if it had never
+//! been made; nothing else changes.
+//!
 //! # What is stored for a key
 //!
 //! At most [`Policy::MARKS`] times, so that no key takes more than half a kilobyte, for any number of allowed attempts.
@@ -21,7 +24,7 @@ mod history;
 
 use std::time::Duration;
 
-pub use decide::{Verdict, decide};
+pub use decide::{Verdict, decide, give_back};
 pub use history::{Counted, History};
 
 /// At most `max_attempts` per `window`, then a block for `block`.
@@ -46,6 +49,12 @@ impl Policy {
             window: micros(or(window, Duration::from_mins(15))),
             block: micros(or(block, Duration::from_mins(30))),
         }
+    }
+
+    /// This policy with `factor` times as many attempts.
+    #[must_use]
+    pub fn times(&self, factor: u32) -> Self {
+        Self { max_attempts: self.max_attempts.saturating_mul(factor.max(1)), ..*self }
     }
 
     /// Attempts admitted inside the window.

@@ -1,7 +1,8 @@
 -- The rule of `policy::decide`, for one attempt of KEYS[1].
 -- ARGV: window, block (microseconds), most attempts, attempts per mark, most marks.
 -- The state is text: B and the end of the block, or C, the time of the last attempt, the attempts since the last mark and
--- the marks. A time has 16 digits, which doubles hold exactly until the year 2255. Returns the wait, 0 if admitted.
+-- the marks. A time has 16 digits, which doubles hold exactly until the year 2255. Returns the wait, 0 if admitted,
+-- and the time under which the attempt counts.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local window, block, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -22,7 +23,7 @@ if kind == 'B' then
     keep(string.format('B%016d', ends), ends)
   end
   if ends > now then
-    return ends - now
+    return {ends - now, 0}
   end
 elseif kind == 'C' then
   local known = tonumber(string.sub(state, 2, 17))
@@ -34,7 +35,7 @@ elseif kind == 'C' then
     local start = #marks - 16 * (back + 1)
     if start >= 0 and tonumber(string.sub(marks, start + 1, start + 16)) + window > last then
       keep(string.format('B%016d', now + block), now + block)
-      return block
+      return {block, 0}
     end
   end
 elseif state then
@@ -47,4 +48,4 @@ if loose == per_mark then
   marks = string.sub(marks .. string.format('%016d', last), -16 * most_marks)
 end
 keep(string.format('C%016d%010d', last, loose) .. marks, last + window)
-return 0
+return {0, last}

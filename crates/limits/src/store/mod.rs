@@ -29,8 +29,18 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// several replicas, and must do so as one atomic step in one round trip: of any number of parallel attempts, at most
 /// [`Policy::max_attempts`] are admitted. A future that is dropped has counted its attempt or has not, nothing between.
 pub trait Store: Send + Sync + 'static {
-    /// Counts one attempt of `key` and returns whether it is admitted.
-    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict>;
+    /// Counts one attempt of `key`. Returns whether it is admitted, and the time under which it counts.
+    fn count<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, (Verdict, i64)>;
+
+    /// The same without the time.
+    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
+        let counted = self.count(key, policy);
+        Box::pin(async move { Ok(counted.await?.0) })
+    }
+
+    /// Takes back the attempt of `key` that counts under the time `at`, as
+    /// [`give_back`](crate::policy::give_back) does.
+    fn give_back<'a>(&'a self, key: &'a Key, policy: &'a Policy, at: i64) -> StoreFuture<'a, ()>;
 
     /// Forgets `key`: its count and its block.
     fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()>;

@@ -20,22 +20,29 @@ use crate::{Key, Policy, Verdict};
 pub struct RedisStore {
     redis: Redis,
     attempt: Script,
+    give_back: Script,
     blocks: Blocks,
 }
 
 impl RedisStore {
     /// A store in `redis`, under names that begin with its prefix and `limit:`.
     pub fn new(redis: Redis, ambient: Ambient) -> Self {
-        Self { redis, attempt: Script::new(include_str!("attempt.lua")), blocks: Blocks::new(ambient) }
+        let script = Script::new;
+        Self {
+            redis,
+            attempt: script(include_str!("attempt.lua")),
+            give_back: script(include_str!("give_back.lua")),
+            blocks: Blocks::new(ambient),
+        }
     }
 
     fn name(&self, key: &Key) -> String {
         self.redis.name("limit", key)
     }
 
-    async fn count(&self, key: &Key, policy: &Policy) -> Result<Verdict, StoreError> {
+    async fn decide(&self, key: &Key, policy: &Policy) -> Result<(Verdict, i64), StoreError> {
         if let Some(retry_after) = self.blocks.remaining(key) {
-            return Ok(Verdict::Blocked { retry_after });
+            return Ok((Verdict::Blocked { retry_after }, 0));
         }
         let arguments = [
             policy.window_micros(),
@@ -44,22 +51,31 @@ impl RedisStore {
             policy.attempts_per_mark().into(),
             policy.marks().into(),
         ];
-        let wait: i64 = self.redis.decide(&self.attempt, &self.name(key), &arguments).await?;
+        let (wait, at): (i64, i64) = self.redis.decide(&self.attempt, &self.name(key), &arguments).await?;
         if wait == 0 {
-            return Ok(Verdict::Admitted);
+            return Ok((Verdict::Admitted, at));
         }
         if !(1..=policy.block_micros()).contains(&wait) {
             return Err(StoreError::new(format!("redis answered a block of {wait} microseconds")));
         }
         let retry_after = Duration::from_micros(wait.unsigned_abs());
         self.blocks.note(key, retry_after);
-        Ok(Verdict::Blocked { retry_after })
+        Ok((Verdict::Blocked { retry_after }, 0))
+    }
+
+    async fn take_back(&self, key: &Key, policy: &Policy, at: i64) -> Result<(), StoreError> {
+        let arguments = [policy.window_micros(), policy.attempts_per_mark().into(), at];
+        self.redis.decide(&self.give_back, &self.name(key), &arguments).await
     }
 }
 
 impl Store for RedisStore {
-    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
-        Box::pin(self.count(key, policy))
+    fn count<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, (Verdict, i64)> {
+        Box::pin(self.decide(key, policy))
+    }
+
+    fn give_back<'a>(&'a self, key: &'a Key, policy: &'a Policy, at: i64) -> StoreFuture<'a, ()> {
+        Box::pin(self.take_back(key, policy, at))
     }
 
     fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()> {

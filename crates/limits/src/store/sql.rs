@@ -8,10 +8,11 @@ use std::fmt;
 use std::time::Duration;
 
 use gatewright_base::Ambient;
-use gatewright_db::{Db, Engine, MigrateError, Sql, Step, dialect, migrate, params};
+use gatewright_db::{Db, Engine, Error as DatabaseError, MigrateError, Sql, Step, Tx, dialect, migrate, params};
 
 use super::blocks::Blocks;
 use super::{Blocked, Store, StoreError, StoreFuture};
+use crate::policy::{Counted, History, give_back};
 use crate::{Key, Policy, Verdict};
 
 /// A store in the table `rate_limits`.
@@ -41,9 +42,9 @@ impl SqlStore {
         migrate(db, component, steps).await.map(|_| ())
     }
 
-    async fn count(&self, key: &Key, policy: &Policy) -> Result<Verdict, StoreError> {
+    async fn decide(&self, key: &Key, policy: &Policy) -> Result<(Verdict, i64), StoreError> {
         if let Some(retry_after) = self.blocks.remaining(key) {
-            return Ok(Verdict::Blocked { retry_after });
+            return Ok((Verdict::Blocked { retry_after }, 0));
         }
         let params = params![
             key.as_str(),
@@ -56,19 +57,55 @@ impl SqlStore {
         let rows = self.db.write_rows(&self.attempt, params).await.map_err(StoreError::new)?;
         let row = rows.first().ok_or_else(|| StoreError::new("the statement returned no row"))?;
         match row.get::<Option<i64>>("wait").map_err(StoreError::new)? {
-            None => Ok(Verdict::Admitted),
+            None => Ok((Verdict::Admitted, row.get("last_at").map_err(StoreError::new)?)),
             Some(wait) => {
                 let retry_after = Duration::from_micros(u64::try_from(wait).unwrap_or_default());
                 self.blocks.note(key, retry_after);
-                Ok(Verdict::Blocked { retry_after })
+                Ok((Verdict::Blocked { retry_after }, 0))
             }
         }
+    }
+
+    /// Reads the row, and replaces it if it counts: under its lock, so that attempts in between are not lost.
+    async fn take_back(&self, key: &Key, policy: Policy, at: i64) -> Result<(), DatabaseError> {
+        let now = dialect::now_micros(self.db.engine());
+        let lock = dialect::for_update(self.db.engine());
+        let read: Sql = format!(
+            "SELECT last_at, loose, marks, {now} AS now FROM rate_limits WHERE key = ?1 AND blocked_until IS NULL{lock}"
+        )
+        .into();
+        let key = key.clone();
+        let back = async move |tx: &Tx| -> Result<(), DatabaseError> {
+            let Some(row) = tx.query_opt(&read, params![key.as_str()]).await? else { return Ok(()) };
+            let marks: String = row.get("marks")?;
+            let times = marks.as_bytes().chunks(DIGITS).map(|time| std::str::from_utf8(time).ok()?.parse().ok());
+            // Anything else was not written by a limiter, and does not count back.
+            let Some(times) = times.collect::<Option<Vec<i64>>>() else { return Ok(()) };
+            let loose = u32::try_from(row.get::<i64>("loose")?).unwrap_or_default();
+            let before = History::Counting(Counted::new(row.get("last_at")?, loose, &times));
+            let after = give_back(&policy, before.clone(), at, row.get("now")?);
+            let History::Counting(counted) = after.clone() else { return Ok(()) };
+            if after != before {
+                let marks = counted.marks().iter().fold(String::new(), |marks, time| format!("{marks}{time:0DIGITS$}"));
+                tx.execute(
+                    "UPDATE rate_limits SET loose = ?2, marks = ?3 WHERE key = ?1",
+                    params![key.as_str(), counted.loose(), marks],
+                )
+                .await?;
+            }
+            Ok(())
+        };
+        self.db.write(back).await
     }
 }
 
 impl Store for SqlStore {
-    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
-        Box::pin(self.count(key, policy))
+    fn count<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, (Verdict, i64)> {
+        Box::pin(self.decide(key, policy))
+    }
+
+    fn give_back<'a>(&'a self, key: &'a Key, policy: &'a Policy, at: i64) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.take_back(key, *policy, at).await.map_err(StoreError::new) })
     }
 
     fn forget<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, ()> {
@@ -135,7 +172,7 @@ const STEPS: &[Step] = &[Step {
 const DIGITS: usize = 16;
 
 /// `?1` key, `?2` window, `?3` most attempts, `?4` block, `?5` attempts per mark, `?6` most marks. Returns how long the
-/// key is blocked for, or null.
+/// key is blocked for, or null, and the time of the attempt.
 ///
 /// The row `excluded` is that of a new key; the selects name the steps of the rule for a known one, from the innermost
 /// outwards. A blocked row has no marks.
@@ -175,7 +212,7 @@ fn attempt_sql(engine: Engine) -> String {
                               ) AS known
                         ) AS reach
                   ) AS decided)
-         RETURNING blocked_until - {now} AS wait"
+         RETURNING blocked_until - {now} AS wait, last_at"
     )
 }
 

@@ -101,6 +101,19 @@ async fn neighbours_in_one_ipv6_network_count_together() {
 }
 
 #[tokio::test]
+async fn a_48_has_64_times_the_attempts_of_a_64() {
+    let (router, served) = throttled(LimiterLayer::by_address(limiter()));
+    for number in 0..200 {
+        let peer = format!("[2001:db8:1:{number:x}::1]:1");
+        let expected = if number < 128 { 200 } else { 429 };
+        assert_eq!(statuses(&router, &[(&*peer, "x")]).await, [expected], "{peer}");
+    }
+    assert_eq!(served.load(Ordering::Relaxed), 128);
+    let others = [("[2001:db8:2::1]:1", "x"), ("203.0.113.7:1", "x")];
+    assert_eq!(statuses(&router, &others).await, [200, 200], "others are not affected");
+}
+
+#[tokio::test]
 async fn a_request_without_an_address_is_an_error_of_the_program() {
     let (router, served) = throttled(LimiterLayer::by_address(limiter()));
     assert_eq!(statuses(&router, &[("", "a"), ("", "b"), ("", "c")]).await, [500, 500, 500]);

@@ -21,7 +21,7 @@ struct Moody {
 }
 
 impl Store for Moody {
-    fn attempt<'a>(&'a self, _: &'a Key, _: &'a Policy) -> StoreFuture<'a, Verdict> {
+    fn count<'a>(&'a self, _: &'a Key, _: &'a Policy) -> StoreFuture<'a, (Verdict, i64)> {
         Box::pin(async {
             self.asked.fetch_add(1, Ordering::Relaxed);
             if self.hangs.load(Ordering::Relaxed) {
@@ -30,8 +30,12 @@ impl Store for Moody {
             if self.fails.load(Ordering::Relaxed) {
                 return Err(StoreError::new("connection refused"));
             }
-            Ok(Verdict::Admitted)
+            Ok((Verdict::Admitted, 0))
         })
+    }
+
+    fn give_back<'a>(&'a self, _: &'a Key, _: &'a Policy, _: i64) -> StoreFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn forget<'a>(&'a self, _: &'a Key) -> StoreFuture<'a, ()> {
@@ -52,7 +56,7 @@ async fn a_refusal_has_a_status_and_retry_after() {
     clock.advance(SignedDuration::from_millis(500));
     let denied = limiter.attempt("203.0.113.7").await.unwrap_err();
     clock.advance(SignedDuration::from_millis(500));
-    assert_eq!(limiter.attempt("203.0.113.7").await.unwrap_err().retry_after, Duration::from_millis(599_500));
+    assert_eq!(limiter.attempt("203.0.113.7").await.unwrap_err().retry_after(), Duration::from_millis(599_500));
     assert_eq!(limiter.attempt("203.0.113.8").await, Ok(()));
 
     let response = denied.into_response();
@@ -79,7 +83,7 @@ async fn a_store_that_fails_refuses_for_a_short_while_and_recovers() {
     let store = Arc::new(Moody::default());
     let limiter = Limiter::new("s", policy(1), store.clone());
     store.fails.store(true, Ordering::Relaxed);
-    let denied = Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY });
+    let denied = Err(Denied::StoreDown { retry_after: Limiter::STORE_DOWN_RETRY });
     assert_eq!(limiter.attempt("k").await, denied);
     assert_eq!(limiter.attempt("k").await, denied);
     store.fails.store(false, Ordering::Relaxed);
@@ -93,7 +97,7 @@ async fn a_store_that_hangs_refuses_after_the_timeout() {
     store.hangs.store(true, Ordering::Relaxed);
     let limiter = Limiter::new("s", policy(1), store).store_timeout(Duration::from_secs(2));
     let begun = tokio::time::Instant::now();
-    assert_eq!(limiter.attempt("k").await, Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY }));
+    assert_eq!(limiter.attempt("k").await, Err(Denied::StoreDown { retry_after: Limiter::STORE_DOWN_RETRY }));
     assert_eq!(begun.elapsed(), Duration::from_secs(2));
 }
 

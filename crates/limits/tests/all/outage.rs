@@ -19,7 +19,7 @@ use crate::bed::{key, open, policy};
 /// For things that take a moment on an idle machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-const DOWN: Result<(), Denied> = Err(Denied { retry_after: Limiter::STORE_DOWN_RETRY });
+const DOWN: Result<(), Denied> = Err(Denied::StoreDown { retry_after: Limiter::STORE_DOWN_RETRY });
 
 /// The server, where its program is installed or must be.
 pub(crate) fn installed<T>(server: Result<T, Error>) -> Option<T> {
@@ -103,7 +103,7 @@ async fn a_postgres_that_dies_refuses_and_recovers() {
     server.restart().unwrap();
     recovers(&limiter).await;
     let denied = limiter.attempt("blocked").await.unwrap_err();
-    assert!(denied.retry_after > Duration::from_mins(90), "the block survived the crash: {denied:?}");
+    assert!(denied.retry_after() > Duration::from_mins(90), "the block survived the crash: {denied:?}");
 }
 
 /// A server that greets as Redis does and then answers every script with the same bytes, or closes after them.

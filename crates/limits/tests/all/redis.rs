@@ -86,7 +86,7 @@ async fn wrong_credentials_refuse_and_the_error_hides_the_password() {
     let told = format!("{error} {error:?} {}", std::error::Error::source(&error).unwrap());
     assert!(told.contains("redis at 127.0.0.1:") && !told.contains("canary"), "{told}");
     let limiter = Limiter::new("s", policy(5), Arc::new(RedisStore::new(redis, Ambient::system())));
-    assert_eq!(limiter.attempt("k").await.unwrap_err().retry_after, Limiter::STORE_DOWN_RETRY);
+    assert_eq!(limiter.attempt("k").await.unwrap_err().retry_after(), Limiter::STORE_DOWN_RETRY);
     assert!(open(&url, &prefix).check().await.is_ok());
 }
 

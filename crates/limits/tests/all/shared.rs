@@ -137,6 +137,6 @@ async fn without_its_table_the_store_refuses() {
         let store = Arc::new(SqlStore::new(engine.db.clone(), Ambient::system()));
         assert!(store.sweep().await.is_err());
         let denied = Limiter::new("s", policy(1), store).attempt("k").await.unwrap_err();
-        assert_eq!(denied.retry_after, Limiter::STORE_DOWN_RETRY, "{}", engine.name);
+        assert_eq!(denied.retry_after(), Limiter::STORE_DOWN_RETRY, "{}", engine.name);
     }
 }

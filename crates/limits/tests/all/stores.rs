@@ -182,3 +182,82 @@ async fn only_ended_entries_are_removed() {
         assert_eq!(bed.admitted("old", &policy(1), 1).await, 1, "{}", bed.name);
     }
 }
+
+#[tokio::test]
+async fn successes_that_are_given_back_never_block_and_free_nothing_else() {
+    for bed in all().await {
+        for max in [1, 3, 64, 65, 200] {
+            let name = format!("office {max}");
+            let limiter = Limiter::new("test", policy(max), bed.replicas[0].clone());
+            for _ in 0..max * 3 {
+                limiter.begin(&name).await.unwrap().give_back().await;
+            }
+            assert_eq!(bed.admitted(&name, &policy(max), max + 1).await, max, "{}: failures only, {max}", bed.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_gives_back_only_its_own_attempt() {
+    for bed in all().await {
+        let limiter = |name: &str, max| (name.to_owned(), Limiter::new("test", policy(max), bed.replicas[0].clone()));
+
+        // Among failures before and after it.
+        let (name, three) = limiter("among", 3);
+        three.attempt(&name).await.unwrap();
+        let own = three.begin(&name).await.unwrap();
+        three.attempt(&name).await.unwrap();
+        own.give_back().await;
+        assert_eq!(bed.admitted(&name, &policy(3), 2).await, 1, "{}: two failures count", bed.name);
+
+        // A block stays, whoever succeeds during it.
+        let (name, two) = limiter("blocked", 2);
+        let own = two.begin(&name).await.unwrap();
+        two.attempt(&name).await.unwrap();
+        let until = two.attempt(&name).await.unwrap_err();
+        own.give_back().await;
+        let still = two.attempt(&name).await.unwrap_err();
+        assert!(still.retry_after() <= until.retry_after() && !still.retry_after().is_zero(), "{}", bed.name);
+
+        // Forgotten in between: later attempts are not its own, and the count is never below zero.
+        let (name, two) = limiter("forgotten", 2);
+        let (first, second) = (two.begin(&name).await.unwrap(), two.begin(&name).await.unwrap());
+        two.forget(&name).await.unwrap();
+        bed.age(&[&name], 1).await;
+        first.give_back().await;
+        two.attempt(&name).await.unwrap();
+        second.give_back().await;
+        assert_eq!(bed.admitted(&name, &policy(2), 3).await, 1, "{}", bed.name);
+    }
+}
+
+#[tokio::test]
+async fn parallel_failures_beside_successes_never_exceed_the_limit() {
+    for bed in all().await {
+        for round in 0..5 {
+            let name = format!("race {round}");
+            let tries = (0..20_usize).map(|n| {
+                let (store, name) = (bed.replicas[n % 2].clone(), name.clone());
+                tokio::spawn(async move {
+                    let admitted = Limiter::new("test", policy(5), store).begin(&name).await;
+                    match admitted {
+                        Ok(attempt) if n % 4 < 2 => {
+                            attempt.give_back().await;
+                            false
+                        }
+                        Ok(_) => true,
+                        Err(_) => false,
+                    }
+                })
+            });
+            let tries: Vec<_> = tries.collect();
+            let mut wrong = 0;
+            for task in tries {
+                wrong += u32::from(task.await.unwrap());
+            }
+            assert!(wrong <= 5, "{}: {wrong} wrong ones were admitted", bed.name);
+            let more = bed.admitted(&name, &policy(5), 20).await;
+            assert!(wrong + more <= 5, "{}: {wrong} and {more}", bed.name);
+        }
+    }
+}

@@ -25,6 +25,8 @@ pub struct SmtpUrl {
     pub(super) security: Security,
     pub(super) credentials: Option<Credentials>,
     pub(super) hello: Option<String>,
+    /// Whether the host is this machine.
+    local: bool,
 }
 
 /// How the connection is protected.
@@ -105,7 +107,8 @@ impl SmtpUrl {
         }
         let host = host(&url)?;
         let credentials = credentials(&url)?;
-        let security = security(&url, is_loopback(&host), credentials.is_some())?;
+        let local = is_loopback(&host);
+        let security = security(&url, local, credentials.is_some())?;
         let usual_port = match security {
             Security::Wrapped => 465,
             Security::Required => 587,
@@ -121,7 +124,12 @@ impl SmtpUrl {
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
         };
-        Ok(Self { host, port, security, credentials, hello: hello(&url)? })
+        Ok(Self { host, port, security, credentials, hello: hello(&url)?, local })
+    }
+
+    /// Whether mails leave this machine only encrypted, also when somebody changes what the server answers.
+    pub fn is_protected(&self) -> bool {
+        self.local || matches!(self.security, Security::Required | Security::Wrapped)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The statements of the mail queue. Each transition is one statement that names the state it expects, so that of several
 //! servers and operators one wins.
 
-use gatewright_db::{Error, Row, Tx, Value, params};
+use gatewright_db::{Error, ReadablePage, Row, Tx, Value, params};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{ListMails, MailQueue, MailStatus, QueuedMail, Retry, StoredCounts};
@@ -113,6 +113,7 @@ impl MailQueue {
         for row in &due {
             let id: String = row.get("id")?;
             let lease = self.ambient.uuid().to_string();
+            // Bytes: of one letter, which has a link and no contents of callers.
             let take = "UPDATE mail_queue SET lease = ?3, next_attempt_at = ?4, attempts = attempts + 1 \
                         WHERE id = ?1 AND status = 'pending' AND next_attempt_at <= ?2 AND sealed IS NOT NULL \
                         RETURNING kind, recipient, attempts, created_at, expires_at, sealed";
@@ -189,14 +190,21 @@ impl MailQueue {
         if let Some(after) = &list.after {
             condition("id < $", after.into());
         }
-        params.push(Value::from(i64::from(list.limit.clamp(1, 200))));
         let sql = format!(
             "SELECT {SHOWN} FROM mail_queue WHERE {} ORDER BY id DESC LIMIT ?{}",
             conditions.join(" AND "),
-            params.len()
+            params.len() + 1
         );
         let now = self.ambient.now();
-        self.db.query(sql, params).await?.iter().map(|row| shown(row, now)).collect()
+        let mut page = ReadablePage::new("mail_queue", list.limit.clamp(1, 200));
+        loop {
+            let params = params.iter().cloned().chain([Value::Int(page.asked())]).collect();
+            page.add_all(&self.db.query(sql.clone(), params).await?, |row| shown(row, now))?;
+            match page.finish()? {
+                Ok(found) => return Ok(found),
+                Err(longer) => page = longer,
+            }
+        }
     }
 
     /// The number of letters.
@@ -212,6 +220,12 @@ impl MailQueue {
             }
         }
         Ok(counts)
+    }
+
+    /// When the oldest pending letter was stored.
+    pub async fn oldest_pending(&self) -> Result<Option<Timestamp>, Error> {
+        let sql = "SELECT MIN(created_at) AS oldest FROM mail_queue WHERE status = 'pending'";
+        self.db.query_opt(sql, Vec::new()).await?.map_or(Ok(None), |row| row.get("oldest"))
     }
 
     /// Makes a letter due now. Its attempts count from the start again.

@@ -3,7 +3,7 @@
 use gatewright_base::{SealingKey, Secret};
 use zeroize::Zeroizing;
 
-use crate::{Device, Kind, Letter};
+use crate::{Device, Invited, Kind, Letter};
 
 /// The keys that stored letters are sealed with.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ struct Written<'a> {
     code: Option<&'a str>,
     language: Option<&'a str>,
     device: Option<&'a Device>,
+    account: Option<&'a str>,
+    credentials: &'a [String],
+    invitation: &'a Invited,
+    change: Option<&'a str>,
 }
 
 #[derive(serde::Deserialize)]
@@ -29,6 +33,13 @@ struct Read {
     code: Option<Secret>,
     language: Option<String>,
     device: Option<Device>,
+    account: Option<String>,
+    #[serde(default)]
+    credentials: Vec<String>,
+    #[serde(default)]
+    invitation: Invited,
+    #[serde(default)]
+    change: Option<String>,
 }
 
 /// Where a sealed text belongs: a text that is moved to another letter, or to another recipient, does not open.
@@ -53,6 +64,10 @@ impl MailKeys {
             code: letter.code.as_ref().map(Secret::expose),
             language: letter.language.as_deref(),
             device: letter.device.as_ref(),
+            account: letter.account.as_deref(),
+            credentials: &letter.credentials,
+            invitation: &letter.invitation,
+            change: letter.change.as_deref(),
         };
         let text = Zeroizing::new(serde_json::to_vec(&written).expect("text can be written as JSON"));
         self.keys[0].seal(&text, &place.bytes())
@@ -62,9 +77,11 @@ impl MailKeys {
     pub(super) fn open(&self, sealed: &[u8], place: Place<'_>) -> Option<Letter> {
         let kind = Kind::parse(place.kind)?;
         let text = self.keys.iter().find_map(|key| key.open(sealed, &place.bytes()))?;
-        let Read { link, code, language, device } = serde_json::from_slice(&text).ok()?;
+        let Read { link, code, language, device, account, credentials, invitation, change } =
+            serde_json::from_slice(&text).ok()?;
         let letter = Letter::new(kind, place.recipient, link, std::time::Duration::ZERO);
-        Some(Letter { code, language: language.map(Into::into), device, ..letter })
+        let (language, account) = (language.map(Into::into), account.map(Into::into));
+        Some(Letter { language, code, account, credentials, invitation, change, device, ..letter })
     }
 }
 
@@ -90,11 +107,14 @@ mod tests {
         let device = Device { time: "now".to_owned(), name: "Firefox".to_owned(), address: "::1".to_owned() };
         let letter = Letter::new(Kind::NewDevice, place.recipient, Secret::new("canary"), std::time::Duration::ZERO);
         let letter = letter.code(Secret::new("7K3Q-9XWD")).language("de").device(device);
+        let invitation = Invited { tenant: "Acme".to_owned(), inviter: "bea@example.com".to_owned() };
+        let letter = Letter { invitation, change: Some("Invited: eve@example.com".to_owned()), ..letter };
         let sealed = keys("a", &[]).seal(&letter, place);
         assert!(!sealed.windows(6).any(|part| part == b"canary"));
         for keys in [keys("a", &[]), keys("b", &["z", "a"])] {
             let opened = keys.open(&sealed, place).unwrap();
             assert_eq!((&opened.link, &opened.code, &opened.device), (&letter.link, &letter.code, &letter.device));
+            assert_eq!((opened.invitation, opened.change), (letter.invitation.clone(), letter.change.clone()));
             assert_eq!(
                 (opened.kind, &*opened.to, opened.language),
                 (letter.kind, &*letter.to, letter.language.clone())

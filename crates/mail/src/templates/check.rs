@@ -44,19 +44,47 @@ impl TemplateError {
         Self { file: Some(path.to_owned()), line: None, message }
     }
 
+    pub(super) fn unused(path: &Path) -> Self {
+        let message =
+            "is not the name of a template, and no template includes it. The names are those of the built-in \
+                       templates, such as invitation.txt"
+                .to_owned();
+        Self { file: Some(path.to_owned()), line: None, message }
+    }
+
     /// The template engine's message.
     pub(super) fn of(error: &minijinja::Error, folder: Option<&Path>) -> Self {
-        // An error inside an included file or a block is the cause of the error at its place.
-        let mut innermost = error;
-        while let Some(cause) = std::error::Error::source(innermost).and_then(|cause| cause.downcast_ref()) {
-            innermost = cause;
-        }
+        let innermost = innermost(error);
         let message = match innermost.detail() {
             Some(detail) => format!("{}: {detail}", innermost.kind()),
             None => innermost.kind().to_string(),
         };
         Self { file: innermost.name().map(|name| place(name, folder)), line: innermost.line(), message }
     }
+}
+
+impl TemplateError {
+    /// The same with the line of the template, for an error that does not say which value is meant.
+    fn quoting(mut self, templates: &Templates, name: &str) -> Self {
+        let template = templates.environment.get_template(name).ok();
+        let line = self
+            .line
+            .zip(template)
+            .and_then(|(line, template)| template.source().lines().nth(line - 1).map(str::to_owned));
+        if let Some(line) = line {
+            self.message = format!("{} in `{}`", self.message, line.trim());
+        }
+        self
+    }
+}
+
+/// An error inside an included file or a block is the cause of the error at its place.
+fn innermost(error: &minijinja::Error) -> &minijinja::Error {
+    let mut innermost = error;
+    while let Some(cause) = std::error::Error::source(innermost).and_then(|cause| cause.downcast_ref()) {
+        innermost = cause;
+    }
+    innermost
 }
 
 /// Renders every template with a sample letter, and checks the output.
@@ -87,10 +115,14 @@ fn try_one(
         Kind::NewDevice => letter.device(Device::default()),
         _ => letter,
     };
-    let rendered = templates.render(part, &letter);
-    let rendered = rendered.map_err(|error| TemplateError::of(&error, folder))?;
-    // The trial runs one branch of every condition; an unknown name is an error in all branches.
-    only_known_names(templates, &name, &part.values(kind), folder)?;
+    // Before the trial, which runs one branch of every condition and does not say which name is unknown.
+    let known = part.values(kind);
+    only_known_names(templates, &name, &known, folder)?;
+    let rendered = templates.render(part, &letter).map_err(|error| {
+        let included = innermost(&error).name().unwrap_or(&name);
+        let named = only_known_names(templates, included, &known, folder).err();
+        named.unwrap_or_else(|| TemplateError::of(&error, folder).quoting(templates, included))
+    })?;
     let message = match part {
         Part::Subject if rendered.trim().is_empty() || rendered.trim().chars().any(char::is_control) => {
             "a subject is one line of text"

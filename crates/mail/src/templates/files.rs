@@ -25,8 +25,13 @@ impl Part {
         let mut values = vec!["product", "lifetime", "email", "language"];
         if matches!(self, Self::Text | Self::Html) {
             values.extend(["link", "code", "direction", "support_url", "logo", "color", "color_text", "color_link"]);
-            if kind == Kind::NewDevice {
-                values.extend(["time", "device", "address"]);
+            match kind {
+                Kind::NewDevice => values.extend(["time", "device", "address"]),
+                Kind::Invitation => values.extend(["tenant", "inviter"]),
+                Kind::EmailChange => values.push("account"),
+                Kind::MembersChanged => values.extend(["tenant", "change"]),
+                Kind::EmailChanged | Kind::EmailChangeUndone => values.push("credentials"),
+                _ => {}
             }
         }
         values
@@ -50,7 +55,7 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 34] = builtin![
+const BUILTIN: [(&str, &str); 49] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
@@ -70,6 +75,9 @@ const BUILTIN: [(&str, &str); 34] = builtin![
     "email_changed.subject.txt",
     "email_changed.txt",
     "email_changed.html",
+    "email_change_undone.subject.txt",
+    "email_change_undone.txt",
+    "email_change_undone.html",
     "passkey_added.subject.txt",
     "passkey_added.txt",
     "passkey_added.html",
@@ -85,6 +93,18 @@ const BUILTIN: [(&str, &str); 34] = builtin![
     "new_device.subject.txt",
     "new_device.txt",
     "new_device.html",
+    "token_created.subject.txt",
+    "token_created.txt",
+    "token_created.html",
+    "program_connected.subject.txt",
+    "program_connected.txt",
+    "program_connected.html",
+    "provider_linked.subject.txt",
+    "provider_linked.txt",
+    "provider_linked.html",
+    "members_changed.subject.txt",
+    "members_changed.txt",
+    "members_changed.html",
 ];
 
 pub(super) fn add_builtin(environment: &mut Environment<'static>) {
@@ -95,7 +115,8 @@ pub(super) fn add_builtin(environment: &mut Environment<'static>) {
 
 /// Adds the files of an operator's folder, replacing built-in ones of the same name.
 ///
-/// A file whose name is similar to that of a template is refused: otherwise it would be ignored silently.
+/// A file whose name is similar to that of a template, or that no template includes, is refused: otherwise it would be
+/// ignored silently.
 pub(super) fn add_folder(environment: &mut Environment<'static>, folder: &Path) -> Result<(), TemplateError> {
     let unreadable = |error| TemplateError::unreadable(folder, &error);
     let mut paths = Vec::new();
@@ -103,6 +124,8 @@ pub(super) fn add_folder(environment: &mut Environment<'static>, folder: &Path) 
         paths.push(entry.map_err(unreadable)?.path());
     }
     paths.sort_unstable();
+    // By name: those that replace no built-in one, and the sources that may include them.
+    let (mut others, mut sources) = (Vec::new(), Vec::new());
     for path in paths {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let is_backup = name.starts_with('.') || name.ends_with('~');
@@ -119,7 +142,19 @@ pub(super) fn add_folder(environment: &mut Environment<'static>, folder: &Path) 
         }
         let source = fs::read_to_string(&path).map_err(|error| TemplateError::unreadable(&path, &error))?;
         let name = name.to_owned();
+        sources.push((name.clone(), source.clone()));
+        if !is_known {
+            others.push((name.clone(), path.clone()));
+        }
         environment.add_template_owned(name, source).map_err(|error| TemplateError::of(&error, Some(folder)))?;
     }
-    Ok(())
+    // Otherwise it would be ignored silently, and the mail would stay as it is.
+    let is_included = |name: &str| {
+        let quoted = ['"', '\''].map(|quote| format!("{quote}{name}{quote}"));
+        sources.iter().any(|(other, source)| other != name && quoted.iter().any(|quoted| source.contains(quoted)))
+    };
+    match others.iter().find(|(name, _)| !is_included(name)) {
+        Some((_, path)) => Err(TemplateError::unused(path)),
+        None => Ok(()),
+    }
 }

@@ -7,7 +7,8 @@
 //!
 //! Templates have the values `product`, `email` (the account's address), `lifetime` ("15 minutes"), `language` (the reader's, such as `de`)
 //! and, in the bodies, `link`, `code` (or an empty text), `direction`, `support_url`, `logo`, `color`, `color_text` and `color_link`. In
-//! their bodies, those of a new device also have its `device`, `address` and the `time`. The texts of the built-in templates are in the
+//! their bodies, those of a new device also have its `device`, `address` and the `time`, and those of an invitation the names of the `tenant` and of the
+//! `inviter` (or empty texts), and those of changed members the `tenant` and the `change`. The texts of the built-in templates are in the
 //! catalogues of languages: `t("mail.hello")` writes one of them as HTML, `words` without markup. In `.html` files, the output is escaped.
 
 mod check;
@@ -114,6 +115,11 @@ impl Templates {
                 };
                 context! {
                     product, lifetime, email, language,
+                    account => letter.account.as_deref().unwrap_or(""),
+                    credentials => &letter.credentials,
+                    tenant => &letter.invitation.tenant,
+                    inviter => &letter.invitation.inviter,
+                    change => letter.change.as_deref().unwrap_or(""),
                     link => letter.link.expose(),
                     code => letter.code.as_ref().map_or("", Secret::expose),
                     direction => locale.language().direction(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gatewright_base::Secret;
 use gatewright_http::locale::{Branding, Languages, Logo, Presentation};
-use gatewright_mail::{DevMailbox, Device, Kind, Letter, Mail, Outgoing, QueuePolicy, Templates};
+use gatewright_mail::{DevMailbox, Device, Invited, Kind, Letter, Mail, Outgoing, QueuePolicy, Templates};
 use tempfile::TempDir;
 
 use crate::support::ambient;
@@ -56,11 +56,16 @@ async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifet
         // The link of a notice leads to a page, and does not expire.
         let is_notice = matches!(
             kind,
-            Kind::PasskeyAdded
+            Kind::EmailChangeUndone
+                | Kind::PasskeyAdded
                 | Kind::TwoFactorEnabled
                 | Kind::TwoFactorDisabled
                 | Kind::BackupCodesReplaced
                 | Kind::NewDevice
+                | Kind::TokenCreated
+                | Kind::ProgramConnected
+                | Kind::ProviderLinked
+                | Kind::MembersChanged
         );
         let hours = if is_notice { "account" } else { "24 hours" };
         for expected in ["Bücher & Söhne", hours, "o'brien+x@example.com"] {
@@ -72,10 +77,42 @@ async fn each_kind_has_a_subject_a_text_and_an_html_part_with_product_link_lifet
         }
         assert!(html.contains("href=\"https://app.example.com/x?token=abc&amp;next=%2F\""), "{html}");
         assert_eq!(mail.links, [Secret::new(LINK)]);
-        let says_that_tokens_live_on =
-            one_line.contains("API tokens keep working") && html.contains("API tokens keep working");
-        assert_eq!(says_that_tokens_live_on, kind == Kind::PasswordReset);
+        let ends_tokens = |text: &str| text.contains("it also ends the account") && text.contains("API tokens");
+        assert_eq!(ends_tokens(&one_line) && ends_tokens(html), kind == Kind::PasswordReset);
     }
+}
+
+#[tokio::test]
+async fn a_change_of_address_names_the_account_and_its_notices_name_credentials_escaped() {
+    let templates = Templates::load("Example", None).unwrap();
+    let change = Letter { account: Some("ann@old.example".into()), ..letter(Kind::EmailChange) };
+    let named = written(templates.clone(), change).await;
+    for text in [named.text.expose(), named.html.as_ref().unwrap().expose()] {
+        assert!(text.contains("ann@old.example"), "{text}");
+    }
+    for kind in [Kind::EmailChanged, Kind::EmailChangeUndone] {
+        let credentials = vec!["Passkey: <b>Phone</b>".to_owned(), "API token: CI".to_owned()];
+        let with = written(templates.clone(), Letter { credentials, ..letter(kind) }).await;
+        let (text, html) = (with.text.expose(), with.html.as_ref().unwrap().expose());
+        assert!(text.contains("- Passkey: <b>Phone</b>\n- API token: CI\n"), "{text}");
+        assert!(html.contains("Passkey: &lt;b&gt;Phone&lt;/b&gt;<br>API token: CI"), "{html}");
+        let without = written(templates.clone(), letter(kind)).await;
+        assert!(
+            !without.text.expose().contains("removed because") && !without.text.expose().contains("- "),
+            "{kind:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_notice_of_changed_members_names_the_tenant_and_the_change_escaped() {
+    let templates = Templates::load("Example", None).unwrap();
+    let invitation = Invited { tenant: "Acme".to_owned(), ..Invited::default() };
+    let change = Some("Invited: <b>eve@example.com</b> (admin)".to_owned());
+    let mail = written(templates, Letter { invitation, change, ..letter(Kind::MembersChanged) }).await;
+    let (text, html) = (mail.text.expose(), mail.html.as_ref().unwrap().expose());
+    assert!(text.contains("Acme") && text.contains("\nInvited: <b>eve@example.com</b> (admin)\n"), "{text}");
+    assert!(html.contains("Acme") && html.contains("Invited: &lt;b&gt;eve@example.com&lt;/b&gt; (admin)"), "{html}");
 }
 
 #[tokio::test]
@@ -173,7 +210,8 @@ fn a_broken_template_refuses_the_start_with_its_file_and_line() {
     let cases: &[(&str, &str, Option<usize>, &str)] = &[
         ("magic_link.txt", "{{ link }}\n{{ link", Some(2), "syntax error"),
         ("magic_link.txt", "{{ link }}\n\n{% if %}x{% endif %}", Some(3), "syntax error"),
-        ("magic_link.txt", "{{ link }}\n{{ lnk }}", Some(2), "undefined"),
+        ("magic_link.txt", "{{ link }}\n{{ lnk }}", Some(2), "`lnk` does not exist"),
+        ("magic_link.txt", "{{ link }} {{ tenant }}", Some(1), "`tenant` does not exist"),
         ("magic_link.txt", "{{ link }}\n{% if false %}\n{{ lnk }}{% endif %}", Some(3), "`lnk` does not exist"),
         ("magic_link.txt", "{{ link | upperr }}", Some(1), "upperr"),
         ("magic_link.txt", "{{ link }}\n{% include \"footer.txt\" %}", Some(2), "footer.txt"),
@@ -181,11 +219,16 @@ fn a_broken_template_refuses_the_start_with_its_file_and_line() {
         ("magic_link.txt", "", None, "never shows {{ link }}"),
         ("email_verification.html", "<p>Hello</p>", None, "never shows {{ link }}"),
         ("password_reset.html", "{% extends \"base.html\" %}", Some(1), "base.html"),
-        ("password_reset.subject.txt", "{{ link }}", Some(1), "undefined"),
+        ("password_reset.subject.txt", "{{ link }}", Some(1), "`link` does not exist"),
         ("password_reset.subject.txt", "{% if false %}{{ link }}{% endif %}x", Some(1), "`link` does not exist"),
         ("password_reset.subject.txt", "one\ntwo", None, "one line"),
         ("password_reset.subject.txt", " \n", None, "one line"),
-        ("layout.html", "{{ link }}\n{{ product.name.first }}", Some(2), "undefined"),
+        (
+            "layout.html",
+            "{{ link }}\n{{ product.name.first }}",
+            Some(2),
+            "undefined value in `{{ product.name.first }}`",
+        ),
     ];
     for (name, text, line, message) in cases {
         let folder = folder(&[(name, text)]);
@@ -196,6 +239,54 @@ fn a_broken_template_refuses_the_start_with_its_file_and_line() {
         let sentence = error.to_string();
         assert!(sentence.starts_with(&place) && sentence.contains(message), "{text:?}: {sentence}");
     }
+}
+
+#[test]
+fn an_unknown_name_in_an_included_file_is_named_with_that_file() {
+    let folder =
+        folder(&[("magic_link.txt", "{{ link }}{% include \"footer.txt\" %}"), ("footer.txt", "\n\n{{ prodct }}")]);
+    let error = Templates::load("Example", Some(folder.path())).unwrap_err();
+    assert_eq!((error.file(), error.line()), (Some(&*folder.path().join("footer.txt")), Some(3)), "{error}");
+    assert!(error.to_string().contains("`prodct` does not exist"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_no_template_and_that_none_includes_is_refused() {
+    for name in ["foo.txt", "welcome.html", "magic_link.de.txt", "invite.html"] {
+        let folder = folder(&[(name, "{{ link }}")]);
+        let error = Templates::load("Example", Some(folder.path())).unwrap_err();
+        assert_eq!(error.file(), Some(&*folder.path().join(name)));
+        assert!(error.to_string().contains("is not the name of a template"), "{error}");
+    }
+    // Not even one that only includes itself.
+    let own = folder(&[("foo.txt", "{% include \"foo.txt\" %}")]);
+    assert!(Templates::load("Example", Some(own.path())).is_err());
+}
+
+#[tokio::test]
+async fn an_invitation_names_the_tenant_and_who_invites_escaped() {
+    let invited = |tenant: &str, inviter: &str| Letter {
+        invitation: Invited { tenant: tenant.to_owned(), inviter: inviter.to_owned() },
+        ..letter(Kind::Invitation)
+    };
+    let templates = Templates::load("Example", None).unwrap();
+    for (tenant, inviter, told) in [
+        ("Acme & <b>", "bea@example.com", "bea@example.com invites you to become a member of Acme & <b> at Example."),
+        ("Acme & <b>", "", "You are invited to become a member of Acme & <b> at Example."),
+        ("", "bea@example.com", "bea@example.com invites you to Example."),
+    ] {
+        let mail = written(templates.clone(), invited(tenant, inviter)).await;
+        let text = mail.text.expose().replace('\n', " ");
+        assert!(text.contains(told), "{told}: {text}");
+        let html = mail.html.as_ref().unwrap().expose();
+        assert!(!html.contains("<b>") && html.contains("&lt;b&gt;") != tenant.is_empty(), "{html}");
+    }
+    let mail = written(templates, letter(Kind::Invitation)).await;
+    assert!(!mail.text.expose().contains("invites you") && !mail.text.expose().contains("a member of"));
+    // An operator's own template has both names, in every body.
+    let own = folder(&[("invitation.txt", "{{ tenant }}/{{ inviter }} {{ link }}")]);
+    let mail = written(Templates::load("Example", Some(own.path())).unwrap(), invited("Acme", "bea@example.com")).await;
+    assert_eq!(mail.text.expose(), format!("Acme/bea@example.com {LINK}"));
 }
 
 #[test]

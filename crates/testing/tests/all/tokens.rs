@@ -47,7 +47,7 @@ async fn all_end(actors: &[Actor], change: impl Future<Output = ()>) {
     }
     change.await;
     for mut stream in streams {
-        let end = tokio::time::timeout(Duration::from_secs(30), stream.next()).await;
+        let end = tokio::time::timeout(Duration::from_mins(1), stream.next()).await;
         assert!(end.expect("the stream ends within a heartbeat").is_none());
     }
 }

@@ -23,7 +23,7 @@ fn config(secret: &str, previous: &[&str]) -> JwtConfig {
 
 fn jwts(secret: &str, previous: &[&str]) -> (Jwts, Arc<ManualClock>) {
     let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05.678Z".parse().unwrap(), 1);
-    (Jwts::new(&config(secret, previous), false, ambient).unwrap(), clock)
+    (Jwts::new(&config(secret, previous), false, None, ambient).unwrap(), clock)
 }
 
 fn user() -> User {
@@ -190,7 +190,7 @@ fn secrets_are_checked_before_anything_starts() {
         (SECRET, &[OTHER], false, None),
     ];
     for (secret, previous, dev_mode, expected) in cases {
-        let result = Jwts::new(&config(secret, previous), dev_mode, Ambient::system());
+        let result = Jwts::new(&config(secret, previous), dev_mode, None, Ambient::system());
         let error = result.err().map(|error| format!("{error:?}"));
         let matches = match (&error, expected) {
             (Some(error), Some(expected)) => error.starts_with(expected),
@@ -199,12 +199,12 @@ fn secrets_are_checked_before_anything_starts() {
         assert!(matches, "{secret:?} {previous:?} dev {dev_mode}: {error:?}");
     }
     let no_time = JwtConfig { expiry: Duration::ZERO, ..config(SECRET, &[]) };
-    assert!(Jwts::new(&no_time, false, Ambient::system()).is_err());
+    assert!(Jwts::new(&no_time, false, None, Ambient::system()).is_err());
 }
 
 #[test]
 fn in_dev_mode_without_a_secret_tokens_are_invalid_after_a_restart() {
-    let start = || Jwts::new(&config("", &[]), true, Ambient::system()).unwrap();
+    let start = || Jwts::new(&config("", &[]), true, None, Ambient::system()).unwrap();
     let (first, second) = (start(), start());
     let token = first.issue(&user(), first.ambient.now());
     assert!(first.verify(&token).is_ok());

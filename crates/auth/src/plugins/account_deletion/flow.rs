@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::accounts::AccountError;
 use crate::core::Core;
 use crate::fresh::{Fresh, FreshError, Given};
-use crate::removal::{self, RequestedBy};
+use crate::removal::{self, By};
 use crate::session::{Client, Session};
 
 /// Deleting one's own account.
@@ -29,7 +29,7 @@ impl Flow {
     /// Closes the account of a session and deletes it. Long work runs in the background.
     pub(crate) async fn delete(&self, session: &Session, given: &Given, client: &Client) -> Result<(), DeleteError> {
         self.fresh.require(session, given, client, "the deletion of the account").await?;
-        removal::request(&self.core, &session.user().id, RequestedBy::Owner).await?;
+        removal::request(&self.core, &session.user().id, By::Owner(session)).await?;
         Ok(())
     }
 }

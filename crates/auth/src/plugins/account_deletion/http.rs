@@ -43,7 +43,7 @@ impl From<DeleteError> for Problem {
             DeleteError::Account(AccountError::LastOwner(_)) => {
                 Self::conflict(error.to_string()).with_code("last_owner")
             }
-            // Another request was first.
+            // Another request was first, or the session has ended.
             DeleteError::Account(AccountError::Users(crate::users::UserStoreError::NotFound)) => no_session(),
             DeleteError::Account(AccountError::Users(error)) => error.into(),
             DeleteError::Account(error) => store_failed(&error),

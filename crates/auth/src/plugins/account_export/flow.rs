@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gatewright_base::{UserId, time};
-use gatewright_http::ClientAddr;
+use gatewright_http::{ClientAddr, Counted};
 use gatewright_tenancy::TenantStoreError;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::devices::StoredDevice;
 use crate::fresh::{Fresh, FreshError, Given};
 use crate::invitations::Invitation;
+use crate::open_session::holds_now;
 use crate::session::{Client, Session, SessionStoreError, StoredSession};
 use crate::users::{BoxError, UserStoreError};
 
@@ -84,7 +85,11 @@ impl Flow {
             None => self.fresh.require_young(session).await?,
         }
         let user = session.user().id.clone();
-        let turn = self.running.enter(&user, ClientAddr::new(client.address()).share_key())?;
+        // What follows is read for a long time, so this is the last moment to decide.
+        if !holds_now(&self.core, session).await? {
+            return Err(FreshError::SessionEnded.into());
+        }
+        let turn = self.running.enter(&user, Counted::Exports.share_key(ClientAddr::new(client.address())))?;
         let head = self.head(&user).await?;
         let profile = match &self.core.profiles {
             Some(profiles) => Some(profiles.of(&user).await?),
@@ -117,7 +122,7 @@ impl Flow {
             let devices = devices.list(id).await.map_err(|error| ExportError::Store(error.into()))?;
             head.insert("devices".to_owned(), devices.iter().map(device).collect());
         }
-        for kind in &core.credentials {
+        for kind in core.credentials.iter().filter(|kind| kind.is_exported()) {
             let description = kind.describe(id).await.map_err(ExportError::Store)?;
             head.insert(kind.name().to_owned(), description.into());
         }

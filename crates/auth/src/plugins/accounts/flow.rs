@@ -1,17 +1,20 @@
 use std::sync::Arc;
 
 use gatewright_base::UserId;
+use gatewright_db::{Error, Tx};
 use gatewright_http::Problem;
 
 use crate::audit::AuditKind;
 use crate::core::Core;
-use crate::fresh::{FreshError, check_young};
+use crate::fresh::{Fresh, FreshError, Given};
 use crate::session::{Client, Session};
-use crate::users::{AccountLister, AccountUnlinker, LastLink, LinkedAccount, Unlinked, UserStoreError};
+use crate::sign_in_methods::{Ways, in_one_database};
+use crate::users::{AccountLister, AccountUnlinker, LastLink, LinkedAccount, Unlinked, UserStoreError, UsersWithin};
 
 /// Looking at one's links, and removing one.
 pub(crate) struct Flow {
     core: Arc<Core>,
+    fresh: Fresh,
     lister: Arc<dyn AccountLister>,
     unlinker: Arc<dyn AccountUnlinker>,
 }
@@ -27,7 +30,7 @@ pub(crate) enum UnlinkError {
 
 impl Flow {
     pub(super) fn new(core: Arc<Core>, lister: Arc<dyn AccountLister>, unlinker: Arc<dyn AccountUnlinker>) -> Self {
-        Self { core, lister, unlinker }
+        Self { fresh: Fresh::new(core.clone()), core, lister, unlinker }
     }
 
     /// The caller's links, the oldest first.
@@ -41,24 +44,15 @@ impl Flow {
         &self,
         caller: &Session,
         provider: &str,
+        given: &Given,
         client: &Client,
     ) -> Result<Unlinked, UnlinkError> {
-        check_young(&self.core, caller).await?;
+        self.fresh.require_unless_young(caller, given, client, "removing a link").await?;
         let user = &caller.user().id;
-        let usable: Vec<_> = self.core.oauth_providers.iter().map(|known| known.name.clone()).collect();
-        let has_password = match &self.core.users.password_checker {
-            Some(checker) => checker.has_password(user).await?,
-            None => false,
+        let unlinked = match in_one_database(&self.core) {
+            Some(users) => self.remove_within(users, user, provider).await?,
+            None => self.remove_outside(user, provider).await?,
         };
-        let by_credential = !has_password && self.has_sign_in_credential(user).await?;
-        let last = if has_password || by_credential { LastLink::MayGo } else { LastLink::Stays(&usable) };
-        let before = if by_credential { self.lister.linked_accounts(user).await? } else { Vec::new() };
-        let unlinked = self.unlinker.unlink(user, provider, last).await?;
-        // Checked once more: if two requests remove two ways to sign in, at least one of them restores its own.
-        if unlinked == Unlinked::Removed && by_credential && !self.has_sign_in_credential(user).await? {
-            self.link_again(caller, provider, &before).await?;
-            return Ok(Unlinked::WasLast);
-        }
         if unlinked == Unlinked::Removed {
             #[cfg(feature = "oauth")]
             if let Some(tokens) = &self.core.oauth_tokens
@@ -72,27 +66,36 @@ impl Flow {
         Ok(unlinked)
     }
 
-    /// Whether the account has a passkey or the like.
-    async fn has_sign_in_credential(&self, user: &UserId) -> Result<bool, UserStoreError> {
-        for credential in &self.core.sign_in_credentials {
-            if credential.is_usable(user).await.map_err(UserStoreError::transport)? {
-                return Ok(true);
+    /// Decides and removes in one transaction, under the lock of the account.
+    async fn remove_within(
+        &self,
+        users: Arc<dyn UsersWithin>,
+        user: &UserId,
+        provider: &str,
+    ) -> Result<Unlinked, UserStoreError> {
+        let (core, db) = (self.core.clone(), users.database().clone());
+        let (user, provider) = (user.clone(), provider.to_owned());
+        let remove = async move |tx: &Tx| -> Result<Unlinked, Error> {
+            let Some(ways) = Ways::within(&core, &*users, tx, &user).await? else { return Ok(Unlinked::NotLinked) };
+            if !users.linked(tx, &user).await?.contains(&provider) {
+                return Ok(Unlinked::NotLinked);
             }
-        }
-        Ok(false)
+            if !ways.remain_without_provider(&provider) {
+                return Ok(Unlinked::WasLast);
+            }
+            users.unlink(tx, &user, &provider).await?;
+            Ok(Unlinked::Removed)
+        };
+        db.write(remove).await.map_err(UserStoreError::transport)
     }
 
-    async fn link_again(
-        &self,
-        caller: &Session,
-        provider: &str,
-        before: &[LinkedAccount],
-    ) -> Result<(), UserStoreError> {
-        let Some(links) = &self.core.users.oauth_links else { return Ok(()) };
-        for linked in before.iter().filter(|linked| linked.link.provider == provider) {
-            links.link(caller.user(), &linked.link).await?;
-        }
-        Ok(())
+    /// The same with stores of the program's own.
+    async fn remove_outside(&self, user: &UserId, provider: &str) -> Result<Unlinked, UserStoreError> {
+        let _one = self.core.removals.lock().await;
+        let usable: Vec<_> = self.core.oauth_providers.iter().map(|known| known.name.clone()).collect();
+        let by_other_means = Ways::of(&self.core, user).await?.remain_without_providers();
+        let last = if by_other_means { LastLink::MayGo } else { LastLink::Stays(&usable) };
+        self.unlinker.unlink(user, provider, last).await
     }
 }
 

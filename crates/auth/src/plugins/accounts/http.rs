@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, time};
-use gatewright_http::{Problem, Segment};
+use gatewright_http::{Problem, Segment, Submission};
 use serde_json::{Map, Value, json};
 
 use super::flow::Flow;
+use crate::fresh::OnlyGiven;
 use crate::session::Session;
 use crate::users::{LinkedAccount, Unlinked};
 use crate::web::{Case, Visitor};
@@ -26,8 +27,9 @@ async fn unlink(
     visitor: Visitor,
     caller: Session,
     Segment(provider): Segment,
+    given: Submission<OnlyGiven>,
 ) -> Result<Json<Value>, Problem> {
-    match flow.unlink(&caller, &provider, &visitor.client).await? {
+    match flow.unlink(&caller, &provider, &given.value.into(), &visitor.client).await? {
         Unlinked::Removed => Ok(Json(json!({ "unlinked": provider }))),
         Unlinked::NotLinked => Err(Problem::not_found("no such provider is linked")),
         Unlinked::WasLast => Err(was_last()),

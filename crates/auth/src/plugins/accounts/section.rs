@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Flow, was_last};
 use crate::core::Core;
+use crate::fresh::{Asked, Given, asked_unless_young};
 use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::users::{LinkedAccount, Unlinked};
@@ -25,6 +26,8 @@ pub(crate) struct ProvidersSection {
 struct Context<'a> {
     links: Vec<Row>,
     others: Vec<Other<'a>>,
+    /// The proof for linking and unlinking.
+    old: Asked,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
 }
@@ -37,12 +40,15 @@ struct Row {
     email: Option<String>,
     linked: Moment,
     unlink: String,
+    /// Its form, in the names of fields.
+    form: String,
 }
 
 #[derive(Serialize)]
 struct Other<'a> {
     label: &'a str,
     href: String,
+    form: String,
 }
 
 impl ProvidersSection {
@@ -60,6 +66,7 @@ impl ProvidersSection {
             email: link.email,
             linked: Moment::new(account.linked_at),
             unlink: format!("{PATH}/providers/{}/unlink", link.provider),
+            form: format!("unlink-{}", link.provider),
         }
     }
 }
@@ -91,13 +98,18 @@ impl Section for ProvidersSection {
             .oauth_providers
             .iter()
             .filter(|known| !is_linked(&known.name))
-            .map(|known| Other { label: &known.label, href: format!("{base}/oauth/{}/link", known.name) })
+            .map(|known| Other {
+                label: &known.label,
+                href: format!("{base}/oauth/{}/link", known.name),
+                form: format!("link-{}", known.name),
+            })
             .collect();
         if linked.is_empty() && others.is_empty() {
             return Ok(None);
         }
         let links = linked.into_iter().map(|account| self.row(account)).collect();
-        fragment("account/providers.html", &Context { links, others, csrf: visit.csrf, next: None }).map(Some)
+        let old = asked_unless_young(&self.core, visit.session).await?;
+        fragment("account/providers.html", &Context { links, others, old, csrf: visit.csrf, next: None }).map(Some)
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
@@ -111,9 +123,9 @@ async fn unlink(
     visitor: Visitor,
     owner: Owner,
     Segment(provider): Segment,
-    _: Submission<()>,
+    submission: Submission<Given>,
 ) -> Response {
-    match state.section.flow.unlink(&owner.0, &provider, &visitor.client).await {
+    match state.section.flow.unlink(&owner.0, &provider, &submission.value, &visitor.client).await {
         Ok(Unlinked::Removed) => state.done("unlinked"),
         Ok(Unlinked::NotLinked) => state.done("not-linked"),
         Ok(Unlinked::WasLast) => state.failed(&visitor, &owner, was_last()).await,

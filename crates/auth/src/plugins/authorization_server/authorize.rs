@@ -1,11 +1,13 @@
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use gatewright_base::Identity;
-use gatewright_http::{Caller, Next, Problem};
+use gatewright_base::{Identity, Secret};
+use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
 
-use super::consent::{self, Seal};
+use super::consent::{self, Question, Seal};
 use super::consents::Consented;
 use super::documents::DocumentError;
 use super::error::Failure;
@@ -13,6 +15,10 @@ use super::parameters::Parameters;
 use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
 use super::server::Server;
+use crate::fresh::{self, Fresh, FreshError, Given};
+use crate::mail::Notice;
+use crate::open_session::{OpenSession, is_open};
+use crate::screens::mailed::note;
 use crate::screens::paths::{login_as_other, with_next};
 use crate::session::Session;
 use crate::web::{Visitor, see_other};
@@ -23,9 +29,11 @@ use crate::{problem, step_up};
 pub(super) struct Endpoint {
     pub(super) server: Server,
     pub(super) seal: Seal,
+    pub(super) fresh: Arc<Fresh>,
 }
 
-/// `GET {base}/oauth2/authorize`: asks the user once for each set of scopes.
+/// `GET {base}/oauth2/authorize`: asks the user once for each set of scopes, and in a session older than five minutes, because
+/// the program's access outlives the session.
 pub(super) async fn ask(
     State(endpoint): State<Endpoint>,
     Caller(identity): Caller,
@@ -47,17 +55,27 @@ pub(super) async fn ask(
         Ok(choice) => choice,
         Err(error) => return Problem::from(error).into_page(),
     };
-    if !choice.is_open() && !request.ask {
+    let fresh = match fresh::asked_unless_young(&server.core, &session).await {
+        Ok(fresh) => fresh,
+        Err(error) => return Problem::from(error).into_page(),
+    };
+    let is_young = fresh::is_young(&server.core, &session);
+    if !is_young && !fresh.password {
+        // An account without a password can prove nothing here.
+        return see_other(&login_as_other(here(server, &query).as_ref()));
+    }
+    if is_young && !choice.is_open() && !request.ask {
         let allowed = server.consented(&session.user().id, &request, choice.only().cloned());
         match server.consents.find(&allowed).await {
             Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
-                return endpoint.allow(allowed, &request).await;
+                return endpoint.allow(&session, allowed, &request).await;
             }
             Ok(_) => {}
             Err(error) => return problem::store_failed(&error).into_page(),
         }
     }
-    consent::show(server, &endpoint.seal, &visitor, &session, &request, &query, choice.offered())
+    let asked = Question { request: &request, query: &query, tenants: choice.offered(), fresh, problem: None };
+    consent::show(server, &endpoint.seal, &visitor, &session, &asked)
 }
 
 /// `POST {base}/oauth2/authorize`: the form of the page.
@@ -83,27 +101,46 @@ pub(super) async fn decide(
     };
     let server = &endpoint.server;
     if form.get("decision") != Some("allow") {
-        let refused = [("error", "access_denied"), ("error_description", "the user refused")];
-        return go(&request.answer(&server.resources, &refused));
+        return endpoint.cancelled(&session, &request).await;
     }
-    let tenant = match server.choice(&session.user().id, &request).await {
-        Ok(choice) => choice.taken(form.get("tenant")),
+    let choice = match server.choice(&session.user().id, &request).await {
+        Ok(choice) => choice,
         Err(error) => return Problem::from(error).into_page(),
     };
-    let Ok(tenant) = tenant else {
+    let secret = |name| form.get(name).filter(|text| !text.is_empty()).map(Secret::new);
+    let given = Given { password: secret("password"), code: secret("code") };
+    let proven = endpoint.fresh.require_unless_young(&session, &given, &visitor.client, "connecting a program").await;
+    if let Err(error) = proven {
+        let (problem, fresh) = (Problem::from(error), fresh::asked_unless_young(&server.core, &session).await);
+        let Ok(fresh) = fresh else { return problem.into_page() };
+        let asked = Question { request: &request, query, tenants: choice.offered(), fresh, problem: Some(&problem) };
+        return consent::show(server, &endpoint.seal, &visitor, &session, &asked);
+    }
+    let Ok(tenant) = choice.taken(form.get("tenant")) else {
         return Problem::bad_request("choose one of your tenants; open the application again").into_page();
     };
     let allowed = server.consented(&session.user().id, &request, tenant);
-    match server.consents.remember(&server.core.ambient, &allowed, &request.client, &request.scopes).await {
-        Ok(true) => {}
-        Ok(false) => {
+    let open = OpenSession::of(&server.core, &session, server.consents.database());
+    let event = match server.begin_consent(&allowed, &request, &visitor.client).await {
+        Ok(event) => event,
+        Err(error) => return Problem::from(error).into_page(),
+    };
+    match server.consents.remember(&server.core.ambient, &open, &allowed, &request.client, &request.scopes).await {
+        Ok(Some(true)) => {}
+        Ok(None) => {
+            event.withdraw().await;
+            return Problem::from(FreshError::SessionEnded).into_page();
+        }
+        Ok(Some(false)) => {
+            event.withdraw().await;
             let full = "your account has too many connected applications; end one on your account page first";
             return Problem::conflict(full).with_code("too_many_connections").into_page();
         }
         Err(error) => return problem::store_failed(&error).into_page(),
     }
-    server.audit_consent(&allowed, &request, &visitor.client).await;
-    endpoint.allow(allowed, &request).await
+    event.done().await;
+    server.core.notify(session.user(), Notice::ProgramConnected).await;
+    endpoint.allow(&session, allowed, &request).await
 }
 
 impl Endpoint {
@@ -135,18 +172,60 @@ impl Endpoint {
                 return Err(Problem::bad_request(error.to_string()).with_code("invalid_client").into_page());
             }
         };
-        AuthorizationRequest::check(&parameters, client, server.supported(), &server.resources).map_err(|refusal| {
-            match refusal {
-                Refusal::Page(message) => Problem::bad_request(message).with_code("invalid_redirect_uri").into_page(),
-                Refusal::Redirect { to, .. } => go(&to),
+        let (id, source) = (client.id.clone(), client.source);
+        match AuthorizationRequest::check(&parameters, client, server.supported(), &server.resources) {
+            Ok(request) => Ok(request),
+            Err(Refusal::Page(message)) => {
+                Err(Problem::bad_request(message).with_code("invalid_redirect_uri").into_page())
             }
-        })
+            Err(Refusal::Client(answer)) => Err(match server.trust(&id, source, &session.user().id).await {
+                Ok(Some(trust)) => go(answer.address(&trust)),
+                Ok(None) => failure_page(answer.error.into()),
+                Err(error) => problem::store_failed(&error).into_page(),
+            }),
+        }
     }
 
-    async fn allow(&self, allowed: Consented, request: &AuthorizationRequest) -> Response {
-        match self.server.code(allowed, request).await {
-            Ok(code) => go(&request.answer(&self.server.resources, &[("code", code.expose())])),
-            Err(failure) => failure_page(failure),
+    /// The user refused. A client that is not trusted gets the answer only if the user follows the link.
+    async fn cancelled(&self, session: &Session, request: &AuthorizationRequest) -> Response {
+        let (server, client) = (&self.server, &request.client);
+        let answer = request.refused(&server.resources);
+        match server.trust(&client.id, client.source, &session.user().id).await {
+            Ok(Some(trust)) => go(answer.address(&trust)),
+            Ok(None) => {
+                let destination = request.redirect.host();
+                let values = [("client", &*client.name), ("destination", &destination)];
+                let text = locale::text("consent.cancelled", &values);
+                note("consent.cancelled_title", &text, Some((answer.link(), "consent.return")))
+            }
+            Err(error) => problem::store_failed(&error).into_page(),
+        }
+    }
+
+    /// Gives the client a code, unless the session ended while the request waited.
+    async fn allow(&self, session: &Session, allowed: Consented, request: &AuthorizationRequest) -> Response {
+        let (server, user) = (&self.server, allowed.user.clone());
+        let open = OpenSession::of(&server.core, session, server.consents.database());
+        let (grant, code) = match server.code(&open, allowed, request).await {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Problem::from(FreshError::SessionEnded).into_page(),
+            Err(failure) => return failure_page(failure),
+        };
+        // Accounts in a store of the program's own share no transaction: a claim may have looked for grants before this one
+        // was stored. Nobody knows the code until it is in the answer.
+        let is_open = if open.is_shared() { Ok(true) } else { is_open(&server.core, session).await };
+        match is_open {
+            Ok(true) => return go(&request.with_code(&server.resources, &code)),
+            Ok(false) => {}
+            Err(error) => return Problem::from(error).into_page(),
+        }
+        let ended = match server.end(&grant).await {
+            Ok(()) => server.consents.forget_of(&user, &request.client.id, session.started_at()).await,
+            Err(failure) => return failure_page(failure),
+        };
+        match ended {
+            Ok(_) => Problem::from(FreshError::SessionEnded).into_page(),
+            Err(error) => problem::store_failed(&error).into_page(),
         }
     }
 }

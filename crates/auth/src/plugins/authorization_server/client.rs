@@ -1,4 +1,5 @@
 use gatewright_base::{Scopes, ServiceId};
+use gatewright_http::Origin;
 use jiff::Timestamp;
 use url::{Host, Url};
 
@@ -99,7 +100,8 @@ impl Source {
 pub(super) fn document_url(id: &str) -> Option<Url> {
     let url = Url::parse(id).ok().filter(|url| id.len() <= 512 && url.as_str() == id)?;
     let named = matches!(url.host(), Some(Host::Domain(name)) if name.contains('.') || name == "localhost");
-    let has_host = named || matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_)));
+    // An origin has no host that the URL parser accepts although it is none.
+    let has_host = Origin::of(&url).is_some() && (named || !matches!(url.host(), Some(Host::Domain(_))));
     let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     (url.scheme() == "https" && has_host && bare && url.path() != "/").then_some(url)
 }
@@ -123,6 +125,8 @@ mod tests {
             "HTTPS://app.example.com/client.json",
             "https://App.example.com/client.json",
             "https://app.example.com:443/client.json",
+            "https://*.example.com/client.json",
+            "https://app.example.com;x/client.json",
             "0190-uuid",
             "",
         ] {

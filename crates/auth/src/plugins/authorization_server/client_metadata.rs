@@ -2,7 +2,7 @@ use gatewright_base::Scopes;
 use serde::Deserialize;
 
 use super::error::{Code, OAuthError};
-use super::redirect::RedirectUri;
+use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::scopes::SupportedScopes;
 use crate::label::Label;
 
@@ -26,8 +26,8 @@ impl Metadata {
     /// The client's name for users.
     pub(super) fn name(&self) -> Result<String, OAuthError> {
         let name = self.client_name.as_deref().unwrap_or("Unnamed application");
-        let label =
-            Label::parse(name).map_err(|_| invalid("client_name has 1 to 100 characters, none of them control"))?;
+        let label = Label::parse(name)
+            .map_err(|_| invalid("client_name has 1 to 100 visible characters, none of them control or invisible"))?;
         Ok(label.as_str().to_owned())
     }
 
@@ -47,7 +47,7 @@ impl Metadata {
             return Err(wrong("1 to 20 redirect_uris are required"));
         }
         let parsed = self.redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();
-        parsed.map_err(|_| wrong("a redirect URI is https, http at a loopback address, or a private scheme"))
+        parsed.map_err(|InvalidRedirectUri| wrong(InvalidRedirectUri::TEXT))
     }
 
     /// The scopes that the client limits itself to.

@@ -1,5 +1,5 @@
 use gatewright_base::{Scopes, ServiceId};
-use gatewright_db::{Db, Error, Row, Tx, params};
+use gatewright_db::{Db, Error, Row, Tx, dialect, params, readable};
 use jiff::{SignedDuration, Timestamp};
 
 use super::client::{Client, ClientKind, Source};
@@ -19,6 +19,22 @@ const MAX_UNCONNECTED: i64 = 500;
 const UNUSED: SignedDuration = SignedDuration::from_hours(24);
 /// Unused ones that each registration removes. More than one, so that the table shrinks.
 const RECLAIMED_AT_ONCE: i64 = 32;
+/// How many clients one user keeps in a full table, the last used ones. Others of the user's clients may be displaced.
+pub(super) const KEPT_OF_USER: i64 = 10;
+/// How many connected clients of one network are kept in a full table.
+const KEPT_OF_NETWORK: i64 = 2_000;
+
+/// The clients that registered themselves (`?1`) and that a full table keeps: users have connected them, and used them after
+/// `?2`. Of each user and of each network, only the last used ones count, so that a few accounts do not keep the whole table.
+const KEPT: &str = "WITH uses AS (SELECT o.id, o.user_id, o.client_id, c.network, COALESCE(o.last_used_at, o.created_at) AS used \
+     FROM oauth2_consents o JOIN oauth2_clients c ON c.id = o.client_id WHERE c.source = ?1), \
+     of_users AS (SELECT client_id, network, used, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY used DESC, id DESC) AS place \
+     FROM uses), \
+     of_clients AS (SELECT client_id, network, MAX(used) AS used FROM of_users WHERE place <= ?3 AND used > ?2 \
+     GROUP BY client_id, network), \
+     of_networks AS (SELECT client_id, ROW_NUMBER() OVER (PARTITION BY network ORDER BY used DESC, client_id) AS place \
+     FROM of_clients) \
+     SELECT client_id FROM of_networks WHERE place <= ?4";
 
 impl Clients {
     pub(super) fn new(db: Db) -> Self {
@@ -38,16 +54,19 @@ impl Clients {
     pub(super) async fn list(&self) -> Result<Vec<Client>, Error> {
         let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
                    FROM oauth2_clients ORDER BY created_at, id";
-        self.db.query(sql, params![]).await?.iter().map(read).collect()
+        readable("oauth2_clients", &self.db.query(sql, params![]).await?, read)
     }
 
     /// Adds a client, which registers itself from `network`. If the limit of its network or of the whole table is reached,
-    /// the oldest client that no user has connected is removed. `false`: users have connected all of them.
-    pub(super) async fn add(&self, client: &Client, network: Option<String>) -> Result<bool, Error> {
+    /// the oldest client that no user has connected is removed. Without one, connected clients are removed that their users
+    /// have not used since `idle`, or beyond the share of a user or a network. `false`: the table is full of others.
+    pub(super) async fn add(&self, client: &Client, network: Option<String>, idle: Timestamp) -> Result<bool, Error> {
         let registers_itself = client.source == Source::Registration;
         let client = client.clone();
         let add = async move |tx: &Tx| -> Result<bool, Error> {
             if registers_itself {
+                // One after the other: of two that displace the same client at once, one would find none.
+                dialect::hold_name(tx, "registrations of clients").await?;
                 let unused = client.created_at.checked_sub(UNUSED).unwrap_or(Timestamp::MIN);
                 let sql = "DELETE FROM oauth2_clients WHERE id IN (SELECT c.id FROM oauth2_clients c \
                            WHERE c.source = ?1 AND c.created_at <= ?2 \
@@ -70,7 +89,8 @@ impl Clients {
                                WHERE c.source = ?1 \
                                AND NOT EXISTS (SELECT 1 FROM oauth2_consents o WHERE o.client_id = c.id) \
                                ORDER BY c.created_at, c.id LIMIT 1)";
-                    if tx.execute(sql, params![Source::Registration.name()]).await? == 0 {
+                    let displaced = tx.execute(sql, params![Source::Registration.name()]).await?;
+                    if displaced == 0 && displace_connected(tx, idle).await? == 0 {
                         return Ok(false);
                     }
                 }
@@ -109,6 +129,17 @@ impl Clients {
     }
 }
 
+/// Removes connected clients that a full table does not keep, the oldest first: several, because it is expensive to find them.
+/// Their programs register again, and users still see and end the connections.
+async fn displace_connected(tx: &Tx, idle: Timestamp) -> Result<u64, Error> {
+    let sql = format!(
+        "DELETE FROM oauth2_clients WHERE id IN (SELECT id FROM oauth2_clients WHERE source = ?1 AND id NOT IN ({KEPT}) \
+         ORDER BY created_at, id LIMIT ?5)"
+    );
+    let registration = Source::Registration.name();
+    tx.execute(sql, params![registration, idle, KEPT_OF_USER, KEPT_OF_NETWORK, RECLAIMED_AT_ONCE]).await
+}
+
 fn read(row: &Row) -> Result<Client, Error> {
     let corrupt = |column: &str, expected| Error::Corrupt {
         statement: "a read of oauth2_clients".to_owned(),
@@ -129,14 +160,23 @@ fn read(row: &Row) -> Result<Client, Error> {
     };
     let redirects: Vec<String> = serde_json::from_str(&row.get::<String>("redirect_uris")?)
         .map_err(|_| corrupt("redirect_uris", "a JSON list of URIs"))?;
-    let redirects = redirects.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();
+    let id: String = row.get("id")?;
+    // An earlier version accepted more.
+    let allowed = |uri: &String| {
+        let parsed = RedirectUri::parse(uri).ok();
+        if parsed.is_none() {
+            tracing::warn!(client = id, uri = ?uri, "a registered redirect URI is not allowed any more and is ignored");
+        }
+        parsed
+    };
+    let redirects = redirects.iter().filter_map(allowed).collect();
     let scopes = row.get::<Option<String>>("scopes")?.map(|scopes| serde_json::from_str::<Scopes>(&scopes));
     Ok(Client {
-        id: row.get("id")?,
+        id,
         name: row.get("name")?,
         kind,
         source,
-        redirects: redirects.map_err(|_| corrupt("redirect_uris", "redirect URIs"))?,
+        redirects,
         scopes: scopes.transpose().map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
         created_at: row.get("created_at")?,
     })

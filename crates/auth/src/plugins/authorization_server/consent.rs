@@ -2,15 +2,15 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gatewright_base::SigningKey;
+use gatewright_http::{FormTarget, Problem};
 use gatewright_tenancy::TenantOfUser;
-use http::HeaderValue;
-use http::header::CONTENT_SECURITY_POLICY;
 use serde::Serialize;
 
 use super::request::AuthorizationRequest;
 use super::scopes::joined;
 use super::server::Server;
-use crate::screens::page;
+use crate::fresh::Asked;
+use crate::screens::{page, with_problem};
 use crate::session::Session;
 use crate::tokens::Resource;
 use crate::web::Visitor;
@@ -36,6 +36,9 @@ struct Context<'a> {
     action: String,
     query: &'a str,
     seal: String,
+    /// The proof that a session older than five minutes needs.
+    fresh: Asked,
+    problem: Option<&'a str>,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
 }
@@ -62,17 +65,28 @@ fn parts<'p>(session: &'p Session, query: &'p str) -> [&'p [u8]; 2] {
     [session.id().as_str().as_bytes(), query.as_bytes()]
 }
 
+/// What a user is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) request: &'a AuthorizationRequest,
+    pub(super) query: &'a str,
+    /// The tenants that the user can choose from.
+    pub(super) tenants: &'a [TenantOfUser],
+    pub(super) fresh: Asked,
+    /// Why the last answer was refused.
+    pub(super) problem: Option<&'a Problem>,
+}
+
 /// The page that asks a user whether a program may act for them.
 pub(super) fn show(
     server: &Server,
     seal: &Seal,
     visitor: &Visitor,
     session: &Session,
-    request: &AuthorizationRequest,
-    query: &str,
-    tenants: &[TenantOfUser],
+    asked: &Question<'_>,
 ) -> Response {
-    let csrf = visitor.csrf_field();
+    let Question { request, query, tenants, fresh, problem } = *asked;
+    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let supported = server.supported();
     let context = Context {
         client: &request.client.name,
@@ -86,17 +100,17 @@ pub(super) fn show(
         action: format!("{}/oauth2/authorize", server.core.config.base_path),
         query,
         seal: seal.of(session, query),
+        fresh,
+        problem: message.as_deref(),
         csrf: csrf.as_deref(),
         next: None,
     };
     tracing::debug!(client = %request.client.id, scopes = joined(&request.scopes), "asking for consent");
     let mut response = page("consent.title", "consent.html", &context);
     // Browsers apply the page's policy to the answer of its form, so the policy allows the answer's target.
-    let policy = response.headers().get(CONTENT_SECURITY_POLICY).and_then(|policy| policy.to_str().ok());
-    let destination = format!("form-action 'self' {}", request.redirect.policy_source());
-    let policy = policy.map(|policy| HeaderValue::from_str(&policy.replace("form-action 'self'", &destination)));
-    if let Some(Ok(policy)) = policy {
-        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    FormTarget::allow(&[request.redirect.form_target()], &mut response);
+    match problem {
+        Some(problem) => with_problem(problem, response),
+        None => response,
     }
-    response
 }

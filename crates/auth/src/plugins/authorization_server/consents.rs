@@ -1,8 +1,9 @@
 use gatewright_base::{Ambient, Scopes, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Share, Tx, dialect, params};
+use gatewright_db::{Db, Error, Row, Share, Tx, dialect, params, readable};
 use jiff::Timestamp;
 
 use super::client::Client;
+use crate::open_session::OpenSession;
 
 /// The consents of users to programs, in the table `oauth2_consents`.
 #[derive(Debug, Clone)]
@@ -66,23 +67,39 @@ impl Consents {
         self.db.query_opt(sql, values).await?.as_ref().map(read).transpose()
     }
 
-    pub(super) async fn of_user(&self, user: &UserId) -> Result<Vec<Consent>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE user_id = ?1 ORDER BY created_at DESC, id DESC");
-        self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await?.iter().map(read).collect()
+    /// Whether a user has connected a client, at any resource and in any tenant.
+    pub(super) async fn any(&self, user: &UserId, client: &str) -> Result<bool, Error> {
+        let sql = "SELECT 1 AS found FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2 LIMIT 1";
+        Ok(self.db.query_opt(sql, params![user, client]).await?.is_some())
     }
 
-    /// Stores that a user allows `scopes` to a client, in addition to earlier ones. `false`: the user has [`MOST`]
-    /// programs already.
+    pub(super) async fn of_user(&self, user: &UserId) -> Result<Vec<Consent>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE user_id = ?1 ORDER BY created_at DESC, id DESC");
+        let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await?;
+        readable("oauth2_consents", &rows, read)
+    }
+
+    /// The database of consents and grants.
+    pub(super) fn database(&self) -> &Db {
+        &self.db
+    }
+
+    /// Stores that a user allows `scopes` to a client, in addition to earlier ones. `Some(false)`: the user has [`MOST`]
+    /// programs already. `None`: the session has ended.
     pub(super) async fn remember(
         &self,
         ambient: &Ambient,
+        open: &OpenSession,
         of: &Consented,
         client: &Client,
         scopes: &Scopes,
-    ) -> Result<bool, Error> {
-        let (of, client, scopes) = (of.clone(), client.clone(), scopes.clone());
+    ) -> Result<Option<bool>, Error> {
+        let (open, of, client, scopes) = (open.clone(), of.clone(), client.clone(), scopes.clone());
         let (id, now, share) = (ambient.uuid().to_string(), ambient.now(), Share::of_user(&of.user));
-        let remember = async move |tx: &Tx| -> Result<bool, Error> {
+        let remember = async move |tx: &Tx| -> Result<Option<bool>, Error> {
+            if !open.holds(tx).await? {
+                return Ok(None);
+            }
             // Concurrent calls for one user run one after the other, so that the count is correct and no scopes are lost.
             dialect::hold_name(tx, &format!("consents of {}", of.user)).await?;
             let sql = format!("SELECT {COLUMNS} FROM oauth2_consents WHERE {THIS}");
@@ -93,7 +110,7 @@ impl Consents {
                 let kept = tx.query_opt(sql, params![&of.user]).await?;
                 let kept: i64 = kept.map_or(Ok(0), |row| row.get("n"))?;
                 if usize::try_from(kept).unwrap_or(usize::MAX) >= MOST {
-                    return Ok(false);
+                    return Ok(Some(false));
                 }
             }
             let mut all: Vec<_> = before.iter().flat_map(|consent| consent.scopes.iter().cloned()).collect();
@@ -118,7 +135,7 @@ impl Consents {
                 now
             ];
             tx.execute(sql, values).await?;
-            Ok(true)
+            Ok(Some(true))
         };
         self.db.writing_for(share).write(remember).await
     }
@@ -134,6 +151,12 @@ impl Consents {
         let sql = "SELECT client_id, tenant_id FROM oauth2_consents WHERE user_id = ?1 AND id = ?2";
         let Some(row) = self.db.query_opt(sql, params![user, id]).await? else { return Ok(None) };
         Ok(Some(Connected { client: row.get("client_id")?, tenant: tenant(&row)? }))
+    }
+
+    /// Forgets what a user has allowed to a program since `since`.
+    pub(super) async fn forget_of(&self, user: &UserId, client: &str, since: Timestamp) -> Result<u64, Error> {
+        let sql = "DELETE FROM oauth2_consents WHERE user_id = ?1 AND client_id = ?2 AND created_at >= ?3";
+        self.db.execute(sql, params![user, client, since]).await
     }
 
     /// Forgets a user's program in one tenant, at every resource: it gets nothing there any more without asking.
@@ -181,12 +204,82 @@ fn read(row: &Row) -> Result<Consent, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use futures_util::future::join_all;
+    use gatewright_base::Roles;
     use gatewright_db::testing::engines;
+    use jiff::SignedDuration;
 
     use super::super::client::{ClientKind, Source};
-    use super::super::rows::MIGRATIONS;
+    use super::super::rows::{Grant, Grants, MIGRATIONS};
+    use super::super::secret::Hash;
     use super::*;
+    use crate::email::EmailAddress;
+    use crate::password::PasswordHash;
+    use crate::users::{NewUser, Sessions, SignOutEverywhere as _, SqlUserStore, UserStore as _};
+
+    fn asked(number: usize, user: &UserId) -> (Client, Consented) {
+        let client = Client {
+            id: format!("client-{number}"),
+            name: "App".to_owned(),
+            kind: ClientKind::Public,
+            source: Source::Operator,
+            redirects: Vec::new(),
+            scopes: None,
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        let resource = "https://a.example".to_owned();
+        let of = Consented { user: user.clone(), client: client.id.clone(), resource, tenant: None };
+        (client, of)
+    }
+
+    /// The request of the session came in before, and waited.
+    #[tokio::test]
+    async fn a_session_that_has_ended_connects_no_program() {
+        for engine in engines().await {
+            for (part, steps) in [("users", crate::users::MIGRATIONS), ("authorization_server", MIGRATIONS)] {
+                gatewright_db::migrate(&engine.db, part, steps).await.unwrap();
+            }
+            let (ambient, clock) = Ambient::manual(Timestamp::UNIX_EPOCH, 1);
+            let users = Arc::new(SqlUserStore::new(engine.db.clone(), ambient.clone()));
+            let (email, roles) = (EmailAddress::parse("ann@example.com").unwrap(), Roles::default());
+            let password_hash = PasswordHash::from_stored("unusable");
+            let ann = users.create(NewUser { email, password_hash, roles, profile: None }).await.unwrap().id;
+            let (consents, grants) = (Consents::new(engine.db.clone()), Grants::new(engine.db.clone()));
+            let began = ambient.now();
+            let open = OpenSession::from(users.clone().users_within(), ann.clone(), began);
+            assert!(open.is_shared());
+            clock.advance(SignedDuration::from_secs(60));
+            for is_open in [true, false] {
+                let (client, of) = asked(usize::from(is_open), &ann);
+                let grant = Grant {
+                    id: client.id.clone(),
+                    user: ann.clone(),
+                    client: client.id.clone(),
+                    resource: of.resource.clone(),
+                    tenant: None,
+                    scopes: Scopes::default(),
+                    redirect_uri: None,
+                    challenge: "c".to_owned(),
+                    created_at: ambient.now(),
+                };
+                let remembered = consents.remember(&ambient, &open, &of, &client, &Scopes::default()).await.unwrap();
+                assert_eq!(remembered, is_open.then_some(true), "{}", engine.name);
+                let code = Hash::of(&client.id);
+                assert_eq!(
+                    grants.begin(&open, &grant, &code, ambient.now()).await.unwrap(),
+                    is_open,
+                    "{}",
+                    engine.name
+                );
+                assert_eq!(consents.any(&ann, &client.id).await.unwrap(), is_open, "{}", engine.name);
+                // A claim, a reset or a logout everywhere.
+                users.refuse_until(&ann, ambient.now(), Sessions::End).await.unwrap();
+                clock.advance(SignedDuration::from_secs(60));
+            }
+        }
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn twenty_parallel_consents_do_not_exceed_the_limit_of_programs() {
@@ -195,18 +288,9 @@ mod tests {
             let (consents, user) = (Consents::new(engine.db.clone()), UserId::parse("ann").unwrap());
             let ambient = Ambient::manual(Timestamp::UNIX_EPOCH, 1).0;
             let remember = async |number: usize| {
-                let client = Client {
-                    id: format!("client-{number}"),
-                    name: "App".to_owned(),
-                    kind: ClientKind::Public,
-                    source: Source::Operator,
-                    redirects: Vec::new(),
-                    scopes: None,
-                    created_at: Timestamp::UNIX_EPOCH,
-                };
-                let resource = "https://a.example".to_owned();
-                let of = Consented { user: user.clone(), client: client.id.clone(), resource, tenant: None };
-                consents.remember(&ambient, &of, &client, &Scopes::default()).await.unwrap()
+                let (client, of) = asked(number, &user);
+                let open = OpenSession::from(None, of.user.clone(), Timestamp::UNIX_EPOCH);
+                consents.remember(&ambient, &open, &of, &client, &Scopes::default()).await.unwrap().unwrap()
             };
             let remembered = join_all((1..MOST).map(remember)).await;
             assert!(remembered.into_iter().all(|remembered| remembered), "{}", engine.name);

@@ -8,7 +8,7 @@ use gatewright_outbound::{Outbound, OutboundError};
 use http::header::CACHE_CONTROL;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use url::Url;
 
 use super::client::{Client, ClientKind, Source};
@@ -18,7 +18,7 @@ use crate::foundation::Foundation;
 /// Reads Client ID Metadata Documents: clients whose identifier is the `https` URL of a JSON document about them.
 ///
 /// An attacker chooses the URL. So it is fetched only for a signed-in user, a few times a minute, from public addresses,
-/// without redirects, and at most 64 KiB of it.
+/// without redirects, and at most 64 KiB of it. All failures look alike.
 #[derive(Clone)]
 pub(super) struct Documents(Option<Arc<Inner>>);
 
@@ -51,13 +51,22 @@ pub(super) enum DocumentError {
     Off,
     #[error("too many client documents are being fetched")]
     Busy,
-    #[error("the client's metadata document cannot be fetched: {0}")]
-    Fetch(#[from] OutboundError),
-    #[error("the client's metadata document is not valid: {0}")]
-    Invalid(&'static str),
+    /// It was not fetched, or is not valid. The reason is only in the log: a user chooses the address, and the reason would
+    /// reveal which addresses and ports answer to this server.
+    #[error("the client's metadata document cannot be fetched, or is not valid")]
+    Unusable,
     /// The table of registered clients could not be read.
     #[error(transparent)]
     Store(gatewright_db::Error),
+}
+
+/// Why a document is not used, for the log.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("it cannot be fetched: {0}")]
+    Fetch(#[from] OutboundError),
+    #[error("it is not valid: {0}")]
+    Invalid(&'static str),
 }
 
 /// How long a document is cached by default.
@@ -107,9 +116,16 @@ impl Documents {
         }
         let seats = timeout(QUEUE, inner.seats.take(user, &url)).await;
         let _seats = seats.map_err(|_| DocumentError::Busy)?;
-        let answer = inner.http.get(&url, "application/json", MAX_BYTES).await?;
-        let client = read(&url, &answer.body, now)?;
-        let lasts = lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()));
+        let (began, fetched) = (Instant::now(), inner.fetch(&url, now).await);
+        let (client, lasts) = match fetched {
+            Ok(fetched) => fetched,
+            Err(fault) => {
+                tracing::warn!(%url, user = user.as_str(), %fault, "a client's metadata document is refused");
+                // A port that refuses at once takes as long as one that never answers.
+                sleep_until(began + TIMEOUT).await;
+                return Err(DocumentError::Unusable);
+            }
+        };
         if !lasts.is_zero() {
             let mut kept = inner.kept.lock();
             if kept.len() >= CAPACITY {
@@ -121,6 +137,15 @@ impl Documents {
             }
         }
         Ok(client)
+    }
+}
+
+impl Inner {
+    /// The client, and how long its document may be cached.
+    async fn fetch(&self, url: &Url, now: Timestamp) -> Result<(Client, SignedDuration), Fault> {
+        let answer = self.http.get(url, "application/json", MAX_BYTES).await?;
+        let client = read(url, &answer.body, now)?;
+        Ok((client, lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()))))
     }
 }
 
@@ -139,17 +164,17 @@ impl Seats {
 }
 
 /// The client that a document describes. A document that names another client is refused.
-fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, DocumentError> {
+fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, Fault> {
     let metadata: Metadata =
-        serde_json::from_slice(body).map_err(|_| DocumentError::Invalid("it is not the JSON of client metadata"))?;
+        serde_json::from_slice(body).map_err(|_| Fault::Invalid("it is not the JSON of client metadata"))?;
     if metadata.client_id.as_deref() != Some(url.as_str()) {
-        return Err(DocumentError::Invalid("its client_id is not its own URL"));
+        return Err(Fault::Invalid("its client_id is not its own URL"));
     }
     if !matches!(metadata.token_endpoint_auth_method.as_deref(), None | Some("none")) {
-        return Err(DocumentError::Invalid("its token_endpoint_auth_method is not none"));
+        return Err(Fault::Invalid("its token_endpoint_auth_method is not none"));
     }
     let name = match &metadata.client_name {
-        Some(_) => metadata.name().map_err(|error| DocumentError::Invalid(error.description))?,
+        Some(_) => metadata.name().map_err(|error| Fault::Invalid(error.description))?,
         None => url.host_str().unwrap_or_default().to_owned(),
     };
     Ok(Client {
@@ -157,7 +182,7 @@ fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, DocumentError>
         name,
         kind: ClientKind::Public,
         source: Source::Document,
-        redirects: metadata.redirects().map_err(|error| DocumentError::Invalid(error.description))?,
+        redirects: metadata.redirects().map_err(|error| Fault::Invalid(error.description))?,
         scopes: None,
         created_at: now,
     })
@@ -252,6 +277,8 @@ mod tests {
             good.replace("[\"https://app.example.com/cb\"]", "[]"),
             good.replace("https://app.example.com/cb", "javascript:alert(1)"),
             good.replace("\"client_name\"", "\"token_endpoint_auth_method\":\"client_secret_basic\",\"client_name\""),
+            good.replace("\"App\"", "\"A\u{200b}pp\""),
+            good.replace("\"App\"", "\"\u{202e}ppA\""),
             good.replace("\"client_name\"", "\"grant_types\":[\"client_credentials\"],\"client_name\""),
             "[]".to_owned(),
             String::new(),

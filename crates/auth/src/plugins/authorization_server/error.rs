@@ -25,6 +25,8 @@ pub(super) enum Code {
     UnsupportedGrantType,
     UnsupportedResponseType,
     InvalidScope,
+    /// The user refused.
+    AccessDenied,
     /// RFC 8707, section 2.
     InvalidTarget,
     /// RFC 7591, section 3.2.2.
@@ -76,6 +78,7 @@ impl Code {
             Self::UnsupportedGrantType => "unsupported_grant_type",
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
+            Self::AccessDenied => "access_denied",
             Self::InvalidTarget => "invalid_target",
             Self::InvalidRedirectUri => "invalid_redirect_uri",
             Self::InvalidClientMetadata => "invalid_client_metadata",
@@ -93,6 +96,7 @@ impl Code {
             | Self::UnsupportedGrantType
             | Self::UnsupportedResponseType
             | Self::InvalidScope
+            | Self::AccessDenied
             | Self::InvalidTarget
             | Self::InvalidRedirectUri
             | Self::InvalidClientMetadata => StatusCode::BAD_REQUEST,

@@ -18,8 +18,9 @@ use super::token::form;
 use crate::tokens::{Delegation, Plaintext, StoredToken};
 use crate::users::UserStoreError;
 
-/// `POST {base}/oauth2/revoke` (RFC 7009): a client gives one of its tokens back. A refresh token takes its access tokens
-/// along. A token that is unknown or another client's answers the same.
+/// `POST {base}/oauth2/revoke` (RFC 7009): a client ends the grant of one of its tokens, with all of its tokens. The token may
+/// be spent, expired or revoked: its client wants no access any more, and may have missed a newer token. An authorization code
+/// ends its grant too, before and after it is redeemed. A token that is unknown or another client's answers the same.
 pub(super) async fn revoke(State(server): State<Server>, headers: HeaderMap, body: Bytes) -> Response {
     match revoked(&server, &headers, &body).await {
         Ok(()) => StatusCode::OK.into_response(),
@@ -31,10 +32,17 @@ async fn revoked(server: &Server, headers: &HeaderMap, body: &[u8]) -> Result<()
     let parameters = form(headers, body)?;
     let client = authenticate(server, headers, &parameters).await?;
     let token = parameters.required("token", "token is missing")?;
-    if let Some((stored, _)) = access_token(server, &client, token).await? {
-        server.tokens.store.revoke(None, &stored.id, server.now()).await.map_err(Failure::store)?;
-    } else if let Some((grant, _)) = server.grants.of_refresh(&Hash::of(token), &client.id, server.now()).await? {
-        server.end(&grant.id).await?;
+    match access_token(server, &client, token).await? {
+        // A service's client has no grant: its tokens end one by one.
+        Some((stored, delegation)) if delegation.grant == client.id => {
+            server.tokens.store.revoke(None, &stored.id, server.now()).await.map_err(Failure::store)?;
+        }
+        Some((_, delegation)) => server.end(&delegation.grant).await?,
+        None => {
+            if let Some(grant) = server.grants.of_any(&Hash::of(token), &client.id).await? {
+                server.end(&grant).await?;
+            }
+        }
     }
     Ok(())
 }
@@ -55,7 +63,9 @@ async fn introspected(server: &Server, headers: &HeaderMap, body: &[u8]) -> Resu
     }
     let token = parameters.required("token", "token is missing")?;
     let iss = server.resources.base();
-    if let Some((stored, delegation)) = access_token(server, &client, token).await? {
+    let access = access_token(server, &client, token).await?;
+    let is_live = |token: &StoredToken| token.revoked_at.is_none() && !token.is_expired(server.now());
+    if let Some((stored, delegation)) = access.filter(|(stored, _)| is_live(stored)) {
         let Some(username) = owner(server, &stored.owner).await? else { return Ok(inactive()) };
         return Ok(active(json!({
             "active": true,
@@ -98,7 +108,7 @@ fn inactive() -> Value {
     json!({ "active": false })
 }
 
-/// A live access token, if it is the client's own.
+/// An access token, valid or not, if it is the client's own.
 async fn access_token(
     server: &Server,
     client: &Client,
@@ -106,8 +116,7 @@ async fn access_token(
 ) -> Result<Option<(StoredToken, Delegation)>, Failure> {
     let Some(plaintext) = Plaintext::parse(text) else { return Ok(None) };
     let found = server.tokens.store.find(&plaintext.hash()).await.map_err(Failure::store)?;
-    let live = found.filter(|token| token.revoked_at.is_none() && !token.is_expired(server.now()));
-    Ok(live.and_then(|token| {
+    Ok(found.and_then(|token| {
         let delegation = token.delegation.clone().filter(|delegation| delegation.client == client.id)?;
         Some((token, delegation))
     }))

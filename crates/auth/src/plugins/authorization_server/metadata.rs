@@ -21,6 +21,12 @@ pub(super) fn resource_metadata(resources: &Resources, resource: Resource) -> St
     format!("{}{RESOURCE}{path}", resources.base())
 }
 
+/// The paths of the documents.
+pub(super) fn paths(resources: &Resources) -> Vec<String> {
+    let tools = resources.tools_path().map(|path| format!("{RESOURCE}{path}"));
+    [SERVER, RESOURCE].map(str::to_owned).into_iter().chain(tools).collect()
+}
+
 /// The documents, at the root. Any page may read them.
 pub(super) fn routes(server: Server) -> Router {
     let routes = Router::new()

@@ -25,7 +25,6 @@ mod documents;
 mod error;
 mod inspect;
 mod metadata;
-mod network;
 mod options;
 mod parameters;
 mod redirect;
@@ -38,6 +37,7 @@ mod section;
 mod server;
 mod tenant;
 mod token;
+mod trust;
 mod trusted;
 
 use std::sync::{Arc, OnceLock};
@@ -48,18 +48,21 @@ use axum::Router;
 use axum::routing::{get, post};
 use gatewright_base::{SigningKey, UserId, time};
 use gatewright_db::Step;
+use gatewright_http::OpenPath;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::background::uncut_get;
 use crate::core::Core;
 use crate::credentials::Credentials;
 use crate::foundation::Foundation;
+use crate::fresh::Fresh;
 use crate::init_error::AuthInitError;
 use crate::plugins::account_export::moment;
 use crate::plugins::{Mounted, Plugin, Prepared};
 use crate::tokens::{DelegatedTokens, Resources};
 use crate::users::BoxError;
-use crate::web::guarded;
+use crate::web::{guarded, no_head};
 
 pub use challenge::ChallengeLayer;
 pub use client::Source;
@@ -83,6 +86,12 @@ pub struct AuthorizationServerPlugin(Options);
 
 /// Part of the sealed format of consent forms.
 const LABEL: &str = "gatewright/oauth2-consent/v1";
+const TOKEN: &str = "/oauth2/token";
+const REVOKE: &str = "/oauth2/revoke";
+const INTROSPECT: &str = "/oauth2/introspect";
+const REGISTER: &str = "/oauth2/register";
+/// The endpoints that programs call, also from a page of any origin.
+const PROGRAMS: [&str; 4] = [TOKEN, REVOKE, INTROSPECT, REGISTER];
 
 impl AuthorizationServerPlugin {
     /// A server where clients may request `scopes`. Metadata documents are enabled; dynamic registration is not.
@@ -145,7 +154,7 @@ impl Plugin for AuthorizationServerPlugin {
         let documents = Documents::new(foundation, options.client_documents, config.dev_mode)
             .map_err(|error| wrong(error.to_string()))?;
         // In dev mode without a secret, open forms become invalid when the process ends.
-        let seal = Seal(SigningKey::derive(&config.jwt.secret, LABEL, &foundation.ambient));
+        let seal = Seal(SigningKey::derive(config.jwt.secrets(), LABEL, &foundation.ambient));
         let connections =
             Connections { foundation: foundation.clone(), access: Arc::default(), access_ttl: options.access_ttl };
         let make = {
@@ -175,24 +184,32 @@ impl Plugin for AuthorizationServerPlugin {
 
 fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     let core = server.core.clone();
-    let endpoint = Endpoint { server: server.clone(), seal };
+    let endpoint = Endpoint { server: server.clone(), seal, fresh: Arc::new(Fresh::new(core.clone())) };
+    // The GET issues a code if the user has allowed the same before.
+    let ask = uncut_get(&core.background, get(authorize::ask).head(no_head));
     let consent = Router::new()
-        .route("/oauth2/authorize", guarded(&core, None, post(authorize::decide)).merge(get(authorize::ask)))
+        .route("/oauth2/authorize", guarded(&core, None, post(authorize::decide)).merge(ask))
         .with_state(endpoint);
     let programs = Router::new()
-        .route("/oauth2/token", post(token::token))
-        .route("/oauth2/revoke", post(inspect::revoke))
-        .route("/oauth2/introspect", post(inspect::introspect))
+        .route(TOKEN, post(token::token))
+        .route(REVOKE, post(inspect::revoke))
+        .route(INTROSPECT, post(inspect::introspect))
         .with_state(server.clone());
     let routes = consent.merge(programs);
     let routes = if options.dynamic_registration {
         let limiter = core.limiter("oauth2_register", &core.config.limits.register);
         let register = guarded(&core, Some(&limiter), post(register::register));
-        routes.merge(Router::new().route("/oauth2/register", register).with_state(server.clone()))
+        routes.merge(Router::new().route(REGISTER, register).with_state(server.clone()))
     } else {
         routes
     };
+    let base = &core.config.base_path;
+    let programs = PROGRAMS.iter().filter(|path| options.dynamic_registration || **path != REGISTER);
+    let programs = programs.map(|path| OpenPath { path: format!("{base}{path}"), methods: "POST" });
+    let documents = metadata::paths(&server.resources).into_iter();
+    let documents = documents.map(|path| OpenPath { path, methods: "GET, HEAD" });
     Mounted {
+        open_paths: programs.chain(documents).collect(),
         routes,
         well_known: metadata::routes(server.clone()),
         section: Arc::new(Programs::new(server.clone())),

@@ -1,41 +1,42 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use gatewright_http::{FormTarget, Origin};
 use url::{Host, Url};
 
-/// Where a client wants its answers, checked: `https`, plain `http` at this computer, or a scheme of the client's own
-/// (RFC 8252, section 7).
+/// Where a client wants its answers, checked: `https`, plain `http` at this computer, or the scheme of a program (RFC 8252,
+/// section 7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RedirectUri {
     /// The original text, which is compared.
     text: String,
     url: Url,
+    target: Target,
+}
+
+/// What receives the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    /// A website, or a program that listens on this computer.
+    Web(Origin),
+    /// A program that handles the scheme.
+    Program(FormTarget),
 }
 
 /// A redirect URI that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a redirect URI is https://, http:// at 127.0.0.1, [::1] or localhost, or has a private scheme; it has no fragment and no user information"
-)]
+#[error("{}", Self::TEXT)]
 pub struct InvalidRedirectUri;
 
-/// Schemes that run code, read files or have a special meaning in browsers.
-const FORBIDDEN: [&str; 17] = [
-    "about",
-    "blob",
-    "cid",
-    "data",
-    "file",
-    "filesystem",
-    "ftp",
-    "ftps",
-    "intent",
-    "javascript",
-    "jar",
-    "mailto",
-    "mid",
-    "vbscript",
-    "view-source",
-    "ws",
-    "wss",
-];
+impl InvalidRedirectUri {
+    pub(super) const TEXT: &str = "a redirect URI is https:// with a host of letters, digits, dots and hyphens or an \
+        address, http:// at 127.0.0.1, [::1] or localhost, or has a program's scheme: one with a dot, such as \
+        com.example.app:, or claude:, cursor:, vscode:, vscode-insiders:, vscodium:, windsurf: or zed:; it has no fragment \
+        and no user information";
+}
+
+/// Programs whose scheme has no dot, although RFC 8252, section 7.1, requires one. Any other scheme without a dot may run code
+/// (`javascript:`), read files, or be another program's.
+const PROGRAMS: [&str; 7] = ["claude", "cursor", "vscode", "vscode-insiders", "vscodium", "windsurf", "zed"];
 
 impl RedirectUri {
     /// The longest that is taken, in bytes.
@@ -46,13 +47,17 @@ impl RedirectUri {
             return Err(InvalidRedirectUri);
         }
         let url = Url::parse(text).map_err(|_| InvalidRedirectUri)?;
-        let scheme_is_sound = match url.scheme() {
-            "https" => url.has_host(),
-            "http" => is_loopback(&url),
-            other => !FORBIDDEN.contains(&other),
-        };
         let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-        if scheme_is_sound && bare { Ok(Self { text: text.to_owned(), url }) } else { Err(InvalidRedirectUri) }
+        if !bare || !has_plain_host(&url) {
+            return Err(InvalidRedirectUri);
+        }
+        let target = match url.scheme() {
+            "https" => Origin::of(&url).map(Target::Web),
+            "http" if is_loopback(&url) => Origin::of(&url).map(Target::Web),
+            scheme if is_program(scheme) => FormTarget::program(scheme).map(Target::Program),
+            _ => None,
+        };
+        Ok(Self { text: text.to_owned(), target: target.ok_or(InvalidRedirectUri)?, url })
     }
 
     /// As it was written.
@@ -83,11 +88,11 @@ impl RedirectUri {
         }
     }
 
-    /// The source that a page's policy must allow so that a form's answer may lead there.
-    pub(super) fn policy_source(&self) -> String {
-        match self.url.scheme() {
-            "http" | "https" => self.url.origin().ascii_serialization(),
-            scheme => format!("{scheme}:"),
+    /// What a page's policy must allow so that a form's answer may lead there.
+    pub(super) fn form_target(&self) -> FormTarget {
+        match &self.target {
+            Target::Web(origin) => origin.into(),
+            Target::Program(target) => target.clone(),
         }
     }
 
@@ -108,10 +113,26 @@ fn without_port(text: &str) -> (&str, &str) {
     (host.strip_suffix(':').unwrap_or(authority), rest)
 }
 
+/// Whether the host, if there is one, is an address or a name of letters, digits, dots and hyphens. The URL parser accepts
+/// more, and a host is quoted on the consent page and in its policy.
+fn has_plain_host(url: &Url) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+    match url.host() {
+        Some(Host::Domain(name)) => name.bytes().all(plain),
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => true,
+    }
+}
+
+/// Whether a scheme is one that a program may have: the reverse of a domain name, or a listed one.
+fn is_program(scheme: &str) -> bool {
+    let is_reverse_domain = scheme.contains('.') && scheme.split('.').all(|label| !label.is_empty());
+    is_reverse_domain || PROGRAMS.contains(&scheme)
+}
+
 fn is_loopback(url: &Url) -> bool {
     let here = match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Ipv4(address)) => address == Ipv4Addr::LOCALHOST,
+        Some(Host::Ipv6(address)) => address == Ipv6Addr::LOCALHOST,
         Some(Host::Domain(name)) => name == "localhost",
         None => false,
     };
@@ -123,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemes_that_could_run_code_are_refused() {
+    fn only_the_listed_shapes_are_redirect_uris() {
         for good in [
             "https://app.example.com/callback",
             "https://app.example.com/callback?x=1",
@@ -132,6 +153,14 @@ mod tests {
             "http://[::1]:9/callback",
             "cursor://anysphere.cursor-retrieval/oauth/callback",
             "com.example.app:/callback",
+            "com.example.app://host/callback",
+            "vscode://vendor.extension/callback",
+            "vscode-insiders://vendor.extension/callback",
+            "claude://callback",
+            "https://203.0.113.9/callback",
+            "https://[2001:db8::1]:8443/callback",
+            "https://localhost:8443/callback",
+            "https://b\u{fc}cher.example/callback",
         ] {
             assert!(RedirectUri::parse(good).is_ok(), "{good}");
         }
@@ -150,6 +179,35 @@ mod tests {
             "file:///etc/passwd",
             "blob:https://app.example.com/x",
             "vbscript:x",
+            // Other schemes, known to be dangerous or not.
+            "myapp:/callback",
+            "intent://app/#Intent",
+            "ms-msdt:/id",
+            "search-ms:query=x",
+            "mailto:a@example.com",
+            "ftp://app.example.com/callback",
+            "ws://app.example.com/callback",
+            "about:blank",
+            "view-source:https://app.example.com/",
+            ".app:/callback",
+            "com..app:/callback",
+            "com.app.:/callback",
+            "cursor2:/callback",
+            // Other names of this computer.
+            "http://127.0.0.2/callback",
+            "http://localhost./callback",
+            "http://[::2]/callback",
+            // Characters that are special in the page's policy.
+            "https://*/cb",
+            "https://*.example/cb",
+            "https://client.example;sandbox/cb",
+            "https://client.example,x/cb",
+            "https://client.example'x/cb",
+            "https://client_example/cb",
+            "https:///cb;x",
+            "cursor://a;sandbox/cb",
+            "com.example.app://a,b/cb",
+            "https://",
         ] {
             assert!(RedirectUri::parse(bad).is_err(), "{bad}");
         }
@@ -180,7 +238,6 @@ mod tests {
             ("http://127.0.0.1:7777/cb", "http://127.0.0.1:9999/x/../cb", false),
             ("http://127.0.0.1", "http://127.0.0.1:9999", true),
             ("http://127.0.0.1?x=1", "http://127.0.0.1:9999?x=1", true),
-            ("http://127.0.0.1/cb", "http://127.0.0.2:9999/cb", false),
             ("http://[::1]/cb", "http://[::1]:5123/cb", true),
             ("http://[::1]/cb", "http://[::1]/cb:5123", false),
             ("app.example:/cb", "app.example:/cb", true),

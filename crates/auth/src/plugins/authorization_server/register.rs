@@ -3,6 +3,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use gatewright_base::Secret;
+use gatewright_http::{ClientAddr, Counted};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use serde_json::{Value, json};
 use super::client::{Client, ClientKind, Source};
 use super::client_metadata::{Metadata, invalid};
 use super::error::{Code, Failure, OAuthError};
-use super::network::network;
 use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::secret::{Hash, Kind};
@@ -51,7 +51,9 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<V
         scopes,
         created_at: server.now(),
     };
-    if !server.clients.add(&client, visitor.client.address().map(network)).await? {
+    let networks = Counted::ClientRegistrations.networks(ClientAddr::new(visitor.client.address()));
+    let network = networks.into_iter().last().map(|share| share.network.to_string());
+    if !server.clients.add(&client, network, server.idle_since()).await? {
         let description = "too many clients are registered; try again later";
         return Err(OAuthError::new(Code::TemporarilyUnavailable, description).into());
     }

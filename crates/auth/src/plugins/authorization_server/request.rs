@@ -1,4 +1,4 @@
-use gatewright_base::{Scopes, TenantId};
+use gatewright_base::{Scopes, Secret, TenantId};
 
 use super::client::Client;
 use super::error::{Code, OAuthError};
@@ -6,6 +6,7 @@ use super::parameters::Parameters;
 use super::redirect::RedirectUri;
 use super::scopes::SupportedScopes;
 use super::secret::is_challenge;
+use super::trust::ErrorAnswer;
 use crate::tokens::{Resource, Resources};
 
 /// A request of the authorization endpoint, checked (RFC 6749, section 4.1.1; RFC 7636; RFC 8707).
@@ -33,8 +34,8 @@ const MAX_STATE: usize = 1_024;
 pub(super) enum Refusal {
     /// There is no valid redirect URI, so the user gets an error page.
     Page(&'static str),
-    /// The client gets the error at its redirect URI.
-    Redirect { to: String, error: OAuthError },
+    /// The error is for the client.
+    Client(ErrorAnswer),
 }
 
 impl AuthorizationRequest {
@@ -52,13 +53,7 @@ impl AuthorizationRequest {
         let state = parameters.get("state");
         let wrong = |error: OAuthError| {
             let state = state.filter(|state| state.len() <= MAX_STATE);
-            let to = answer(
-                &redirect,
-                resources,
-                state,
-                &[("error", error.code.name()), ("error_description", error.description)],
-            );
-            Refusal::Redirect { to, error }
+            Refusal::Client(error_answer(&redirect, resources, state, error))
         };
         if state.is_some_and(|state| state.len() > MAX_STATE) {
             return Err(wrong(OAuthError::invalid_request("state has at most 1024 bytes")));
@@ -103,9 +98,15 @@ impl AuthorizationRequest {
         })
     }
 
-    /// The address that a browser takes an answer to.
-    pub(super) fn answer(&self, resources: &Resources, pairs: &[(&str, &str)]) -> String {
-        answer(&self.redirect, resources, self.state.as_deref(), pairs)
+    /// The address that takes a code to the client.
+    pub(super) fn with_code(&self, resources: &Resources, code: &Secret) -> String {
+        answer(&self.redirect, resources, self.state.as_deref(), &[("code", code.expose())])
+    }
+
+    /// The answer for the client that its user refused.
+    pub(super) fn refused(&self, resources: &Resources) -> ErrorAnswer {
+        let error = OAuthError::new(Code::AccessDenied, "the user refused");
+        error_answer(&self.redirect, resources, self.state.as_deref(), error)
     }
 }
 
@@ -117,6 +118,11 @@ pub(super) fn target(parameters: &Parameters, resources: &Resources) -> Result<R
             OAuthError::new(Code::InvalidTarget, "unknown resource; see the protected resource metadata")
         }),
     }
+}
+
+fn error_answer(redirect: &RedirectUri, resources: &Resources, state: Option<&str>, error: OAuthError) -> ErrorAnswer {
+    let pairs = [("error", error.code.name()), ("error_description", error.description)];
+    ErrorAnswer::new(answer(redirect, resources, state, &pairs), error)
 }
 
 /// A redirect URI with an answer in its query: `pairs`, the client's state, and the issuer (RFC 9207).
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_fault_goes_to_the_client_with_state_and_issuer() {
+    fn every_other_fault_is_for_the_client_with_state_and_issuer() {
         for (query, code) in [
             (good().replace("response_type=code&", ""), "invalid_request"),
             (good().replace("type=code", "type=token"), "unsupported_response_type"),
@@ -175,8 +181,9 @@ mod tests {
             (format!("{}&resource=https://evil.example", good()), "invalid_target"),
             (format!("{}&tenant=a%20b", good()), "invalid_request"),
         ] {
-            let Err(Refusal::Redirect { to, error }) = check(&query) else { panic!("{query}") };
-            assert_eq!(error.code.name(), code, "{query}");
+            let Err(Refusal::Client(answer)) = check(&query) else { panic!("{query}") };
+            assert_eq!(answer.error.code.name(), code, "{query}");
+            let to = answer.link();
             assert!(to.starts_with("https://app.example.com/cb?error="), "{to}");
             assert!(to.ends_with("&state=s&iss=https%3A%2F%2Fapi.example.com"), "{to}");
         }

@@ -8,6 +8,7 @@ use gatewright_db::{Db, Error, Row, Step, Tx, params};
 use jiff::{SignedDuration, Timestamp};
 
 use super::secret::Hash;
+use crate::open_session::OpenSession;
 
 pub(super) const MIGRATIONS: &[Step] = &[
     Step {
@@ -158,10 +159,19 @@ impl Grants {
         Self { db }
     }
 
-    /// Stores a new grant, whose code is valid until `expires`.
-    pub(super) async fn begin(&self, grant: &Grant, code: &Hash, expires: Timestamp) -> Result<(), Error> {
-        let (grant, code) = (grant.clone(), *code);
-        let begin = async move |tx: &Tx| -> Result<(), Error> {
+    /// Stores a new grant, whose code is valid until `expires`. `false`: the session of its user has ended.
+    pub(super) async fn begin(
+        &self,
+        open: &OpenSession,
+        grant: &Grant,
+        code: &Hash,
+        expires: Timestamp,
+    ) -> Result<bool, Error> {
+        let (open, grant, code) = (open.clone(), grant.clone(), *code);
+        let begin = async move |tx: &Tx| -> Result<bool, Error> {
+            if !open.holds(tx).await? {
+                return Ok(false);
+            }
             let now = grant.created_at;
             for sql in [
                 "DELETE FROM oauth2_grants WHERE id IN \
@@ -192,7 +202,7 @@ impl Grants {
                 later(expires, REMEMBERED),
                 grant.tenant.as_ref()
             ];
-            tx.execute(sql, values).await.map(|_| ())
+            tx.execute(sql, values).await.map(|_| true)
         };
         self.db.write(begin).await
     }
@@ -298,6 +308,14 @@ impl Grants {
                    AND r.expires_at > ?3";
         let row = self.db.query_opt(sql, params![token.as_bytes(), client, now]).await?;
         row.map(|row| Ok((read(&row)?, row.get("expires_at")?))).transpose()
+    }
+
+    /// The grant of a code or a refresh token of `client`, whatever has become of the two.
+    pub(super) async fn of_any(&self, token: &Hash, client: &str) -> Result<Option<String>, Error> {
+        let sql = "SELECT g.id FROM oauth2_refresh_tokens r JOIN oauth2_grants g ON g.id = r.grant_id \
+                   WHERE r.token_hash = ?1 AND g.client_id = ?2 \
+                   UNION SELECT id FROM oauth2_grants WHERE code_hash = ?1 AND client_id = ?2";
+        self.db.query_opt(sql, params![token.as_bytes(), client]).await?.map(|row| row.get("id")).transpose()
     }
 
     /// Whether a grant has not ended.

@@ -14,10 +14,12 @@ use super::request::AuthorizationRequest;
 use super::rows::{Grant, Grants};
 use super::scopes::{SupportedScopes, joined};
 use super::secret::{Hash, Kind};
-use crate::audit::{AuditEvent, AuditKind};
+use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::core::Core;
+use crate::open_session::OpenSession;
 use crate::session::Client as Browser;
 use crate::tokens::{DelegatedTokens, Delegation, Plaintext, Resource, Resources, StoredToken, Tokens};
+use crate::users::UserStoreError;
 
 /// The state that the endpoints of the authorization server share.
 #[derive(Clone)]
@@ -77,8 +79,13 @@ impl Server {
         Consented { user: user.clone(), client: request.client.id.clone(), resource, tenant }
     }
 
-    /// Issues an authorization code for a user's consent.
-    pub(super) async fn code(&self, allowed: Consented, request: &AuthorizationRequest) -> Result<Secret, Failure> {
+    /// Issues an authorization code for a user's consent, and names its grant. `None`: the user's session has ended.
+    pub(super) async fn code(
+        &self,
+        open: &OpenSession,
+        allowed: Consented,
+        request: &AuthorizationRequest,
+    ) -> Result<Option<(String, Secret)>, Failure> {
         let ambient = &self.core.ambient;
         let code = Kind::Code.generate(ambient);
         let grant = Grant {
@@ -93,8 +100,8 @@ impl Server {
             created_at: self.now(),
         };
         let expires = self.later(self.options.code_ttl);
-        self.grants.begin(&grant, &Hash::of(code.expose()), expires).await?;
-        Ok(code)
+        let has_begun = self.grants.begin(open, &grant, &Hash::of(code.expose()), expires).await?;
+        Ok(has_begun.then_some((grant.id, code)))
     }
 
     /// Issues tokens for a grant whose code or refresh token was just used. If its user has left its tenant, the grant
@@ -235,16 +242,27 @@ impl Server {
         Ok(())
     }
 
-    pub(super) async fn audit_consent(&self, allowed: &Consented, request: &AuthorizationRequest, browser: &Browser) {
+    /// The event of a consent that is about to be stored.
+    pub(super) async fn begin_consent(
+        &self,
+        allowed: &Consented,
+        request: &AuthorizationRequest,
+        browser: &Browser,
+    ) -> Result<PendingEvent, UserStoreError> {
         let event = self.core.audit.event(AuditKind::OAuth2Authorized).user(&allowed.user).remote(browser.address());
         let event = event.with("client", request.client.id.as_str()).with("name", request.client.name.as_str());
         let event =
             event.with("scopes", joined(&request.scopes)).with("resource", self.resources.url(request.resource));
-        self.core.audit.record(in_tenant(event, allowed.tenant.as_ref())).await;
+        Ok(self.core.audit.begin(in_tenant(event, allowed.tenant.as_ref())).await?)
     }
 
     pub(super) fn supported(&self) -> &SupportedScopes {
         &self.options.scopes
+    }
+
+    /// A connection without a new token since then is over: its refresh token has expired.
+    pub(super) fn idle_since(&self) -> Timestamp {
+        self.now().checked_sub(self.options.refresh_ttl).unwrap_or(Timestamp::MIN)
     }
 
     fn later(&self, by: SignedDuration) -> Timestamp {

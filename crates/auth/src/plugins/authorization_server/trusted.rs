@@ -139,7 +139,11 @@ impl OAuth2Clients {
             scopes,
             created_at: self.0.now(),
         };
-        self.0.clients.add(&client, None).await.map_err(|error| ClientError::Store(error.into()))?;
+        self.0
+            .clients
+            .add(&client, None, self.0.idle_since())
+            .await
+            .map_err(|error| ClientError::Store(error.into()))?;
         Ok((shown(client), secret))
     }
 

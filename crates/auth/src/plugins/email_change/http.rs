@@ -9,16 +9,14 @@ use gatewright_http::{Problem, Query, Submission, locale};
 use serde::Serialize;
 use serde_json::json;
 
-use super::flow::{ChangeError, Flow};
-use crate::background::to_its_end;
+use super::flow::{ChangeError, Confirmation, Flow};
 use crate::email::EmailAddress;
 use crate::fresh::{FreshError, Given};
 use crate::problem;
 use crate::screens::{mailed, page, with_problem};
-use crate::session::Session;
+use crate::session::{AnySession, Session};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
-use crate::single_use::links::Bound;
 use crate::web::{self, By, Visitor, guarded, own_site_only, with_cookie};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
@@ -42,8 +40,6 @@ struct Body {
 #[derive(serde::Deserialize)]
 struct Link {
     token: Option<Secret>,
-    #[serde(flatten)]
-    bound: Bound,
 }
 
 impl Link {
@@ -60,7 +56,7 @@ struct Ask<'a> {
     token: &'a str,
     button: &'a str,
     note: &'a str,
-    /// Whether the form asks for the code of the mail.
+    /// Whether the form asks for the code on the page that requested the change.
     code: bool,
     problem: Option<&'a str>,
     csrf: Option<&'a str>,
@@ -82,7 +78,7 @@ async fn request(
     };
     let drawn = flow.links.draw(kind.is_form());
     let answer = match flow.request(&drawn, &session, &email, &submission.value.given, &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::check_mail(&flow.core, &visitor, Purpose::EmailChange, None),
+        Ok(()) if kind.is_form() => mailed::check_mail_showing(&flow.core, &visitor, &flow.links.shown_code(&drawn)),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(ChangeError::Fresh(FreshError::Denied(denied))) => return denied.into_response(),
         Err(error) => return kind.refuse(error.into()),
@@ -91,25 +87,37 @@ async fn request(
 }
 
 /// The confirmation page. Opening it changes nothing.
-async fn ask(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link): Query<Link>) -> Response {
-    let token = link.token();
-    let asks = flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
-    ask_for(&flow, &visitor, &token, asks, None).await
+async fn ask(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    Query(link): Query<Link>,
+) -> Response {
+    ask_for(&flow, &visitor, session.ok().as_ref(), &link.token(), None).await
 }
 
-async fn ask_for(flow: &Flow, visitor: &Visitor, token: &Secret, code: bool, problem: Option<&Problem>) -> Response {
-    match flow.look(token).await {
-        Ok(email) => asking(
+async fn ask_for(
+    flow: &Flow,
+    visitor: &Visitor,
+    session: Option<&AnySession>,
+    token: &Secret,
+    problem: Option<&Problem>,
+) -> Response {
+    match flow.look(token, session).await {
+        Ok(asked) => asking(
             visitor,
             problem,
             &Ask {
                 title: "email_change.title",
-                text: locale::text("email_change.text", &[("email", email.as_str())]),
+                text: locale::text(
+                    "email_change.text",
+                    &[("email", asked.to.as_str()), ("account", asked.account.as_str())],
+                ),
                 action: format!("{}/change-email/confirm", flow.core.config.base_path),
                 token: token.expose(),
                 button: "email_change.button",
                 note: "email_change.note",
-                code,
+                code: !asked.is_signed_in,
                 problem: None,
                 csrf: None,
             },
@@ -126,21 +134,32 @@ fn refusal(flow: &Flow, error: ChangeError) -> Problem {
     }
 }
 
-async fn confirm(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Returned>) -> Response {
-    let (kind, returned) = (submission.kind, &submission.value);
-    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
-        (Ok(token), _) => token,
-        // The page of a link, in a browser that did not ask for it.
+async fn confirm(
+    State(flow): State<Arc<Flow>>,
+    visitor: Visitor,
+    session: Result<AnySession, Problem>,
+    submission: Submission<Returned>,
+) -> Response {
+    let (kind, given, session) = (submission.kind, &submission.value, session.ok());
+    let returned = match (flow.links.codes.of_account(given, &visitor.headers).await, &given.token) {
+        (Ok(returned), _) => returned,
+        // The page of a link, in a browser that is not signed in to the account.
         (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
-            return ask_for(&flow, &visitor, token, true, Some(&error.into())).await;
+            return ask_for(&flow, &visitor, session.as_ref(), token, Some(&error.into())).await;
         }
         (Err(error), _) => {
             return mailed::code_refused(&flow.core, &visitor, kind, Purpose::EmailChange, None, error);
         }
     };
-    // The notice is sent even if the caller disconnects.
-    let (confirming, client) = (flow.clone(), visitor.client.clone());
-    let answer = match to_its_end(async move { confirming.confirm(&token, &client).await }).await {
+    let token = returned.token.clone();
+    let admitted = match flow.admit(&Confirmation { returned, session: session.as_ref() }).await {
+        Ok(admitted) => admitted,
+        Err(error @ ChangeError::Unconfirmed { .. }) if kind.is_form() => {
+            return ask_for(&flow, &visitor, session.as_ref(), &token, Some(&error.into())).await;
+        }
+        Err(error) => return kind.refuse(refusal(&flow, error)),
+    };
+    let answer = match flow.confirm(admitted, &visitor.client).await {
         Ok(()) if kind.is_form() => {
             let text = locale::text("email_change.done", &[]);
             mailed::note("email_change.done_title", &text, Some(("/", "form.continue")))
@@ -176,8 +195,7 @@ async fn show_undo(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link):
 
 async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Link>) -> Response {
     let kind = submission.kind;
-    let (undoing, token, client) = (flow.clone(), submission.value.token(), visitor.client.clone());
-    match to_its_end(async move { undoing.undo(&token, &client).await }).await {
+    match flow.undo(&submission.value.token(), &visitor.client).await {
         Ok(()) if kind.is_form() => {
             let onward = flow.core.screens.get().map(|_| (mailed::FORGOT_PATH, "reset.title"));
             mailed::note("email_change.undone_title", &locale::text("email_change.undone", &[]), onward)
@@ -206,12 +224,13 @@ impl From<ChangeError> for Problem {
         match error {
             ChangeError::SameAddress => Self::invalid_field("email", "unchanged", error.to_string()),
             ChangeError::InvalidToken => problem::invalid_token(),
+            ChangeError::Unconfirmed { .. } => Self::forbidden(error.to_string()).with_code("confirmation_required"),
             ChangeError::AddressInUse => Self::conflict(error.to_string()).with_code("former_address_taken"),
             ChangeError::TooOften => Self::conflict(error.to_string()).with_code("too_many_changes"),
             ChangeError::Fresh(error) => error.into(),
             ChangeError::Users(error) => error.into(),
             ChangeError::Tokens(error) => problem::store_failed(&error),
-            ChangeError::Sessions(error) => error.into(),
+            ChangeError::Prove(error) => error.into(),
             ChangeError::Store(error) => problem::store_failed(&error),
             ChangeError::Credentials(error) => problem::store_failed(&*error),
         }

@@ -15,6 +15,7 @@
 //! anybody can register a stranger's address. If another account has taken it meanwhile without proving its mailbox, an
 //! undo takes the address from that account. So nobody can block an owner by registering their address.
 
+mod applying;
 mod flow;
 mod http;
 mod section;
@@ -87,7 +88,7 @@ impl Plugin for EmailChangePlugin {
         let base = &foundation.config.base_path;
         let links =
             Arc::new(Links::new(foundation, Purpose::EmailChange, &format!("{base}/change-email/confirm"), self.ttl)?);
-        let changes = Changes::new(db, foundation, &links);
+        let changes = Changes::new(db, &links);
         let of_section = (links.clone(), emails.clone(), changes.clone());
         Ok(Prepared::new()
             .email_changes(changes.clone())

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ struct Context<'a> {
     fresh: Asked,
     /// Where the code of a mail that this browser requested is posted to.
     confirm: Option<String>,
+    /// The code for another browser in which the link of that mail is opened.
+    shown: Option<&'a str>,
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -65,10 +68,11 @@ impl Section for EmailSection {
         if !self.flow.can_be_sent() {
             return Ok(None);
         }
-        let awaited = self.flow.links.codes.is_awaited(visit.headers);
+        let shown = self.flow.links.codes.shown_in(visit.headers);
         let context = Context {
             fresh: asked(&self.flow.core, visit.session).await?,
-            confirm: awaited.then(|| format!("{}/change-email/confirm", self.flow.core.config.base_path)),
+            confirm: shown.is_some().then(|| format!("{}/change-email/confirm", self.flow.core.config.base_path)),
+            shown: shown.as_ref().map(Secret::expose),
             action: format!("{PATH}/email#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,

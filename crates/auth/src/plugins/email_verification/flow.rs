@@ -99,7 +99,7 @@ impl Flow {
         }
         match holder {
             Holder::MailboxAndSession => self.redeem(found, holder, client).await.map(Opened::Verified),
-            Holder::Mailbox => Ok(Opened::Unconfirmed {
+            Holder::Mailbox | Holder::FormerMailbox { .. } => Ok(Opened::Unconfirmed {
                 claims: mailbox::effect(found.user.email_verified, holder) == Effect::Claim,
                 email: found.user.email,
             }),

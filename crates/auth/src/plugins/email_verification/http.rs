@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::flow::{Flow, Opened, Opener, VerifyError};
 use super::page;
+use crate::background::uncut_get;
 use crate::screens::mailed;
 use crate::session::{AnySession, Session};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
-use crate::single_use::links::Bound;
 use crate::web::{self, By, NoFields, Visitor, guarded, no_head, own_site_only, undeliverable, with_cookie};
 use crate::{problem, step_up};
 
@@ -23,7 +23,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let by_address = core.limiter("email_verification", &core.config.limits.email_verification);
     let can_be_sent = flow.links.can_be_sent();
     // The GET verifies for a browser of the account.
-    let verify = own_site_only(&core, post(confirm)).get(open).head(no_head);
+    let verify = uncut_get(&core.background, own_site_only(&core, post(confirm)).get(open).head(no_head));
     let routes = Router::new()
         .route("/send-verification", guarded(&core, Some(&by_address), post(send)))
         .route("/verify-email", guarded(&core, None, verify))
@@ -34,8 +34,6 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
 #[derive(serde::Deserialize)]
 struct Link {
     token: Option<Secret>,
-    #[serde(flatten)]
-    bound: Bound,
 }
 
 /// Only for a session: a JWT or an API token gets 401. A user with a second factor must have proven it in the session.
@@ -67,7 +65,10 @@ async fn open(
 ) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
     let wants_page = html::is_wanted(&visitor.headers);
-    let asks = flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
+    let asks = match flow.links.asks_for_code(&token, &visitor.headers).await {
+        Ok(asks) => asks,
+        Err(error) => return problem::store_failed(&error).answer_link(&visitor.headers),
+    };
     let session = session.ok();
     let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
     match flow.open(&token, &opener, &visitor.client).await {
@@ -91,7 +92,7 @@ async fn confirm(
     let (kind, returned) = (submission.kind, &submission.value);
     let session = session.ok();
     let opener = Opener { session: session.as_ref(), headers: &visitor.headers };
-    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
+    let token = match (flow.links.token(returned, &visitor.headers).await, &returned.token) {
         (Ok(token), _) => token,
         // The page of a link, in a browser that did not ask for it.
         (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {

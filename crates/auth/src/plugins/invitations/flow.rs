@@ -4,7 +4,7 @@ use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
 use gatewright_tenancy::{Change, permits};
 
 use super::error::AcceptError;
-use crate::audit::AuditKind;
+use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::invitations::{Invitation, Invitations};
 use crate::mailbox::{self, Holder, Method};
 use crate::session::{Client, Session};
@@ -79,8 +79,12 @@ impl Flow {
         }
         let proven = mailbox::prove(&self.core, user, at, Holder::MailboxAndSession, Method::Invitation).await?;
         proven.audit_effect(&self.core, client, Method::Invitation).await;
-        self.give(&proven.user.id, &invitation).await?;
-        self.audit(&session.user().id, &invitation, client).await;
+        let event = self.begin(Some(&session.user().id), &invitation, client).await?;
+        if let Err(error) = self.give(&proven.user.id, &invitation).await {
+            event.withdraw().await;
+            return Err(error);
+        }
+        event.done().await;
         Ok(invitation)
     }
 
@@ -104,10 +108,17 @@ impl Flow {
         Ok(held.is_some_and(|held| permits(&held, Change::Invite(&given))))
     }
 
-    pub(super) async fn audit(&self, user: &UserId, invitation: &Invitation, client: &Client) {
-        let event = self.core.audit.event(AuditKind::InvitationAccepted).user(user).remote(client.address());
+    /// The event of an invitation that is about to be accepted, by this account if it exists.
+    pub(super) async fn begin(
+        &self,
+        user: Option<&UserId>,
+        invitation: &Invitation,
+        client: &Client,
+    ) -> Result<PendingEvent, UserStoreError> {
+        let event = self.core.audit.event(AuditKind::InvitationAccepted).remote(client.address());
+        let event = user.into_iter().fold(event, AuditEvent::user);
         let event = event.with("invitation", invitation.id.as_str());
         let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
-        self.core.audit.record(event).await;
+        Ok(self.core.audit.begin(event).await?)
     }
 }

@@ -9,10 +9,12 @@ use jiff::Timestamp;
 use crate::audit::{AuditEvent, AuditKind};
 use crate::config::Registration;
 use crate::invitations::{Invitation, Invitations, KeepError, LIFETIME};
-use crate::session::Client;
+use crate::mail::{Invited, MembersChange, Notice, Requested};
+use crate::open_session::{OpenSession, is_open};
+use crate::session::{Client, Session};
 use crate::single_use::{MailBudget, SingleUseToken};
 use crate::users::UserStoreError;
-use crate::{AccountError, Accounts, Core, EmailAddress, Mail, MailKind};
+use crate::{AccountError, Accounts, Core, EmailAddress};
 
 /// An invitation to be issued.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct NewInvitation {
     pub tenant: Option<(TenantId, Vec<String>)>,
     /// The sender; `None` for an operator.
     pub invited_by: Option<UserId>,
+    /// Where accepting it leads. A target that is not allowed counts as absent.
+    pub next: Option<String>,
 }
 
 /// An issued invitation.
@@ -44,7 +48,7 @@ pub struct IssuedInvitation {
 impl NewInvitation {
     /// An invitation to an account with the default roles.
     pub fn new(email: EmailAddress) -> Self {
-        Self { email, roles: None, tenant: None, invited_by: None }
+        Self { email, roles: None, tenant: None, invited_by: None, next: None }
     }
 
     /// Sets the roles of the account. An existing account gets them when it accepts.
@@ -57,6 +61,11 @@ impl NewInvitation {
         Self { tenant: Some((tenant, roles)), ..self }
     }
 
+    /// Where accepting it leads.
+    pub fn next(self, next: Option<String>) -> Self {
+        Self { next, ..self }
+    }
+
     /// The sender.
     pub fn invited_by(self, user: UserId) -> Self {
         Self { invited_by: Some(user), ..self }
@@ -67,6 +76,7 @@ impl NewInvitation {
 pub(crate) struct ByMember<'a> {
     /// The most open invitations of the tenant.
     pub(crate) most: u32,
+    pub(crate) session: &'a Session,
     pub(crate) client: &'a Client,
     /// The limit of mails to a mailbox, for all senders.
     pub(crate) mails: &'a MailBudget,
@@ -104,20 +114,92 @@ pub(crate) async fn issue(
         created_at: now,
         expires_at: now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX),
     };
-    invitations.put(&invitation, by_member.as_ref().map(|bound| bound.most)).await?;
     let event = core.audit.event(AuditKind::InvitationCreated).with("invitation", invitation.id.as_str());
     let event = event.with("email", invitation.email.as_str());
     let event = by_member.iter().fold(event, |event, member| event.remote(member.client.address()));
     let event = invitation.invited_by.iter().fold(event, AuditEvent::user);
     let event = invitation.tenant.iter().fold(event, |event, tenant| event.with("tenant_id", tenant.as_str()));
-    core.audit.record(event).await;
-    let link = invitations.link(&token);
-    let mail = || {
-        let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
-        Mail::new(MailKind::Invitation, invitation.email.clone(), link.clone(), lifetime)
+    let event = core.audit.begin(event).await?;
+    let put = match &by_member {
+        Some(member) => put_open(core, invitations, &invitation, member).await,
+        None => invitations.put(&invitation, None, None).await,
     };
-    let is_mailed = admitted && core.mail(mail());
+    if let Err(error) = put {
+        event.withdraw().await;
+        return Err(error);
+    }
+    event.done().await;
+    // Before the invitation itself, which is the newest mail then.
+    if let (Some(member), Some(tenant)) = (&by_member, &invitation.tenant) {
+        let roles = invitation.tenant_roles.iter().map(String::as_str).collect();
+        let change = MembersChange::Invited { name: invitation.email.to_string(), roles };
+        notify_of_members(core, member.session, tenant, change).await;
+    }
+    let next = new.next.and_then(|next| core.redirects.next(&next));
+    let link = invitations.link(&token, next.as_ref());
+    let lifetime = Duration::try_from(LIFETIME).unwrap_or_default();
+    let is_mailed = admitted && {
+        let words = words_of(core, &invitation).await;
+        core.post.send(Requested::invitation(invitation.email.clone(), link.clone(), lifetime, words))
+    };
     Ok((invitation, link, is_mailed))
+}
+
+/// Stores an invitation of a session that may still act.
+async fn put_open(
+    core: &Core,
+    invitations: &Invitations,
+    invitation: &Invitation,
+    member: &ByMember<'_>,
+) -> Result<(), KeepError> {
+    let open = OpenSession::of(core, member.session, invitations.db());
+    let is_shared = open.is_shared();
+    invitations.put(invitation, Some(member.most), Some(open)).await?;
+    // Accounts in a store of the program's own share no transaction: what a concurrent end of the session has not seen is
+    // withdrawn again.
+    if !is_shared && !is_open(core, member.session).await? {
+        invitations.remove(&invitation.id, None, core.ambient.now()).await?;
+        return Err(KeepError::SessionEnded);
+    }
+    Ok(())
+}
+
+/// Mails the owner of a session what it has changed in a tenant.
+pub(crate) async fn notify_of_members(core: &Core, session: &Session, tenant: &TenantId, change: MembersChange) {
+    let name = name_of(core, tenant).await;
+    // Another member may have chosen it.
+    let tenant = name.filter(|name| reads_as_a_name(name)).unwrap_or_else(|| tenant.as_str().to_owned());
+    core.notify(session.user(), Notice::Members { tenant, change }).await;
+}
+
+/// The name of a tenant, for a mail. A mail without it is better than none.
+async fn name_of(core: &Core, tenant: &TenantId) -> Option<String> {
+    core.tenants.as_ref()?.name(tenant).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read the name of a tenant for a mail");
+        None
+    })
+}
+
+/// Who invites to what, in words. A mail without them is better than none.
+pub(super) async fn words_of(core: &Core, invitation: &Invitation) -> Invited {
+    let tenant = match &invitation.tenant {
+        Some(tenant) => name_of(core, tenant).await,
+        None => None,
+    };
+    let inviter = match &invitation.invited_by {
+        Some(sender) => core.users.store.find_by_id(sender).await.ok().map(|sender| sender.email.to_string()),
+        None => None,
+    };
+    Invited { tenant: tenant.filter(|name| reads_as_a_name(name)), inviter }
+}
+
+/// Users choose the names of tenants, and a mail to a stranger must not carry a message of theirs: a name that is long, or
+/// that a mail program could show as a link, is left out.
+fn reads_as_a_name(name: &str) -> bool {
+    let mut before_space = name.chars().zip(name.chars().skip(1));
+    name.chars().count() <= 60
+        && !name.contains(['/', ':', '@'])
+        && !before_space.any(|(letter, next)| letter == '.' && !next.is_whitespace())
 }
 
 impl Accounts {
@@ -169,7 +251,26 @@ impl From<KeepError> for AccountError {
     fn from(error: KeepError) -> Self {
         match error {
             KeepError::Claimed(left) => Self::InvitationClaimed(left),
-            KeepError::Full | KeepError::Store(_) => Self::Invitations(error.into()),
+            KeepError::Unstored(error) => Self::Users(error.into()),
+            KeepError::Users(error) => Self::Users(error),
+            KeepError::Full | KeepError::SessionEnded | KeepError::Store(_) => Self::Invitations(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mail_names_no_tenant_whose_name_is_a_message() {
+        for name in ["Acme", "Acme Inc.", "St. Mary's, Leeds", "Müller & Söhne", "é", &"a".repeat(60)] {
+            assert!(reads_as_a_name(name), "{name}");
+        }
+        for name in
+            ["evil.example", "Click https://evil.example", "a@b", "Acme: call 555", "a/b", "x.y z", &"a".repeat(61)]
+        {
+            assert!(!reads_as_a_name(name), "{name}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod flow;
 mod http;
 mod issuing;
 mod page;
+mod sent;
 mod taking;
 
 pub use crate::invitations::Invitation;
@@ -28,9 +29,10 @@ use crate::{AuthInitError, Foundation};
 pub(crate) use error::{AcceptError, claimed};
 pub(crate) use flow::Flow;
 pub(crate) use http::routes;
-pub(crate) use issuing::{ByMember, issue};
+pub(crate) use issuing::{ByMember, issue, notify_of_members};
 pub use issuing::{IssuedInvitation, NewInvitation};
 pub(crate) use page::{Opened, open};
+pub(crate) use sent::SentInvitations;
 
 /// The invitations plugin. It needs a database and a public URL. With the tenants plugin, an invitation may name a
 /// tenant, and the invited account becomes its member.

@@ -38,13 +38,21 @@ struct Invited<'a> {
     /// Absent without screens.
     sign_in: Option<String>,
     csrf: Option<&'a str>,
+    next: Option<&'a str>,
 }
 
 /// Shows an invitation without accepting it.
 ///
 /// With `as_other`, a signed-in user wants to register the invited address as another account.
-pub(crate) async fn open(flow: &Flow, caller: &Caller, visitor: &Visitor, token: &Secret, as_other: bool) -> Opened {
-    look(flow, caller, visitor, token, as_other).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
+pub(crate) async fn open(
+    flow: &Flow,
+    caller: &Caller,
+    visitor: &Visitor,
+    token: &Secret,
+    next: Option<&Next>,
+    as_other: bool,
+) -> Opened {
+    look(flow, caller, visitor, token, next, as_other).await.unwrap_or_else(|problem| Opened::Page(problem.into_page()))
 }
 
 async fn look(
@@ -52,6 +60,7 @@ async fn look(
     caller: &Caller,
     visitor: &Visitor,
     token: &Secret,
+    next: Option<&Next>,
     as_other: bool,
 ) -> Result<Opened, Problem> {
     let core = &flow.core;
@@ -79,11 +88,13 @@ async fn look(
     if registers && (as_other || !is_other) {
         return Ok(Opened::Registration { invitation, tenant });
     }
-    let here = Secret::new(with_query("/register", [("invite", token.expose())]));
+    let onward = next.map(|next| ("next", next.as_str()));
+    let invite = || [("invite", token.expose())].into_iter().chain(onward);
+    let here = Secret::new(with_query("/register", invite()));
     let back = Next::parse(here.expose());
     let sign_in = || match signed_in {
         Some(_) if has_account => login_as_other(back.as_ref()),
-        Some(_) => with_query("/register", [("invite", token.expose()), AS_OTHER]),
+        Some(_) => with_query("/register", invite().chain([AS_OTHER])),
         None => with_next("/login", back.as_ref()),
     };
     let csrf = visitor.csrf_field();
@@ -97,6 +108,7 @@ async fn look(
         token: token.expose(),
         sign_in: screens.then(sign_in),
         csrf: csrf.as_deref(),
+        next: next.map(Next::as_str),
     };
     Ok(Opened::Page(page("invited.title", "invited.html", &context)))
 }

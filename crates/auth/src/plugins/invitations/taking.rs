@@ -15,6 +15,7 @@ use gatewright_tenancy::{Joined, TenantStore, TenantsWithin};
 use super::error::AcceptError;
 use super::flow::Flow;
 use crate::invitations::{Claim, Invitation};
+use crate::mailbox;
 use crate::plugins::tenants::MAX_MEMBERS;
 use crate::session::Client;
 use crate::users::{NewUser, User, UserStoreError, UsersWithin};
@@ -34,9 +35,19 @@ impl Flow {
         client: &Client,
     ) -> Result<User, AcceptError> {
         self.check(invitation).await?;
+        let event = self.begin(None, invitation, client).await?;
+        let created = self.create(invitation, new).await;
+        match &created {
+            Ok(user) => event.done_with(|event| event.user(&user.id)).await,
+            Err(_) => event.withdraw().await,
+        }
+        created
+    }
+
+    async fn create(&self, invitation: &Invitation, new: NewUser) -> Result<User, AcceptError> {
         let within = self.within();
         let is_inside = invitation.tenant.is_none() || within.tenants.is_some();
-        let user = match within.users.clone().filter(|_| is_inside) {
+        Ok(match within.users.clone().filter(|_| is_inside) {
             Some(users) => {
                 let (now, invited) = (self.core.ambient.now(), invitation.clone());
                 let create = async move |tx: &Tx| -> Result<User, AcceptError> {
@@ -50,9 +61,7 @@ impl Flow {
                 self.invitations.spend(invitation, None, now, create).await?
             }
             None => self.register_outside(invitation, new, within).await?,
-        };
-        self.audit(&user.id, invitation, client).await;
-        Ok(user)
+        })
     }
 
     /// Creates the account before the invitation is spent. If a later step fails, the account exists, and its owner can
@@ -66,9 +75,7 @@ impl Flow {
         let claim = self.claim(invitation).await?;
         let made = async {
             let user = self.core.users.store.create(new).await?;
-            if let Some(verifier) = &self.core.users.email_verifier {
-                verifier.verify_email(&user.id, &user.email).await?;
-            }
+            mailbox::record_of_new(&self.core, &user).await?;
             let user = self.core.users.store.find_by_id(&user.id).await?;
             self.finish(&user.id, invitation, &claim, Within { users: None, ..within }).await?;
             Ok(user)

@@ -6,6 +6,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use gatewright_base::Secret;
 use gatewright_http::{Problem, Query, Submission};
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::flow::{Flow, RedeemError};
@@ -17,7 +18,6 @@ use crate::problem;
 use crate::screens::{mailed, with_problem};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
-use crate::single_use::links::Bound;
 use crate::web::{self, Visitor, guarded, own_site_only, undeliverable, with_cookie};
 
 #[derive(Clone)]
@@ -41,13 +41,14 @@ pub(super) fn routes(flow: Arc<Flow>, page: Arc<Page>) -> Router {
 #[serde(deny_unknown_fields)]
 struct Address {
     email: String,
+    /// The page of sign-ins has one form with two buttons, and sends the password's field to both. It is not read.
+    #[serde(default, rename = "password")]
+    _password: IgnoredAny,
 }
 
 #[derive(serde::Deserialize)]
 struct Link {
     token: Option<Secret>,
-    #[serde(flatten)]
-    bound: Bound,
 }
 
 async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Submission<Address>) -> Response {
@@ -68,8 +69,10 @@ async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Sub
 /// The confirmation page. Opening it redeems nothing.
 async fn confirm(State(state): State<RouteState>, visitor: Visitor, Query(link): Query<Link>) -> Response {
     let token = link.token.unwrap_or_else(|| Secret::new(""));
-    let asks = state.flow.links.asks_for_code(&token, &link.bound, &visitor.headers);
-    ask(&state, &visitor, &token, asks, None).await
+    match state.flow.links.asks_for_code(&token, &visitor.headers).await {
+        Ok(asks) => ask(&state, &visitor, &token, asks, None).await,
+        Err(error) => problem::store_failed(&error).into_page(),
+    }
 }
 
 async fn ask(state: &RouteState, visitor: &Visitor, text: &Secret, code: bool, problem: Option<&Problem>) -> Response {
@@ -91,7 +94,7 @@ async fn ask(state: &RouteState, visitor: &Visitor, text: &Secret, code: bool, p
 
 async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: Submission<Returned>) -> Response {
     let (flow, kind, returned) = (&state.flow, submission.kind, &submission.value);
-    let token = match (flow.links.codes.token(returned, &visitor.headers).await, &returned.token) {
+    let token = match (flow.links.token(returned, &visitor.headers).await, &returned.token) {
         (Ok(token), _) => token,
         // The page of a link, in a browser that did not ask for it.
         (Err(error @ CodeError::Invalid), Some(token)) if kind.is_form() => {
@@ -106,7 +109,7 @@ async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: S
     match flow.redeem(&token, visitor.client.clone(), &browser).await {
         Ok(redeemed) => {
             let next = redeemed.next.or(submission.next);
-            let answer = sign_in::answer(&flow.core, &visitor, kind, &redeemed.signed_in, next.as_ref()).await;
+            let answer = sign_in::answer_new(&flow.core, &visitor, kind, &redeemed.signed_in, next.as_ref()).await;
             with_cookie(answer, flow.links.codes.remove_cookie())
         }
         Err(RedeemError::InvalidToken) => kind.refuse(spent(flow)),

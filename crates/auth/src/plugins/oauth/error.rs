@@ -20,6 +20,9 @@ pub(super) enum BeginError {
     UnknownProvider,
     #[error("{NO_LINKER}")]
     NoLinker,
+    /// An error in the program's own provider.
+    #[error("the provider's redirect has no code_challenge, and its `sends_pkce` is true")]
+    NoChallenge,
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
@@ -114,7 +117,7 @@ impl BeginError {
     pub(super) fn into_problem(self, label: &str) -> Problem {
         match self {
             Self::UnknownProvider => Problem::not_found("there is no such provider"),
-            Self::NoLinker => Problem::internal(&self),
+            Self::NoLinker | Self::NoChallenge => Problem::internal(&self),
             Self::Provider(error) => provider_failed(&error, label),
         }
     }
@@ -135,6 +138,11 @@ fn provider_failed(error: &ProviderError, label: &str) -> Problem {
             // An error in the client secret is only visible here.
             tracing::warn!(%error, provider = label, "a provider refused");
             provider_refused(label, code)
+        }
+        ProviderError::OtherIssuer => {
+            tracing::warn!(%error, provider = label, "a provider's callback is refused");
+            let detail = format!("{label} did not send this callback: its iss is missing or names another issuer");
+            Problem::bad_request(detail).with_code("provider_error")
         }
         ProviderError::Unavailable(_) => {
             tracing::warn!(%error, provider = label, "a provider is unavailable");

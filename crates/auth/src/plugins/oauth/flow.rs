@@ -17,11 +17,13 @@ use crate::audit::{AuditEvent, AuditKind};
 use crate::core::Core;
 use crate::devices::Browser;
 use crate::email::EmailAddress;
+use crate::fresh::Fresh;
+use crate::mail::Notice;
 use crate::mailbox::{self, Holder, Method};
 use crate::plugins::passwordless;
 use crate::plugins::registration;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
-use crate::providers::{Identified, ProviderError};
+use crate::providers::{Authorization, Callback, Identified, Proofs, ProviderError};
 use crate::session::{AnySession, Client, Proof, Session};
 use crate::users::{Linked, OAuthLinks, User, UserStoreError};
 
@@ -30,14 +32,25 @@ pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     pub(super) providers: Providers,
     pub(super) states: States,
+    pub(super) fresh: Fresh,
 }
 
 /// A flow in progress.
 pub(super) struct Begun {
     pub(super) url: Url,
     pub(super) state: Secret,
-    /// The binding of the state to the browser, if cookies are secure.
-    pub(super) binding: Option<Binding>,
+    /// The binding of the flow to the browser.
+    pub(super) binding: Binding,
+}
+
+/// A callback in the browser that began the flow.
+pub(super) struct Returned<'a> {
+    pub(super) state: &'a State,
+    /// The proofs of this browser's redirect to the provider.
+    pub(super) proofs: &'a Proofs,
+    pub(super) code: &'a Secret,
+    /// The issuer that the callback names.
+    pub(super) issuer: Option<&'a str>,
 }
 
 /// The browser that came back.
@@ -72,10 +85,14 @@ impl Flow {
     ) -> Result<Begun, BeginError> {
         let Registered { provider, redirect } = self.providers.find(provider).ok_or(BeginError::UnknownProvider)?;
         self.links().ok_or(BeginError::NoLinker)?;
-        let binding = self.core.cookie.is_secure().then(|| Binding::generate(&self.core.ambient));
-        let bound_to = binding.as_ref().map(Binding::digest);
+        let binding = Binding::generate(&self.core.ambient);
+        let bound_to = binding.digest();
         let state = self.states.sign(&State { provider: provider.name().to_owned(), link_to, next, bound_to });
-        let url = provider.authorize_url(state.expose(), redirect).await?;
+        let proofs = binding.proofs(&state);
+        let url = provider.authorize_url(&Authorization::new(state.expose(), redirect, &proofs)).await?;
+        if provider.sends_pkce() && !proofs.challenge_is_in(&url) {
+            return Err(BeginError::NoChallenge);
+        }
         Ok(Begun { url, state, binding })
     }
 
@@ -83,13 +100,14 @@ impl Flow {
     pub(super) async fn finish(
         &self,
         registered: &Registered,
-        state: &State,
-        code: &Secret,
+        returned: Returned<'_>,
         visit: Visit,
     ) -> Result<Finished, CallbackError> {
         let links = self.links().ok_or(CallbackError::NoLinker)?;
         let Registered { provider, redirect } = registered;
-        let identified = timeout(TIMEOUT, provider.identify(code, redirect)).await.unwrap_or(Err(SLOW))?;
+        let Returned { state, proofs, code, issuer } = returned;
+        let callback = Callback::new(code, redirect, proofs).issuer(issuer);
+        let identified = timeout(TIMEOUT, provider.identify(&callback)).await.unwrap_or(Err(SLOW))?;
         let profile = Profile::of(provider.name(), identified.identity.clone()).ok_or(CallbackError::NoIdentity)?;
         let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
         for _ in 0..ATTEMPTS {
@@ -132,6 +150,9 @@ impl Flow {
             Decision::Bind(user) => {
                 let proof = self.prove(user.clone(), at, visit).await?;
                 let linked = links.link(proof.user(), &profile.link).await;
+                if matches!(linked, Ok(Linked::Created)) {
+                    self.core.notify(proof.user(), Notice::ProviderLinked).await;
+                }
                 self.linked(linked, proof, profile, visit).await
             }
             Decision::Create { email, proven } => self.create(links, profile, email, proven, at, visit).await,
@@ -152,11 +173,21 @@ impl Flow {
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
         let user = session.user();
+        let event = self.core.audit.begin(self.link_event(user, profile, visit)).await.map_err(UserStoreError::from)?;
         match links.link(user, &profile.link).await? {
-            Linked::Created => self.audit_link(user, profile, visit).await,
-            Linked::AlreadyTheirs => {}
-            Linked::BoundToAnother => return Ok(None),
-            Linked::Stale => return Err(CallbackError::Refused(Refusal::NoSession)),
+            Linked::Created => {
+                event.done().await;
+                self.core.notify(user, Notice::ProviderLinked).await;
+            }
+            Linked::AlreadyTheirs => event.withdraw().await,
+            Linked::BoundToAnother => {
+                event.withdraw().await;
+                return Ok(None);
+            }
+            Linked::Stale => {
+                event.withdraw().await;
+                return Err(CallbackError::Refused(Refusal::NoSession));
+            }
         }
         Ok(Some(Done::Linked(user.id.clone())))
     }
@@ -232,7 +263,7 @@ impl Flow {
         visit: &Visit,
     ) -> Result<Option<Done>, CallbackError> {
         match linked {
-            Ok(Linked::Created) => self.audit_link(proof.user(), profile, visit).await,
+            Ok(Linked::Created) => self.core.audit.record(self.link_event(proof.user(), profile, visit)).await,
             Ok(Linked::AlreadyTheirs) => {}
             Ok(Linked::BoundToAnother | Linked::Stale) | Err(UserStoreError::NotFound) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -267,9 +298,9 @@ impl Flow {
         }
     }
 
-    async fn audit_link(&self, user: &User, profile: &Profile, visit: &Visit) {
+    fn link_event(&self, user: &User, profile: &Profile, visit: &Visit) -> AuditEvent {
         let event = self.event(AuditKind::OAuthLinked, profile, &visit.client).user(&user.id);
-        self.core.audit.record(event.with("provider_id", profile.link.provider_id.as_str())).await;
+        event.with("provider_id", profile.link.provider_id.as_str())
     }
 
     fn event(&self, kind: AuditKind, profile: &Profile, client: &Client) -> AuditEvent {

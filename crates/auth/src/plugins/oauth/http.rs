@@ -1,27 +1,31 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{RawQuery, Request, State as With};
 use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
+use axum::{Json, Router};
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Problem, ProblemLink, Query, RateLimited, Segment, cookies};
+use gatewright_http::{Kind, Next, Problem, ProblemLink, Query, RateLimited, Segment, Submission, cookies, locale};
 use gatewright_limits::Limiter;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::json;
 
 use super::binding::Binding;
 use super::error::CallbackError;
-use super::flow::{Begun, Finished, Flow, Visit};
+use super::flow::{Begun, Finished, Flow, Returned, Visit};
 use super::state::{LIFETIME, State};
 use crate::audit::AuditKind;
+use crate::background::uncut_get;
 use crate::devices::Browser;
-use crate::fresh::check_young;
+use crate::fresh::{OnlyGiven, check_young};
 use crate::plugins::sign_in;
-use crate::providers::ProviderError;
+use crate::providers::{Proofs, ProviderError};
+use crate::screens::mailed;
 use crate::session::{AnySession, Session};
-use crate::web::{Visitor, own_site_only, redirect_next, see_other};
+use crate::web::{By, Visitor, guarded, is_proved, own_site_only, proved, redirect_next, see_other};
 
 /// The cookie with the state.
 const COOKIE: &str = "svc_oauth_state";
@@ -30,13 +34,13 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = flow.core.clone();
     let by_address = core.limiter("oauth", &core.config.limits.oauth);
     // The limiter is inside the layer that clears the state, so that a refused callback also ends the flow.
-    let callback = get(callback)
-        .head(no_head)
+    let callback = uncut_get(&core.background, get(callback).head(no_head))
         .layer(from_fn_with_state(by_address.dev_mode(core.config.dev_mode), count_failures))
         .layer(from_fn_with_state(flow.clone(), forget_state));
     // A link changes an account in the end, and any page can make a browser send a GET. If a page has signed its
     // visitor in at the provider as another user, that identity would be linked.
     let link = own_site_only(&core, get(link).head(no_head));
+    let link = link.merge(guarded(&core, None, post(link_with_proof)));
     Router::new()
         .route("/oauth/{provider}", get(start).head(no_head))
         .route("/oauth/{provider}/link", link)
@@ -76,18 +80,58 @@ async fn link(
     }
 }
 
+/// The same by POST, with a proof for a session older than five minutes. Some browsers apply the page's policy to the redirects
+/// of its forms, so a form gets a page with the link to the provider.
+async fn link_with_proof(
+    With(flow): With<Arc<Flow>>,
+    Segment(provider): Segment,
+    visitor: Visitor,
+    By(session): By<Session>,
+    Submission { kind, value, next }: Submission<OnlyGiven>,
+) -> Response {
+    let proven = flow.fresh.require_unless_young(&session, &value.into(), &visitor.client, "linking a provider").await;
+    if let Err(error) = proven {
+        return kind.refuse(error.into());
+    }
+    match flow.begin(&provider, Some(session.user().id.clone()), next).await {
+        Ok(begun) => {
+            let url = begun.url.to_string();
+            let answer = if kind.is_form() {
+                let text = locale::text("account.providers.continue", &[("name", flow.label(&provider))]);
+                mailed::note("account.providers.heading", &text, Some((&*url, "form.continue")))
+            } else {
+                Json(json!({ "url": url })).into_response()
+            };
+            with_cookies(answer, begun.cookies(&flow))
+        }
+        Err(error) => kind.refuse(error.into_problem(flow.label(&provider))),
+    }
+}
+
 async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &Visitor, query: &PageQuery) -> Response {
     let next = query.next.as_deref().and_then(|text| flow.core.redirects.next(text));
     match flow.begin(provider, link_to, next).await {
-        Ok(Begun { url, state, binding }) => {
-            let state = cookies::set(COOKIE, state.expose(), LIFETIME.unsigned_abs(), flow.core.cookie.is_secure());
-            let binding = binding.map(|binding| binding.set_cookie());
-            with_cookies(see_other(url.as_str()), [Some(state), binding])
-        }
+        Ok(begun) => with_cookies(see_other(begun.url.as_str()), begun.cookies(flow)),
         Err(error) => {
-            let label = flow.providers.find(provider).map_or(provider, |registered| registered.provider.label());
-            refuse(flow, visitor, error.into_problem(label))
+            let next = query.next.as_deref().and_then(|text| flow.core.redirects.next(text));
+            refuse_at(flow, visitor, next.as_ref(), error.into_problem(flow.label(provider)))
         }
+    }
+}
+
+impl Begun {
+    /// The cookies that bind the flow to its browser.
+    fn cookies(self, flow: &Flow) -> [HeaderValue; 2] {
+        let secure = flow.core.cookie.is_secure();
+        let state = cookies::set(COOKIE, self.state.expose(), LIFETIME.unsigned_abs(), secure);
+        [state, self.binding.set_cookie(secure)]
+    }
+}
+
+impl Flow {
+    /// The name of a provider for users.
+    fn label<'a>(&'a self, provider: &'a str) -> &'a str {
+        self.providers.find(provider).map_or(provider, |registered| registered.provider.label())
     }
 }
 
@@ -101,56 +145,66 @@ async fn callback(
     let Some(registered) = flow.providers.find(&provider) else {
         return refuse(&flow, &visitor, Problem::not_found("there is no such provider"));
     };
-    let returned = Returned::parse(query.as_deref().unwrap_or_default());
+    let answer = Answer::parse(query.as_deref().unwrap_or_default());
     let visit = Visit {
         client: visitor.client.clone(),
         session: session.ok(),
         browser: Browser::of(&flow.core, &visitor.headers),
     };
-    let (next, finished) = match started_here(&flow, &provider, &visitor.headers, returned.state.as_ref()) {
-        Some(state) => {
-            let finished = match returned.code() {
-                Ok(code) => flow.finish(registered, &state, code, visit).await,
+    let (next, began, finished) = match started_here(&flow, &provider, &visitor.headers, answer.state.as_ref()) {
+        Some((state, proofs)) => {
+            let finished = match answer.code() {
+                Ok(code) => {
+                    let issuer = answer.issuer.as_deref();
+                    flow.finish(registered, Returned { state: &state, proofs: &proofs, code, issuer }, visit).await
+                }
                 Err(error) => Err(error),
             };
-            (state.next, finished)
+            (state.next, true, finished)
         }
-        None => (None, Err(CallbackError::NotStartedHere)),
+        None => (None, false, Err(CallbackError::NotStartedHere)),
     };
     match finished {
         Ok(Finished::SignedIn(signed_in)) => {
-            sign_in::answer(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref()).await
+            sign_in::answer_new(&flow.core, &visitor, Kind::Form, &signed_in, next.as_ref()).await
         }
-        Ok(Finished::Linked) => redirect_next(&flow.core, next.as_ref(), "/account"),
+        Ok(Finished::Linked) => proved(redirect_next(&flow.core, next.as_ref(), "/account")),
         Err(error) => {
             let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
             flow.core.audit.record(event.with("provider", provider).with("reason", error.reason())).await;
-            refuse(&flow, &visitor, error.into_problem(registered.provider.label()))
+            let said = match &error {
+                CallbackError::ProviderSaid(code) => Some(code.clone()),
+                _ => None,
+            };
+            let problem = error.into_problem(registered.provider.label());
+            match returning(&flow, next.as_ref(), began) {
+                Some(next) => fail_at(&next, said.as_deref().unwrap_or(problem.code()), &problem),
+                None => refuse(&flow, &visitor, problem),
+            }
         }
     }
 }
 
-/// The state in the browser's request, if it is the one in its cookie and, over HTTPS, bound to this browser. A state that
-/// a sibling domain has planted does not hide it.
-fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<State> {
-    let state = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
-    let state = flow.states.open(state, provider)?;
-    let bound = match &state.bound_to {
-        Some(digest) => Binding::is_in(headers, digest),
-        None => !flow.core.cookie.is_secure(),
-    };
-    bound.then_some(state)
+/// The state in the browser's request, if it is the one in its cookie and bound to this browser, and the proofs of the
+/// flow. A state that a sibling domain has planted does not hide it.
+fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<(State, Proofs)> {
+    let text = state.filter(|state| cookies::read_all(headers, COOKIE).any(|kept| Secret::new(kept) == **state))?;
+    let state = flow.states.open(text, provider)?;
+    let binding = Binding::find(headers, &state.bound_to, flow.core.cookie.is_secure())?;
+    let proofs = binding.proofs(text);
+    Some((state, proofs))
 }
 
 /// The query of the provider's callback.
 #[derive(Default)]
-struct Returned {
+struct Answer {
     state: Option<Secret>,
     code: Option<Secret>,
     error: Option<String>,
+    issuer: Option<String>,
 }
 
-impl Returned {
+impl Answer {
     /// A repeated parameter counts as absent (RFC 6749, section 3.1). A repeated `error` still counts as an error.
     fn parse(query: &str) -> Self {
         let values = |name: &'static str| {
@@ -160,7 +214,9 @@ impl Returned {
         let one = |name| <[String; 1]>::try_from(values(name)).ok().map(|[value]| value);
         let secret = |name| one(name).map(Secret::new);
         let error = (!values("error").is_empty()).then(|| one("error").unwrap_or_default());
-        Self { state: secret("state"), code: secret("code"), error }
+        // Two of them are none of the issuer.
+        let issuer = (!values("iss").is_empty()).then(|| one("iss").unwrap_or_default());
+        Self { state: secret("state"), code: secret("code"), error, issuer }
     }
 
     fn code(&self) -> Result<&Secret, CallbackError> {
@@ -171,6 +227,33 @@ impl Returned {
             return Err(CallbackError::ProviderSaid(code));
         }
         self.code.as_ref().filter(|code| !code.is_empty()).ok_or(CallbackError::NoCode)
+    }
+}
+
+/// The front end's page that a failure returns to: the `next` of the flow or, without one, the front end itself. A page of
+/// this server does not show the error, and a callback of no flow of this browser leads nowhere.
+fn returning<'a>(flow: &'a Flow, next: Option<&'a Next>, began: bool) -> Option<Cow<'a, Next>> {
+    let own = |next: &Next| OWN_PAGES.iter().any(|page| next.is_at_or_below(page)) || next.as_str() == "/";
+    let next = match next {
+        Some(next) => Cow::Borrowed(next),
+        None => Cow::Owned(flow.core.redirects.next(flow.core.redirects.otherwise())?),
+    };
+    (began && !own(&next)).then_some(next)
+}
+
+/// The pages of this server. They show no `error` of their query.
+const OWN_PAGES: [&str; 5] = ["/login", "/register", "/account", "/two-factor", "/forgot-password"];
+
+/// A failure as OAuth reports it to a redirect URI (RFC 6749, section 4.1.2.1).
+fn fail_at(next: &Next, error: &str, problem: &Problem) -> Response {
+    see_other(&next.with_query([("error", error), ("error_description", &problem.localized())]))
+}
+
+/// [`refuse`], or the same at the front end's page that began the flow.
+fn refuse_at(flow: &Flow, visitor: &Visitor, next: Option<&Next>, problem: Problem) -> Response {
+    match returning(flow, next, true).filter(|_| problem.status() != StatusCode::NOT_FOUND) {
+        Some(next) => fail_at(&next, problem.code(), &problem),
+        None => refuse(flow, visitor, problem),
     }
 }
 
@@ -189,12 +272,12 @@ async fn no_head() -> Problem {
 /// Removes the state's cookie with every answer.
 async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
     let secure = flow.core.cookie.is_secure();
-    let cleared = [Some(cookies::remove(COOKIE, secure)), secure.then(Binding::remove_cookie)];
+    let cleared = [cookies::remove(COOKIE, secure), Binding::remove_cookie(secure)];
     with_cookies(onward.run(request).await, cleared)
 }
 
-fn with_cookies(mut response: Response, cookies: [Option<HeaderValue>; 2]) -> Response {
-    for mut cookie in cookies.into_iter().flatten() {
+fn with_cookies(mut response: Response, cookies: [HeaderValue; 2]) -> Response {
+    for mut cookie in cookies {
         cookie.set_sensitive(true);
         response.headers_mut().append(SET_COOKIE, cookie);
     }
@@ -202,21 +285,22 @@ fn with_cookies(mut response: Response, cookies: [Option<HeaderValue>; 2]) -> Re
 }
 
 /// Limits the failed callbacks of an address. Each one counts before it runs, so that no number of parallel ones gets
-/// past the limit; a success, which redirects, clears the count.
+/// past the limit; a success gives back its own attempt.
 async fn count_failures(With(limiter): With<Limiter>, request: Request, onward: Onward) -> Response {
     let (parts, body) = request.into_parts();
-    let key = match limiter.address_key(&parts) {
-        Ok(key) => key,
+    let keys = match limiter.address_keys(&parts) {
+        Ok(keys) => keys,
         Err(missing) => return missing.into_response(),
     };
-    if let Err(denied) = limiter.attempt(&key).await {
-        return RateLimited::for_browser(denied.into_response(), &parts.headers, &[ProblemLink::START]);
-    }
+    let attempt = match limiter.begin_by(&keys).await {
+        Ok(attempt) => attempt,
+        Err(denied) => {
+            return RateLimited::for_browser(denied.into_response(), &parts.headers, &[ProblemLink::START]);
+        }
+    };
     let response = onward.run(Request::from_parts(parts, body)).await;
-    if response.status() == StatusCode::SEE_OTHER
-        && let Err(error) = limiter.forget(&key).await
-    {
-        tracing::warn!(%error, "the count of failed provider callbacks could not be cleared");
+    if is_proved(&response) {
+        attempt.give_back().await;
     }
     response
 }

@@ -2,7 +2,8 @@
 //!
 //! `GET oauth/{provider}` signs a state (`state.rs`), sets it as a cookie and redirects the browser to the provider
 //! with the same text. The provider redirects the browser to `callback`. `http.rs` checks that it is the same browser
-//! and clears the cookie in every case. `flow.rs` exchanges the code for an identity, gathers the facts, calls
+//! and clears the cookies in every case. PKCE and the nonce are derived from the browser's own secret (`binding.rs`), so a
+//! stolen code works in no other browser. `flow.rs` exchanges the code for an identity, gathers the facts, calls
 //! `decision.rs`, and carries out the decision: sign in, link, create, or nothing. A sign-in ends at the mint like any
 //! other, where a second factor may be required.
 //!
@@ -31,6 +32,7 @@ use gatewright_base::{Ambient, Secret};
 use gatewright_db::Step;
 
 use crate::foundation::Foundation;
+use crate::fresh::Fresh;
 use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 use crate::providers::Provider;
@@ -45,6 +47,7 @@ use state::States;
 /// The plugin of sign-in with providers.
 pub struct OAuthPlugin {
     state_secret: Secret,
+    state_previous_secrets: Vec<Secret>,
     providers: Vec<MakeProvider>,
     token_keys: Option<(Secret, Vec<Secret>)>,
     store: Option<Arc<dyn OAuthTokenStore>>,
@@ -56,7 +59,12 @@ impl OAuthPlugin {
     /// A plugin that signs states with a key derived from `state_secret`, which has at least 32 bytes outside dev mode.
     /// All replicas need the same one. In dev mode it may be empty; pending flows then end with the process.
     pub fn new(state_secret: Secret) -> Self {
-        Self { state_secret, providers: Vec::new(), token_keys: None, store: None }
+        Self { state_secret, state_previous_secrets: Vec::new(), providers: Vec::new(), token_keys: None, store: None }
+    }
+
+    /// Accepts states that were signed with these secrets too, for a rotation.
+    pub fn state_previous_secrets(self, secrets: Vec<Secret>) -> Self {
+        Self { state_previous_secrets: secrets, ..self }
     }
 
     /// Adds a provider. Its [`name`](Provider::name) is part of paths and stored links, and must be unique.
@@ -139,15 +147,20 @@ impl Plugin for OAuthPlugin {
         let providers = made.collect::<Result<Vec<_>, _>>()?;
         let tokens = self.settle_tokens(&providers, foundation)?;
         let providers = Providers::new(providers, config)?;
-        let states = States::new(&self.state_secret, !providers.is_empty(), config, &foundation.ambient)?;
+        let states = States::new(
+            (&self.state_secret, &self.state_previous_secrets),
+            !providers.is_empty(),
+            config,
+            &foundation.ambient,
+        )?;
         let states = states.redirects(foundation.redirects.clone());
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
             prepared.oauth_provider(name, label).provider_link(label, format!("{}/oauth/{name}", config.base_path))
         });
-        Ok(prepared
-            .oauth_tokens(tokens)
-            .routes(move |core| http::routes(Arc::new(Flow { core: core.clone(), providers, states }))))
+        Ok(prepared.oauth_tokens(tokens).routes(move |core| {
+            http::routes(Arc::new(Flow { fresh: Fresh::new(core.clone()), core: core.clone(), providers, states }))
+        }))
     }
 }
 

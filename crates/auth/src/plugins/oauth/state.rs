@@ -1,8 +1,9 @@
 //! The `state` parameter, which the provider returns in the callback (RFC 6749, section 10.12).
 //!
 //! It is `base64url(JSON) "." base64url(HMAC-SHA256)`, signed with a key derived from the configured state secret. It
-//! contains the provider, the deadline, `next`, for linking the user, and random bytes. The browser that starts a flow
-//! has the same text in a cookie. A browser without it, or with another one, did not start this flow.
+//! contains the provider, the deadline, `next`, for linking the user, random bytes, and the digest of the flow's
+//! [`Binding`](super::binding::Binding). The browser that starts a flow has the same text in a cookie. A browser without it,
+//! with another one, or without the binding did not start this flow.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +16,7 @@ use crate::config::AuthConfig;
 use crate::init_error::AuthInitError;
 
 /// Part of the signed format: a state that is signed under another label is invalid.
-const LABEL: &str = "gatewright/oauth-state/v1";
+const LABEL: &str = "gatewright/oauth-state/v2";
 
 /// How long a user may take at the provider.
 pub(super) const LIFETIME: SignedDuration = SignedDuration::from_mins(10);
@@ -41,7 +42,7 @@ pub(super) struct State {
     /// The redirect target after the flow.
     pub(super) next: Option<Next>,
     /// The digest that binds it to the browser.
-    pub(super) bound_to: Option<String>,
+    pub(super) bound_to: String,
 }
 
 /// The signed text.
@@ -53,8 +54,8 @@ struct Signed {
     link_to: Option<String>,
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    bound_to: Option<String>,
+    #[serde(rename = "b")]
+    bound_to: String,
     /// In seconds since 1970.
     #[serde(rename = "e")]
     expires: i64,
@@ -66,7 +67,7 @@ impl States {
     /// Checks the secret and derives the key. In dev mode, and without providers, an empty secret is replaced by a random
     /// one.
     pub(super) fn new(
-        secret: &Secret,
+        (secret, previous): (&Secret, &[Secret]),
         needed: bool,
         config: &AuthConfig,
         ambient: &Ambient,
@@ -79,7 +80,22 @@ impl States {
         if (1..Secret::MIN_BYTES).contains(&secret.len()) && !config.dev_mode {
             return Err(AuthInitError::ShortSecret { name: "the OAuth state secret", bytes: secret.len() });
         }
-        let key = SigningKey::derive(secret, LABEL, ambient);
+        for previous in previous {
+            if previous.is_empty() || (previous.len() < Secret::MIN_BYTES && !config.dev_mode) {
+                return Err(AuthInitError::ShortSecret {
+                    name: "a previous OAuth state secret",
+                    bytes: previous.len(),
+                });
+            }
+        }
+        if secret.is_empty() && !previous.is_empty() {
+            let problem = "previous secrets without a current one: new states could not be signed";
+            return Err(AuthInitError::Setting {
+                setting: "oauth.state_previous_secrets",
+                problem: problem.to_owned(),
+            });
+        }
+        let key = SigningKey::derive(std::iter::once(secret).chain(previous), LABEL, ambient);
         Ok(Self { key, redirects: RedirectUrls::default(), ambient: ambient.clone() })
     }
 
@@ -89,7 +105,8 @@ impl States {
         Self { redirects, ..self }
     }
 
-    /// The text of a new state. A client that has it and the cookie can finish the flow.
+    /// The text of a new state. A client that has it and the cookie of its [`Binding`](super::binding::Binding) can finish
+    /// the flow.
     pub(super) fn sign(&self, state: &State) -> Secret {
         let expires = self.ambient.now().saturating_add(LIFETIME).map_or(i64::MAX, Timestamp::as_second);
         let mut signed = Signed {
@@ -137,7 +154,7 @@ mod tests {
 
     fn states_with(secret: &str) -> (States, Arc<ManualClock>) {
         let (ambient, clock) = Ambient::manual("2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap(), 1);
-        (States::new(&Secret::new(secret), true, &AuthConfig::default(), &ambient).unwrap(), clock)
+        (States::new((&Secret::new(secret), &[]), true, &AuthConfig::default(), &ambient).unwrap(), clock)
     }
 
     fn link_state() -> State {
@@ -145,14 +162,14 @@ mod tests {
             provider: "google".to_owned(),
             link_to: Some(UserId::parse("user-1").unwrap()),
             next: Next::parse("/deep?x=1"),
-            bound_to: Some("digest".to_owned()),
+            bound_to: "digest".to_owned(),
         }
     }
 
     #[test]
     fn a_state_can_be_read_back() {
         let (states, _) = states_with(SECRET);
-        for state in [link_state(), State { link_to: None, next: None, bound_to: None, ..link_state() }] {
+        for state in [link_state(), State { link_to: None, next: None, ..link_state() }] {
             assert_eq!(states.open(&states.sign(&state), "google"), Some(state));
         }
     }
@@ -169,6 +186,31 @@ mod tests {
         let text = states.sign(&link_state());
         for other in ["github", "google2", "Google", ""] {
             assert_eq!(states.open(&text, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn during_a_rotation_replicas_accept_the_states_of_each_other() {
+        let ambient = Ambient::manual("2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap(), 1).0;
+        let [old, new] = [SECRET, "another state secret, also of 32 bytes"].map(Secret::new);
+        let states = |secret: &Secret, previous: &[Secret]| {
+            States::new((secret, previous), true, &AuthConfig::default(), &ambient).unwrap()
+        };
+        let steps = [
+            states(&old, &[]),
+            states(&old, std::slice::from_ref(&new)),
+            states(&new, std::slice::from_ref(&old)),
+            states(&new, &[]),
+        ];
+        for pair in steps.windows(2) {
+            assert!(pair[0].open(&pair[1].sign(&link_state()), "google").is_some());
+            assert!(pair[1].open(&pair[0].sign(&link_state()), "google").is_some());
+        }
+        assert_eq!(steps[3].open(&steps[0].sign(&link_state()), "google"), None);
+        for (secret, previous) in
+            [(&new, Secret::new("short")), (&new, Secret::new("")), (&Secret::new(""), old.clone())]
+        {
+            assert!(States::new((secret, &[previous]), false, &AuthConfig::default(), &ambient).is_err());
         }
     }
 
@@ -223,9 +265,9 @@ mod tests {
         ];
         for (secret, needed, expected) in cases {
             let secret = Secret::new(secret);
-            let made = States::new(&secret, needed, &AuthConfig::default(), &ambient);
+            let made = States::new((&secret, &[]), needed, &AuthConfig::default(), &ambient);
             assert_eq!(made.is_ok(), expected, "{} bytes, {needed}", secret.len());
-            assert!(States::new(&secret, needed, &dev, &ambient).is_ok());
+            assert!(States::new((&secret, &[]), needed, &dev, &ambient).is_ok());
         }
     }
 }

@@ -78,7 +78,7 @@ impl Challenge {
 impl Challenges {
     pub(super) fn new(config: &AuthConfig, ambient: &Ambient) -> Self {
         // Without a secret, as in dev mode, challenges are only valid until the process ends.
-        let key = SigningKey::derive(&config.jwt.secret, LABEL, ambient);
+        let key = SigningKey::derive(config.jwt.secrets(), LABEL, ambient);
         Self { key, ambient: ambient.clone(), secure: config.secure_cookies() }
     }
 
@@ -112,12 +112,14 @@ impl Challenges {
         let mut bytes = [0; 72];
         let length = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
         let (signed, tag) = bytes.split_at(40);
-        if length != bytes.len() || !self.key.is_tag(tag, &purpose.parts(b"cookie", signed)) {
+        if length != bytes.len() {
             return None;
         }
+        let (cookie, challenge) = (purpose.parts(b"cookie", signed), purpose.parts(b"challenge", signed));
+        let challenge = self.key.tag_beside(tag, &cookie, &challenge)?;
         let seconds = i64::from_be_bytes(signed.get(32..)?.try_into().ok()?);
         let expires_at = Timestamp::from_second(seconds).ok().filter(|end| self.ambient.now() < *end)?;
-        Some(Challenge { bytes: self.key.tag(&purpose.parts(b"challenge", signed)), expires_at })
+        Some(Challenge { bytes: challenge, expires_at })
     }
 }
 

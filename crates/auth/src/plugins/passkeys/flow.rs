@@ -1,33 +1,29 @@
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use gatewright_base::{Secret, UserId, time};
+use gatewright_base::UserId;
+use gatewright_db::{Db, Error, Share, Tx};
 use http::{HeaderMap, HeaderValue};
-use jiff::Timestamp;
 use passki::{AuthenticationCredential, Passki, PasskiError, RegistrationCredential};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::challenge::{Challenge, Challenges, Purpose};
 use super::relying_party::RelyingParty;
-use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
-use crate::audit::AuditKind;
+use super::{Added, Passkey, PasskeyStore, PasskeyStoreError, PasskeysWithin};
+use crate::audit::{AuditEvent, AuditKind};
 use crate::core::Core;
-use crate::credentials::Credentials;
 use crate::devices::Browser;
-use crate::fresh::{Fresh, FreshError, Given, check_young};
+use crate::fresh::{Fresh, FreshError, Given};
 use crate::label::Label;
-use crate::mail::{Mail, MailKind};
-use crate::plugins::account_export::moment;
+use crate::mail::Notice;
+use crate::open_session::{OpenSession, is_open};
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::session::{AnySession, Client, MintError, Proof, Session};
-use crate::sign_in_methods::SignInCredential;
+use crate::sign_in_methods::{Ways, in_one_database};
 use crate::step_up::{self, StepUpError};
-use crate::users::{BoxError, UserStoreError};
+use crate::users::{UserStoreError, UsersWithin};
 
 /// The most passkeys of an account.
 const MOST: u32 = 20;
-/// How long the notice of a new passkey may wait for a mail server.
-const NOTICE_LIFETIME: std::time::Duration = std::time::Duration::from_hours(24);
 
 /// Adding passkeys, signing in with one, and managing them.
 pub(crate) struct Flow {
@@ -36,8 +32,6 @@ pub(crate) struct Flow {
     party: Option<Arc<RelyingParty>>,
     challenges: Arc<Challenges>,
     fresh: Fresh,
-    /// The page on which a passkey is managed.
-    account: Secret,
 }
 
 /// State that the plugins of one service share.
@@ -46,7 +40,6 @@ pub(super) struct Parts {
     pub(super) store: Arc<dyn PasskeyStore>,
     pub(super) party: Option<Arc<RelyingParty>>,
     pub(super) challenges: Arc<Challenges>,
-    pub(super) account: Secret,
 }
 
 /// Options for a browser, and the cookie that binds their challenge to it.
@@ -94,8 +87,8 @@ pub(crate) enum PasskeyError {
 
 impl Flow {
     pub(super) fn new(core: Arc<Core>, parts: Parts) -> Self {
-        let Parts { store, party, challenges, account } = parts;
-        Self { fresh: Fresh::new(core.clone()), core, store, party, challenges, account }
+        let Parts { store, party, challenges } = parts;
+        Self { fresh: Fresh::new(core.clone()), core, store, party, challenges }
     }
 
     /// Whether browsers can create passkeys for this service.
@@ -158,20 +151,24 @@ impl Flow {
             created_at: now,
             last_used_at: None,
         };
-        match self.store.add(&passkey, MOST).await? {
-            Added::Done => {}
-            Added::Taken => return Err(PasskeyError::Taken),
-            Added::TooMany => return Err(PasskeyError::TooMany),
+        let event = self.event(AuditKind::PasskeyAdded, session, client, &passkey);
+        let event = self.core.audit.begin(event).await.map_err(UserStoreError::from)?;
+        let added = match self.within() {
+            Some((users, passkeys)) => self.add_within(users.database(), passkeys, session, &passkey).await?,
+            None => self.add_outside(session, &passkey).await?,
+        };
+        let refused = match added {
+            Some(Added::Done) => None,
+            Some(Added::Taken) => Some(PasskeyError::Taken),
+            Some(Added::TooMany) => Some(PasskeyError::TooMany),
+            None => Some(PasskeyError::Users(UserStoreError::NotFound)),
+        };
+        if let Some(refused) = refused {
+            event.withdraw().await;
+            return Err(refused);
         }
-        // A concurrent claim of the account ends the sessions first and removes the passkeys last. So a passkey of an
-        // earlier session must not be added after that.
-        let user = self.core.users.store.find_by_id(&passkey.user).await;
-        if !user.is_ok_and(|user| user.accepts_session_from(session.started_at())) {
-            self.store.remove(&passkey.user, &passkey.id).await?;
-            return Err(PasskeyError::Users(UserStoreError::NotFound));
-        }
-        self.audit(AuditKind::PasskeyAdded, session, client, &passkey).await;
-        self.notify(session);
+        event.done().await;
+        self.core.notify(session.user(), Notice::PasskeyAdded).await;
         Ok(passkey)
     }
 
@@ -277,42 +274,98 @@ impl Flow {
 
     /// Removes a passkey, unless nothing to sign in with would remain. In an open browser, another person could
     /// otherwise leave the owner with fewer ways to sign in.
-    pub(crate) async fn remove(&self, session: &Session, id: &str, client: &Client) -> Result<(), PasskeyError> {
-        check_young(&self.core, session).await?;
+    pub(crate) async fn remove(
+        &self,
+        session: &Session,
+        id: &str,
+        given: &Given,
+        client: &Client,
+    ) -> Result<(), PasskeyError> {
+        self.fresh.require_unless_young(session, given, client, "removing a passkey").await?;
         let user = &session.user().id;
-        let removed = self.store.remove(user, id).await?.ok_or(PasskeyError::Missing)?;
-        // Looked at afterwards: of two requests that each remove one of two ways in, at least one finds no other and puts
-        // its own back.
-        let others = match self.has_other_method(user).await {
-            Ok(others) => others,
-            Err(error) => {
-                self.store.add(&removed, u32::MAX).await?;
-                return Err(error);
-            }
+        let removed = match self.within() {
+            Some((users, passkeys)) => self.remove_within(users, passkeys, user, id).await?,
+            None => self.remove_outside(user, id).await?,
         };
-        if !others {
-            self.store.add(&removed, u32::MAX).await?;
-            return Err(PasskeyError::LastCredential);
+        match removed {
+            Removed::Done(passkey) => {
+                let event = self.event(AuditKind::PasskeyRemoved, session, client, &passkey);
+                self.core.audit.record(event).await;
+            }
+            Removed::Missing => return Err(PasskeyError::Missing),
+            Removed::WasLast => return Err(PasskeyError::LastCredential),
         }
-        self.audit(AuditKind::PasskeyRemoved, session, client, &removed).await;
         Ok(())
     }
 
-    /// Whether a user can sign in by a password, a provider or a passkey. A magic link does not count.
-    async fn has_other_method(&self, user: &UserId) -> Result<bool, PasskeyError> {
-        if !self.store.list(user).await?.is_empty() {
-            return Ok(true);
-        }
-        let has_password = match &self.core.users.password_checker {
-            Some(checker) => checker.has_password(user).await?,
-            None => false,
+    /// The stores of accounts and passkeys, if both are in one database.
+    fn within(&self) -> Option<(Arc<dyn UsersWithin>, Arc<dyn PasskeysWithin>)> {
+        in_one_database(&self.core).zip(self.store.clone().within())
+    }
+
+    /// Adds a passkey unless the session has ended, in one transaction: a concurrent claim of the account ends its sessions
+    /// first and removes its passkeys afterwards, so it removes this one or comes before. `None` if the session has ended.
+    async fn add_within(
+        &self,
+        db: &Db,
+        passkeys: Arc<dyn PasskeysWithin>,
+        session: &Session,
+        passkey: &Passkey,
+    ) -> Result<Option<Added>, PasskeyError> {
+        let share = Share::of_user(&passkey.user);
+        let (passkey, open) = (passkey.clone(), OpenSession::of(&self.core, session, db));
+        let add = async move |tx: &Tx| -> Result<Option<Added>, Error> {
+            if !open.holds(tx).await? {
+                return Ok(None);
+            }
+            passkeys.add(tx, &passkey, MOST).await.map(Some)
         };
-        if has_password {
-            return Ok(true);
+        Ok(db.writing_for(share).write(add).await.map_err(PasskeyStoreError::from)?)
+    }
+
+    /// The same with stores of the program's own, which share no transaction: a passkey that a concurrent claim has not seen
+    /// is removed again.
+    async fn add_outside(&self, session: &Session, passkey: &Passkey) -> Result<Option<Added>, PasskeyError> {
+        let added = self.store.add(passkey, MOST).await?;
+        if added == Added::Done && !is_open(&self.core, session).await.unwrap_or(false) {
+            self.store.remove(&passkey.user, &passkey.id).await?;
+            return Ok(None);
         }
-        let Some(lister) = &self.core.users.account_lister else { return Ok(false) };
-        let usable = |provider: &str| self.core.oauth_providers.iter().any(|known| known.name == provider);
-        Ok(lister.linked_accounts(user).await?.iter().any(|linked| usable(&linked.link.provider)))
+        Ok(Some(added))
+    }
+
+    /// Decides and removes in one transaction, under the lock of the account.
+    async fn remove_within(
+        &self,
+        users: Arc<dyn UsersWithin>,
+        passkeys: Arc<dyn PasskeysWithin>,
+        user: &UserId,
+        id: &str,
+    ) -> Result<Removed, PasskeyError> {
+        let (core, db) = (self.core.clone(), users.database().clone());
+        let (user, id) = (user.clone(), id.to_owned());
+        let remove = async move |tx: &Tx| -> Result<Removed, Error> {
+            let Some(ways) = Ways::within(&core, &*users, tx, &user).await? else { return Ok(Removed::Missing) };
+            let Some(passkey) = passkeys.find(tx, &user, &id).await? else { return Ok(Removed::Missing) };
+            if !ways.remain_without_a_credential() {
+                return Ok(Removed::WasLast);
+            }
+            passkeys.remove(tx, &user, &id).await?;
+            Ok(Removed::Done(passkey))
+        };
+        Ok(db.write(remove).await.map_err(PasskeyStoreError::from)?)
+    }
+
+    /// The same with stores of the program's own.
+    async fn remove_outside(&self, user: &UserId, id: &str) -> Result<Removed, PasskeyError> {
+        let _one = self.core.removals.lock().await;
+        if !self.store.list(user).await?.iter().any(|passkey| passkey.id == id) {
+            return Ok(Removed::Missing);
+        }
+        if !Ways::of(&self.core, user).await?.remain_without_a_credential() {
+            return Ok(Removed::WasLast);
+        }
+        Ok(self.store.remove(user, id).await?.map_or(Removed::Missing, Removed::Done))
     }
 
     fn party(&self) -> Result<&RelyingParty, PasskeyError> {
@@ -328,20 +381,18 @@ impl Flow {
         PasskeyError::Invalid
     }
 
-    async fn audit(&self, kind: AuditKind, session: &Session, client: &Client, passkey: &Passkey) {
+    fn event(&self, kind: AuditKind, session: &Session, client: &Client, passkey: &Passkey) -> AuditEvent {
         let event = self.core.audit.event(kind).user(&session.user().id).remote(client.address());
-        let event = event.with("passkey_id", passkey.id.as_str()).with("name", passkey.name.as_str());
-        self.core.audit.record(event).await;
+        event.with("passkey_id", passkey.id.as_str()).with("name", passkey.name.as_str())
     }
+}
 
-    /// Mails a notice to the account's owner, because another person may have added the passkey.
-    fn notify(&self, session: &Session) {
-        if self.core.mailer.is_none() {
-            return;
-        }
-        let (to, link) = (session.user().email.clone(), self.account.clone());
-        self.core.mail(Mail::new(MailKind::PasskeyAdded, to, link, NOTICE_LIFETIME));
-    }
+/// The result of a request to remove a passkey.
+enum Removed {
+    Done(Passkey),
+    Missing,
+    /// It would have been the last way to sign in.
+    WasLast,
 }
 
 /// An assertion that signs no user in.
@@ -355,43 +406,4 @@ fn answered(held: Vec<Challenge>, client_data: &str) -> Option<Challenge> {
     let data = passki::ClientData::from_base64(client_data).ok()?;
     let bytes = Passki::base64_decode(&data.challenge).ok()?;
     held.into_iter().find(|challenge| challenge.bytes[..] == bytes[..])
-}
-
-/// The passkeys in the form that other parts use: credentials that are removed when an account is claimed or deleted,
-/// and a way to sign in.
-pub(super) struct OfUsers(pub(super) Arc<dyn PasskeyStore>);
-
-#[async_trait]
-impl Credentials for OfUsers {
-    fn name(&self) -> &'static str {
-        "passkeys"
-    }
-
-    async fn drop_since(&self, user: &UserId, since: Timestamp) -> Result<u64, BoxError> {
-        Ok(self.0.remove_all(user, Some(since)).await?)
-    }
-
-    async fn drop_all(&self, user: &UserId) -> Result<u64, BoxError> {
-        Ok(self.0.remove_all(user, None).await?)
-    }
-
-    async fn describe(&self, user: &UserId) -> Result<Vec<Value>, BoxError> {
-        let passkey = |passkey: &Passkey| {
-            json!({
-                "id": passkey.id,
-                "name": passkey.name.to_string(),
-                "backed_up": passkey.backed_up,
-                "created_at": time::format(passkey.created_at),
-                "last_used_at": moment(passkey.last_used_at),
-            })
-        };
-        Ok(self.0.list(user).await?.iter().map(passkey).collect())
-    }
-}
-
-#[async_trait]
-impl SignInCredential for OfUsers {
-    async fn is_usable(&self, user: &UserId) -> Result<bool, BoxError> {
-        Ok(!self.0.list(user).await?.is_empty())
-    }
 }

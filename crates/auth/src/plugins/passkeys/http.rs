@@ -19,7 +19,7 @@ use crate::label::Label;
 use crate::plugins::sign_in;
 use crate::problem;
 use crate::session::{AnySession, Session};
-use crate::web::{Case, NoFields, Visitor, guarded};
+use crate::web::{Case, NoFields, Visitor, guarded, guarded_proof};
 
 /// The default name of a passkey.
 const UNNAMED: &str = "Passkey";
@@ -39,7 +39,7 @@ pub(super) fn routes(flow: Arc<Flow>, challenges: Arc<Challenges>) -> Router {
         .route("/passkeys/register/options", guarded(&core, None, post(begin)))
         .route("/passkeys/register", guarded(&core, None, post(finish)))
         .route("/passkeys/login/options", guarded(&core, None, post(ask)))
-        .route("/passkeys/login", guarded(&core, Some(&by_address), post(answer)))
+        .route("/passkeys/login", guarded_proof(&core, &by_address, post(answer)))
         .with_state(RouteState { flow, challenges })
 }
 
@@ -125,8 +125,9 @@ async fn remove(
     visitor: Visitor,
     session: Session,
     Segment(id): Segment,
+    given: Submission<OnlyGiven>,
 ) -> Result<StatusCode, Problem> {
-    state.flow.remove(&session, &id, &visitor.client).await?;
+    state.flow.remove(&session, &id, &given.value.into(), &visitor.client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -9,10 +9,11 @@
 //!
 //! A challenge (`challenge.rs`) works once, in one browser, for one purpose, within five minutes. A stolen session
 //! cannot add a passkey. The last way to sign in cannot be removed: a password, a provider, or a passkey. A removal
-//! checks afterwards and restores the passkey if nothing else is left. Passkeys are credentials: a claim of the account
+//! is decided and done in one transaction, under the lock of the account. Passkeys are credentials: a claim of the account
 //! removes them. The crate `passki` implements the ceremonies, with the service's only crypto provider.
 
 mod challenge;
+mod credentials;
 mod flow;
 mod http;
 mod memory;
@@ -23,7 +24,6 @@ mod store;
 
 use std::sync::Arc;
 
-use gatewright_base::Secret;
 use gatewright_db::Step;
 
 use crate::foundation::Foundation;
@@ -31,13 +31,14 @@ use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
 
 use challenge::Challenges;
+use credentials::OfUsers;
+use flow::Parts;
 pub(crate) use flow::{Flow, PasskeyError};
-use flow::{OfUsers, Parts};
 pub use memory::MemoryPasskeyStore;
 use relying_party::{Place, RelyingParty};
 pub use rows::SqlPasskeyStore;
 use section::PasskeysSection;
-pub use store::{Added, Passkey, PasskeyStore, PasskeyStoreError};
+pub use store::{Added, Passkey, PasskeyStore, PasskeyStoreError, PasskeysWithin};
 
 /// The passkeys plugin.
 ///
@@ -106,10 +107,9 @@ impl Plugin for PasskeysPlugin {
             tracing::info!(%public_url, "passkeys are off: browsers create them only for host names, not for IP addresses");
         }
         let challenges = Arc::new(Challenges::new(config, &foundation.ambient));
-        let account = Secret::new(format!("{}/account#passkeys", public_url.as_str().trim_end_matches('/')));
-        let of_users = Arc::new(OfUsers(store.clone()));
         let is_available = party.is_some();
-        let shared = Parts { store, party, challenges: challenges.clone(), account };
+        let of_users = Arc::new(OfUsers::new(store.clone(), is_available));
+        let shared = Parts { store, party, challenges: challenges.clone() };
         let of_section = shared.clone();
         Ok(Prepared::new()
             .credentials(of_users.clone())

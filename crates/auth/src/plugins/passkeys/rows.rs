@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Db, Error, Lane, Row, Share, Step, Tx, dialect, params};
+use gatewright_db::{Db, Error, Lane, Row, Share, Step, Tx, dialect, params, readable};
 use jiff::Timestamp;
 
-use super::{Added, Passkey, PasskeyStore, PasskeyStoreError};
+use super::{Added, Passkey, PasskeyStore, PasskeyStoreError, PasskeysWithin};
 use crate::label::Label;
 
 /// Passkeys in the tables `passkeys` and `passkey_challenges` of a SQLite or Postgres database.
@@ -64,37 +66,12 @@ impl PasskeyStore for SqlPasskeyStore {
     async fn list(&self, user: &UserId) -> Result<Vec<Passkey>, PasskeyStoreError> {
         let sql = select!("WHERE user_id = ?1 ORDER BY created_at, id");
         let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await?;
-        Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+        Ok(readable("passkeys", &rows, read)?)
     }
 
     async fn add(&self, passkey: &Passkey, most: u32) -> Result<Added, PasskeyStoreError> {
-        let (passkey, share) = (passkey.clone(), Share::of_user(&passkey.user));
-        let add = async move |tx: &Tx| -> Result<Added, Error> {
-            // Concurrent calls for one user run one after the other, so that the count is correct.
-            dialect::hold_name(tx, &format!("passkeys of {}", passkey.user)).await?;
-            let sql = "SELECT COUNT(*) AS n FROM passkeys WHERE user_id = ?1";
-            let row = tx.query_opt(sql, params![&passkey.user]).await?;
-            if row.map_or(Ok(0), |row| row.get::<i64>("n"))? >= i64::from(most) {
-                return Ok(Added::TooMany);
-            }
-            let sql = "INSERT INTO passkeys (id, user_id, name, credential_id, public_key, algorithm, counter, \
-                       transports, backed_up, created_at, last_used_at) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (credential_id) DO NOTHING";
-            let params = params![
-                &passkey.id,
-                &passkey.user,
-                passkey.name.as_str(),
-                &passkey.credential_id[..],
-                &passkey.public_key[..],
-                passkey.algorithm,
-                passkey.counter,
-                &passkey.transports,
-                passkey.backed_up,
-                passkey.created_at,
-                passkey.last_used_at
-            ];
-            Ok(if tx.execute(sql, params).await? > 0 { Added::Done } else { Added::Taken })
-        };
+        let (within, passkey, share) = (self.clone(), passkey.clone(), Share::of_user(&passkey.user));
+        let add = async move |tx: &Tx| PasskeysWithin::add(&within, tx, &passkey, most).await;
         Ok(self.db.writing_for(share).write(add).await?)
     }
 
@@ -110,12 +87,11 @@ impl PasskeyStore for SqlPasskeyStore {
     }
 
     async fn remove(&self, user: &UserId, id: &str) -> Result<Option<Passkey>, PasskeyStoreError> {
-        let (user, id) = (user.clone(), id.to_owned());
+        let (within, user, id) = (self.clone(), user.clone(), id.to_owned());
         let remove = async move |tx: &Tx| -> Result<Option<Passkey>, Error> {
-            let row = tx.query_opt(select!("WHERE user_id = ?1 AND id = ?2"), params![&user, &id]).await?;
-            let Some(passkey) = row.as_ref().map(read).transpose()? else { return Ok(None) };
-            let gone = tx.execute("DELETE FROM passkeys WHERE user_id = ?1 AND id = ?2", params![&user, &id]).await?;
-            Ok((gone > 0).then_some(passkey))
+            let found = PasskeysWithin::find(&within, tx, &user, &id).await?;
+            PasskeysWithin::remove(&within, tx, &user, &id).await?;
+            Ok(found)
         };
         Ok(self.db.write(remove).await?)
     }
@@ -144,6 +120,58 @@ impl PasskeyStore for SqlPasskeyStore {
         };
         Ok(self.db.write(spend).await?)
     }
+
+    fn within(self: Arc<Self>) -> Option<Arc<dyn PasskeysWithin>> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl PasskeysWithin for SqlPasskeyStore {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn count(&self, tx: &Tx, user: &UserId) -> Result<u64, Error> {
+        let row = tx.query_opt("SELECT COUNT(*) AS n FROM passkeys WHERE user_id = ?1", params![user]).await?;
+        let count = row.map_or(Ok(0), |row| row.get::<i64>("n"))?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    async fn add(&self, tx: &Tx, passkey: &Passkey, most: u32) -> Result<Added, Error> {
+        // Concurrent calls for one user run one after the other, so that the count is correct.
+        dialect::hold_name(tx, &format!("passkeys of {}", passkey.user)).await?;
+        if self.count(tx, &passkey.user).await? >= u64::from(most) {
+            return Ok(Added::TooMany);
+        }
+        let sql = "INSERT INTO passkeys (id, user_id, name, credential_id, public_key, algorithm, counter, \
+                   transports, backed_up, created_at, last_used_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (credential_id) DO NOTHING";
+        let params = params![
+            &passkey.id,
+            &passkey.user,
+            passkey.name.as_str(),
+            &passkey.credential_id[..],
+            &passkey.public_key[..],
+            passkey.algorithm,
+            passkey.counter,
+            &passkey.transports,
+            passkey.backed_up,
+            passkey.created_at,
+            passkey.last_used_at
+        ];
+        Ok(if tx.execute(sql, params).await? > 0 { Added::Done } else { Added::Taken })
+    }
+
+    async fn find(&self, tx: &Tx, user: &UserId, id: &str) -> Result<Option<Passkey>, Error> {
+        let row = tx.query_opt(select!("WHERE user_id = ?1 AND id = ?2"), params![user, id]).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn remove(&self, tx: &Tx, user: &UserId, id: &str) -> Result<(), Error> {
+        let sql = "DELETE FROM passkeys WHERE user_id = ?1 AND id = ?2";
+        tx.execute(sql, params![user, id]).await.map(|_| ())
+    }
 }
 
 fn read(row: &Row) -> Result<Passkey, Error> {
@@ -156,7 +184,7 @@ fn read(row: &Row) -> Result<Passkey, Error> {
     Ok(Passkey {
         id: row.get("id")?,
         user: row.get("user_id")?,
-        name: Label::parse(&row.get::<String>("name")?).map_err(|_| corrupt("name", "a name"))?,
+        name: Label::stored(&row.get::<String>("name")?),
         credential_id: row.get("credential_id")?,
         public_key: row.get("public_key")?,
         algorithm: i32::try_from(row.get::<i64>("algorithm")?).map_err(|_| corrupt("algorithm", "a small number"))?,

@@ -9,7 +9,7 @@ use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
 use super::{Flow, Passkey, PasskeyError};
-use crate::fresh::{Asked, asked};
+use crate::fresh::{Asked, Given, asked, asked_unless_young};
 use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::web::{Visitor, guarded};
@@ -24,6 +24,8 @@ struct Context<'a> {
     passkeys: Vec<Row>,
     stepped_up: bool,
     fresh: Asked,
+    /// The proof for removing one.
+    old: Asked,
     email: &'a str,
     options: String,
     finish: String,
@@ -39,6 +41,8 @@ struct Row {
     created: Moment,
     last_used: Option<Moment>,
     remove: String,
+    /// Its form, in the names of fields.
+    form: String,
 }
 
 impl PasskeysSection {
@@ -78,6 +82,7 @@ impl Section for PasskeysSection {
             passkeys: self.flow.list(visit.session).await?.iter().map(row).collect(),
             stepped_up: visit.stepped_up,
             fresh: asked(&self.flow.core, visit.session).await?,
+            old: asked_unless_young(&self.flow.core, visit.session).await?,
             email: visit.session.user().email.as_str(),
             options: format!("{base}/passkeys/register/options"),
             finish: format!("{base}/passkeys/register"),
@@ -99,9 +104,9 @@ async fn remove(
     visitor: Visitor,
     owner: Owner,
     Segment(id): Segment,
-    _: Submission<()>,
+    submission: Submission<Given>,
 ) -> Response {
-    match state.section.flow.remove(&owner.0, &id, &visitor.client).await {
+    match state.section.flow.remove(&owner.0, &id, &submission.value, &visitor.client).await {
         Ok(()) => state.done("passkey-removed"),
         Err(PasskeyError::Missing) => state.done("passkey-gone"),
         Err(error) => state.failed(&visitor, &owner, error).await,
@@ -115,5 +120,6 @@ fn row(passkey: &Passkey) -> Row {
         created: Moment::new(passkey.created_at),
         last_used: passkey.last_used_at.map(Moment::new),
         remove: format!("{PATH}/passkeys/{}/remove", passkey.id),
+        form: format!("passkey-{}", passkey.id),
     }
 }

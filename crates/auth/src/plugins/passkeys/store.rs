@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::UserId;
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
 use crate::label::Label;
@@ -25,7 +28,7 @@ pub trait PasskeyStore: Send + Sync + 'static {
     /// Renames a passkey of this user; `false` if they have none with this id.
     async fn rename(&self, user: &UserId, id: &str, name: &Label) -> Result<bool, PasskeyStoreError>;
 
-    /// Removes a passkey of this user and returns it, if there was one.
+    /// Removes a passkey of this user and returns it, if there was one. Called only if another way to sign in remains.
     async fn remove(&self, user: &UserId, id: &str) -> Result<Option<Passkey>, PasskeyStoreError>;
 
     /// Removes a user's passkeys: those created at or after `since` or, without it, all. Returns how many there were.
@@ -40,11 +43,36 @@ pub trait PasskeyStore: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<bool, PasskeyStoreError>;
 
+    /// Adds and removes passkeys in transactions of the service's database. Absent: the service decides before it removes one,
+    /// and one removal runs at a time in each process.
+    fn within(self: Arc<Self>) -> Option<Arc<dyn PasskeysWithin>> {
+        None
+    }
+
     /// Whether passkeys are lost when the process ends. Outside dev mode this must be allowed by
     /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
+}
+
+/// Adds and removes passkeys within the caller's transaction, which has locked their account.
+#[async_trait]
+pub trait PasskeysWithin: Send + Sync {
+    /// The database whose transactions the other methods accept.
+    fn database(&self) -> &Db;
+
+    /// How many passkeys a user has.
+    async fn count(&self, tx: &Tx, user: &UserId) -> Result<u64, Error>;
+
+    /// As [`PasskeyStore::add`].
+    async fn add(&self, tx: &Tx, passkey: &Passkey, most: u32) -> Result<Added, Error>;
+
+    /// A passkey of this user.
+    async fn find(&self, tx: &Tx, user: &UserId, id: &str) -> Result<Option<Passkey>, Error>;
+
+    /// Removes a passkey of this user.
+    async fn remove(&self, tx: &Tx, user: &UserId, id: &str) -> Result<(), Error>;
 }
 
 /// A stored passkey: a public key, and nothing secret.

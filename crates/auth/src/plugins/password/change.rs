@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use gatewright_base::{Secret, SessionId};
-use gatewright_limits::{Denied, Limiter};
+use gatewright_limits::Denied;
 use http::HeaderMap;
 
 use crate::accounts::AccountError;
@@ -14,8 +14,10 @@ use crate::accounts::Accounts;
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices;
-use crate::password::{Check, HashError, Overloaded, PasswordAlgorithm, Requester, WeakPassword};
+use crate::password::{Check, HashError, Overloaded, Requester, WeakPassword};
+use crate::screens::PasswordRule;
 use crate::session::{Client, MintError, Proof, Session, SessionSecret};
+use crate::session_limit::{PASSWORD_CHANGE, SessionLimit};
 use crate::step_up::{self, StepUpError};
 use crate::users::{User, UserStoreError};
 
@@ -23,7 +25,7 @@ use crate::users::{User, UserStoreError};
 pub(crate) struct ChangePassword {
     core: Arc<Core>,
     accounts: Accounts,
-    by_account: Limiter,
+    limit: SessionLimit,
 }
 
 /// Why no password was changed.
@@ -54,11 +56,14 @@ pub(crate) enum ChangeError {
     Mint(#[from] MintError),
 }
 
+/// The reason in the audit log.
+const WRONG: &str = "wrong current password at a change";
+
 impl ChangePassword {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self {
             // Separate from the limit of sign-ins: a person with an open browser must not lock its owner out elsewhere.
-            by_account: core.limiter("password_change", &core.config.limits.login_account),
+            limit: SessionLimit::new(&core, &PASSWORD_CHANGE, &core.config.limits.login_account),
             accounts: Accounts::new(core.clone()),
             core,
         }
@@ -69,9 +74,9 @@ impl ChangePassword {
         self.core.users.password_setter.is_some()
     }
 
-    /// The algorithm of new passwords, which limits their length.
-    pub(crate) fn algorithm(&self) -> &PasswordAlgorithm {
-        &self.core.config.password
+    /// The requirements of a new password, for its field.
+    pub(crate) fn rule(&self) -> PasswordRule {
+        PasswordRule::of(&self.core.passwords)
     }
 
     /// Replaces the password and returns the new session that replaces the current one.
@@ -85,22 +90,28 @@ impl ChangePassword {
     ) -> Result<(SessionId, SessionSecret), ChangeError> {
         step_up::require(&self.core, session).await?;
         let user = session.user();
-        self.by_account.attempt(user.id.as_str()).await?;
-        let new = self.core.passwords.accept(new)?;
+        self.limit.attempt(&self.core, session).await?;
+        let new = self.core.accept_password(user, new).await??;
         let setter = self.core.users.password_setter.as_ref();
         let setter = setter.ok_or(AccountError::Unsupported("setting passwords"))?;
         let found = self.core.users.store.find_by_email(&user.email).await?;
         let old = found.password_hash.filter(|_| found.user.id == user.id).ok_or(ChangeError::NoPassword)?;
         let requester = Requester::client(client.address());
-        if !matches!(self.core.passwords.check(requester, current, Some(old.clone())).await?, Check::Right { .. }) {
-            return Err(self.wrong(user, client).await);
+        match self.core.passwords.check(requester, current, Some(old.clone())).await? {
+            Check::Right { .. } => {}
+            Check::Wrong => return Err(self.wrong(user, WRONG, client).await),
+            Check::Unreadable => return Err(self.wrong(user, Core::unreadable_hash(user), client).await),
         }
         let hash = self.core.passwords.hash(requester, &new).await?;
+        let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
+        let event = event.remote(client.address()).with("method", "current_password");
+        let event = self.core.audit.begin(event).await.map_err(UserStoreError::from)?;
         // Replaces only the hash that was just compared: otherwise a concurrent reset could be undone by the very
         // person whom it was meant to lock out.
         setter.rehash(&user.id, &old, &hash).await?;
         if self.core.users.store.find_by_email(&user.email).await?.password_hash.as_ref() != Some(&hash) {
-            return Err(self.wrong(user, client).await);
+            event.withdraw().await;
+            return Err(self.wrong(user, WRONG, client).await);
         }
         let ended = self.accounts.password_was_replaced(&user.id, Some(session.id())).await?;
         // A person with the old password may have signed in from the others.
@@ -108,8 +119,7 @@ impl ChangePassword {
             let current = devices::current(&self.core, &user.id, headers).await;
             known.forget_all(&user.id, current).await.map_err(|error| AccountError::Credentials(error.into()))?;
         }
-        let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
-        self.core.audit.record(event.remote(client.address()).with("method", "current_password")).await;
+        event.done().await;
         // The new session is valid after the refusal of just now, but not after a later one: a concurrent reset ends it.
         let user = self.core.users.store.find_by_id(&user.id).await?;
         let proof = Proof::new(User { sessions_valid_after: Some(ended), ..user }, ended);
@@ -117,9 +127,9 @@ impl ChangePassword {
         Ok((session.id().clone(), secret))
     }
 
-    async fn wrong(&self, user: &User, client: &Client) -> ChangeError {
+    async fn wrong(&self, user: &User, reason: &'static str, client: &Client) -> ChangeError {
         let event = self.core.audit.event(AuditKind::LoginFailed).user(&user.id).remote(client.address());
-        self.core.audit.record(event.with("reason", "wrong current password at a change")).await;
+        self.core.audit.record(event.with("reason", reason)).await;
         ChangeError::WrongPassword
     }
 }

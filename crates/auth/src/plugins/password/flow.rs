@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::change::ChangePassword;
 use super::registration::Accepted;
 use crate::audit::AuditKind;
-use crate::background::to_its_end;
 use crate::core::Core;
 use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::email::EmailAddress;
@@ -89,7 +88,7 @@ impl Flow {
             login_by_address: core.limiter("login_ip", &limits.login).dev_mode(core.config.dev_mode),
             login_by_account: core.limiter("login_account", &limits.login_account),
             login_by_device: DeviceBudget::new(core.limiter("login_device", &limits.login_account)),
-            register_by_address: core.limiter("register", &limits.register),
+            register_by_address: core.limiter("register", &limits.register).dev_mode(core.config.dev_mode),
             change: ChangePassword::new(core.clone()),
             core,
         }
@@ -103,7 +102,7 @@ impl Flow {
         client: &Client,
         by_form: bool,
     ) -> Result<Registered, RegisterError> {
-        let Accepted { email, password, invite } = accepted;
+        let Accepted { email, password, invite, profile } = accepted;
         let invitation = registration::admit(&self.core, &email, invite.as_ref()).await?;
         let password_hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
         if registration::is_reserved(&self.core, &email).await? {
@@ -112,11 +111,12 @@ impl Flow {
         let at = self.core.ambient.now();
         let user = match (&invitation, invitations::Flow::new(&self.core)) {
             (Some(invitation), Some(flow)) => {
-                self.register_invited(&flow, invitation, email, password_hash, client).await?
+                let new = (email, password_hash, profile);
+                self.register_invited(&flow, invitation, new, client).await?
             }
             _ => {
                 let roles = self.core.config.default_roles.clone();
-                self.core.users.store.create(NewUser { email, password_hash, roles }).await?
+                self.core.users.store.create(NewUser { email, password_hash, roles, profile }).await?
             }
         };
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
@@ -134,19 +134,14 @@ impl Flow {
         &self,
         flow: &invitations::Flow,
         invitation: &Invitation,
-        email: EmailAddress,
-        password_hash: PasswordHash,
+        (email, password_hash, profile): (EmailAddress, PasswordHash, Option<String>),
         client: &Client,
     ) -> Result<User, RegisterError> {
         if flow.has_account(&email).await? {
             return Err(UserStoreError::EmailTaken.into());
         }
         let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
-        let (flow, invitation, client) = (flow.clone(), invitation.clone(), client.clone());
-        let new = NewUser { email, password_hash, roles };
-        // Completed even if the caller disconnects: otherwise an account could be left without the roles and membership
-        // of the invitation.
-        Ok(to_its_end(async move { flow.register(&invitation, new, &client).await }).await?)
+        Ok(flow.register(invitation, NewUser { email, password_hash, roles, profile }, client).await?)
     }
 
     /// Mails the verification link that the account needs for a sign-in. It counts towards the same limits as requested
@@ -189,7 +184,7 @@ impl Flow {
             _ => Requester::client(client.address()),
         };
         let proof = self.prove(email.as_ref(), found, at, given.password, (requester, &client)).await?;
-        self.login_by_device.succeeded(&counted).await;
+        counted.succeeded().await;
         if self.core.config.require_verified_email && !proof.user().email_verified {
             let code = self.mail_verification(proof.user(), &client, by_form).await;
             let event = self.core.audit.event(AuditKind::LoginFailed).user(&proof.user().id).remote(client.address());
@@ -225,12 +220,18 @@ impl Flow {
             }
             (Check::Right { outdated }, Some(found)) => {
                 if let (true, Some(old)) = (outdated, &found.password_hash) {
-                    self.rehash(requester, &found.user, password, old).await;
+                    self.core.renew_hash(requester, &found.user, password, old).await;
                 }
                 Ok(Proof::new(found.user, at))
             }
+            (Check::Unreadable, Some(found)) => {
+                let reason = Core::unreadable_hash(&found.user);
+                self.audit_failure(email, Some(&found.user), reason, client).await;
+                Err(Refused::InvalidCredentials)
+            }
             (_, found) => {
-                self.audit_failure(email, found.map(|found| found.user).as_ref(), client).await;
+                let user = found.map(|found| found.user);
+                self.audit_failure(email, user.as_ref(), "invalid credentials", client).await;
                 Err(Refused::InvalidCredentials)
             }
         }
@@ -256,9 +257,15 @@ impl Flow {
         Ok(())
     }
 
-    async fn audit_failure(&self, email: Option<&EmailAddress>, user: Option<&User>, client: &Client) {
+    async fn audit_failure(
+        &self,
+        email: Option<&EmailAddress>,
+        user: Option<&User>,
+        reason: &'static str,
+        client: &Client,
+    ) {
         let mut event = self.core.audit.event(AuditKind::LoginFailed).remote(client.address());
-        event = event.with("reason", "invalid credentials");
+        event = event.with("reason", reason);
         // A text that is not an address may be a password that was typed into the wrong field.
         if let Some(email) = email {
             event = event.with("email", email.as_str());
@@ -267,18 +274,5 @@ impl Flow {
             event = event.user(&user.id);
         }
         self.core.audit.record(event).await;
-    }
-
-    /// Stores a hash with the current algorithm and cost. Best effort: the next sign-in retries it.
-    async fn rehash(&self, requester: Requester, user: &User, password: &Secret, old: &PasswordHash) {
-        let Some(setter) = &self.core.users.password_setter else { return };
-        let renewed = match self.core.passwords.rehash(requester, password).await {
-            Ok(new) => setter.rehash(&user.id, old, &new).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match renewed {
-            Ok(()) => tracing::info!(user = %user.id, "a password hash was renewed"),
-            Err(error) => tracing::warn!(user = %user.id, error, "a password hash was not renewed"),
-        }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -22,13 +23,15 @@ use crate::screens::mailed;
 use crate::session::{AnySession, Proof, Session};
 use crate::single_use::Purpose;
 use crate::users::UserSummary;
-use crate::web::{By, Case, Visitor, guarded, redirect_next, with_cookie, with_session, without_session};
+use crate::web::{
+    By, Case, Visitor, guarded, guarded_proof, not_counted, redirect_next, with_cookie, with_session, without_session,
+};
 
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = &flow.core;
     Router::new()
         .route("/register", guarded(core, Some(&flow.register_by_address), post(register)))
-        .route("/login", guarded(core, Some(&flow.login_by_address), post(login)))
+        .route("/login", guarded_proof(core, &flow.login_by_address, post(login)))
         .route("/logout", guarded(core, None, post(logout)))
         .route("/change-password", guarded(core, None, post(change_password)))
         .route("/me", get(me))
@@ -62,11 +65,16 @@ async fn register(
 ) -> Response {
     let email = submission.value.typed_email().to_owned();
     let invite = submission.value.typed_invite();
-    let sent = Sent { kind: submission.kind, email: &email, invite: invite.as_ref(), next: submission.next.as_ref() };
-    let accepted = match submission.value.check(&flow.core.passwords) {
+    let inputs = submission.value.typed_inputs().clone();
+    let (kind, next) = (submission.kind, submission.next.as_ref());
+    let sent = Sent { kind, email: &email, invite: invite.as_ref(), inputs: Some(&inputs), next };
+    let profiles = flow.core.profiles.as_ref();
+    let accepted = match submission.value.check(&flow.core.passwords, profiles, kind.is_form()) {
         Ok(accepted) => accepted,
         Err(wrong) => {
-            return failed(&flow, Form::Register, &visitor, &sent, registration::problem(&wrong, case)).await;
+            let problem = registration::problem(&wrong, case);
+            let problem = if kind.is_form() { registration::in_words(problem, profiles) } else { problem };
+            return failed(&flow, Form::Register, &visitor, &sent, problem).await;
         }
     };
     let Registered { proof, code } = match flow.register(accepted, &visitor.client, sent.kind.is_form()).await {
@@ -99,10 +107,11 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
         Ok(signed_in) => {
             sign_in::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
         }
-        Err(LoginError::Denied(denied)) => denied.into_response(),
+        // The limit of the account refuses before the password is tested: no failure of this address.
+        Err(LoginError::Denied(denied)) => not_counted(denied.into_response()),
         Err(LoginError::Refused(error)) => {
             let (kind, next) = (submission.kind, submission.next.as_ref());
-            let sent = Sent { kind, email: &submission.value.email, invite: None, next };
+            let sent = Sent { kind, email: &submission.value.email, invite: None, inputs: None, next };
             let cookies = match &error {
                 Refused::EmailUnverified(user, code) => [Some(flow.core.password_marker.note(user)), code.clone()],
                 _ => [None, None],
@@ -199,6 +208,8 @@ struct Sent<'a> {
     kind: Kind,
     email: &'a str,
     invite: Option<&'a Secret>,
+    /// The fields of the profile.
+    inputs: Option<&'a BTreeMap<String, String>>,
     next: Option<&'a Next>,
 }
 
@@ -211,7 +222,8 @@ async fn failed(flow: &Flow, form: Form, visitor: &Visitor, sent: &Sent<'_>, pro
         Some(invite) => invited_to(flow, invite).await,
         None => None,
     };
-    let typed = Typed { email: sent.email, invite: sent.invite, tenant: tenant.as_deref(), signed_in: None };
+    let inputs = sent.inputs;
+    let typed = Typed { email: sent.email, invite: sent.invite, tenant: tenant.as_deref(), signed_in: None, inputs };
     screen::failed(&flow.core, form, problem, visitor, typed, sent.next)
 }
 
@@ -237,9 +249,7 @@ impl From<ChangeError> for Problem {
     fn from(error: ChangeError) -> Self {
         match error {
             // Only callers that count no attempt come here with it.
-            ChangeError::Denied(denied) => {
-                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
-            }
+            ChangeError::Denied(denied) => denied.into(),
             ChangeError::WrongPassword => Self::unauthorized(error.to_string()).with_code("invalid_credentials"),
             ChangeError::NoPassword => Self::conflict(error.to_string()).with_code("no_password"),
             ChangeError::Weak(error) => error.into(),

@@ -1,14 +1,19 @@
 //! The fields of a registration.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use gatewright_base::{JsonCase, Secret};
-use gatewright_http::Problem;
+use gatewright_http::{FieldError, Problem};
 use http::StatusCode;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
 
 use crate::email::EmailAddress;
-use crate::password::{NewPassword, Passwords, WeakPassword};
+use crate::password::{NewPassword, PasswordOwner, Passwords, WeakPassword};
+use crate::plugins::profile::inputs::{changes, labelled};
+use crate::profiles::Profiles;
 
 /// The fields of a registration. Each is read on its own, so that one answer names everything that is wrong. `roles` is
 /// ignored, as is the `_csrf` that was checked before.
@@ -17,6 +22,9 @@ pub(super) struct Registration {
     email: Given<String>,
     password: Given<Secret>,
     invite: Given<Option<Secret>>,
+    profile: Given<Value>,
+    /// The fields of a profile in a form, under their names there.
+    inputs: BTreeMap<String, String>,
     unknown: Vec<String>,
 }
 
@@ -26,13 +34,15 @@ pub(super) struct Accepted {
     pub(super) password: NewPassword,
     /// The token of an invitation.
     pub(super) invite: Option<Secret>,
+    /// The profile, as it is stored.
+    pub(super) profile: Option<String>,
 }
 
 /// The error of one field, by its name in `snake_case`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     field: String,
-    code: &'static str,
+    code: Cow<'static, str>,
     message: String,
 }
 
@@ -62,30 +72,94 @@ impl Registration {
         }
     }
 
-    /// Checks every field.
-    pub(super) fn check(self, passwords: &Passwords) -> Result<Accepted, Vec<Wrong>> {
+    /// The typed fields of the profile, for a form that is shown again.
+    pub(super) fn typed_inputs(&self) -> &BTreeMap<String, String> {
+        &self.inputs
+    }
+
+    /// Checks every field. Of a form, the profile's fields have names of their own.
+    pub(super) fn check(
+        mut self,
+        passwords: &Passwords,
+        profiles: Option<&Profiles>,
+        by_form: bool,
+    ) -> Result<Accepted, Vec<Wrong>> {
         let mut wrong = Vec::new();
+        let mut in_profile = Vec::new();
+        let profile = self.profile(profiles, by_form, &mut in_profile);
         let email = self.email.check("email", &mut wrong, |text| {
             EmailAddress::parse(&text).map_err(|_| ("invalid", "not a valid email address".to_owned()))
         });
+        let owner = PasswordOwner { email: email.as_ref(), display_name: profile.display_name.as_deref() };
         let password = self.password.check("password", &mut wrong, |text| {
-            passwords.accept(text).map_err(|weak: WeakPassword| (weak.code(), weak.to_string()))
+            passwords.accept(text, owner).map_err(|weak: WeakPassword| (weak.code(), weak.to_string()))
         });
         let invite = match self.invite {
             Given::Missing => None,
             given => given.check("invite", &mut wrong, Ok).flatten(),
         };
-        let unknown = self.unknown.into_iter();
-        wrong.extend(unknown.map(|field| Wrong {
-            field,
-            code: "unknown",
-            message: "there is no such field".to_owned(),
-        }));
+        wrong.extend(in_profile);
+        wrong.extend(self.unknown.into_iter().map(unknown));
         match (email, password) {
-            (Some(email), Some(password)) if wrong.is_empty() => Ok(Accepted { email, password, invite }),
+            (Some(email), Some(password)) if wrong.is_empty() => {
+                Ok(Accepted { email, password, invite, profile: profile.text })
+            }
             _ => Err(wrong),
         }
     }
+
+    /// The profile of the new account. Without profiles, its fields are unknown like any others.
+    fn profile(&mut self, profiles: Option<&Profiles>, by_form: bool, wrong: &mut Vec<Wrong>) -> Begun {
+        let given = std::mem::take(&mut self.profile);
+        let inputs = std::mem::take(&mut self.inputs);
+        let Some(profiles) = profiles else {
+            let names =
+                (!matches!(given, Given::Missing)).then(|| PROFILE.to_owned()).into_iter().chain(inputs.into_keys());
+            wrong.extend(names.map(unknown));
+            return Begun::default();
+        };
+        let value = match given {
+            Given::Missing if by_form => Value::Object(changes(&profiles.inputs(), &Map::new(), &inputs)),
+            Given::Missing => json!({}),
+            given => given.check(PROFILE, wrong, Ok).unwrap_or_else(|| json!({})),
+        };
+        if !by_form {
+            wrong.extend(inputs.into_keys().map(unknown));
+        }
+        let display_name = ["displayName", "display_name"].into_iter().find_map(|key| value.get(key)?.as_str());
+        let display_name = display_name.map(str::to_owned);
+        match profiles.begin(&value) {
+            Ok(text) => Begun { text, display_name },
+            Err(problem) => {
+                wrong.extend(problem.errors().iter().map(|error| Wrong {
+                    field: error.field.clone().unwrap_or_default().into_owned(),
+                    code: error.code.clone(),
+                    message: error.message.clone().into_owned(),
+                }));
+                if problem.errors().is_empty() {
+                    let message = problem.detail().to_owned();
+                    wrong.push(Wrong { field: PROFILE.to_owned(), code: "invalid".into(), message });
+                }
+                Begun { text: None, display_name }
+            }
+        }
+    }
+}
+
+/// The profile of a new account.
+#[derive(Default)]
+struct Begun {
+    /// As it is stored.
+    text: Option<String>,
+    /// A password must not be it.
+    display_name: Option<String>,
+}
+
+/// The member of a body with the profile. In a form, each of its fields has a name that begins with it.
+const PROFILE: &str = "profile";
+
+fn unknown(field: String) -> Wrong {
+    Wrong { field, code: "unknown".into(), message: "there is no such field".to_owned() }
 }
 
 impl<T> Given<T> {
@@ -103,7 +177,7 @@ impl<T> Given<T> {
                 Err(error) => error,
             },
         };
-        wrong.push(Wrong { field: field.to_owned(), code, message });
+        wrong.push(Wrong { field: field.to_owned(), code: code.into(), message });
         None
     }
 }
@@ -115,8 +189,15 @@ pub(super) fn problem(wrong: &[Wrong], case: JsonCase) -> Problem {
     wrong
         .iter()
         .fold(Problem::of(StatusCode::UNPROCESSABLE_ENTITY).with_detail(sentences.join("; ")), |problem, wrong| {
-            problem.with_field(case.spell(&wrong.field), wrong.code, wrong.message.clone())
+            problem.with_field(case.spell(&wrong.field), wrong.code.clone(), wrong.message.clone())
         })
+}
+
+/// The same for the form: fields of the profile are called as their labels.
+pub(super) fn in_words(problem: Problem, profiles: Option<&Profiles>) -> Problem {
+    let inputs = profiles.map(Profiles::inputs).unwrap_or_default();
+    let is_of_profile = |error: &FieldError| inputs.iter().any(|input| Some(&*input.key) == error.field.as_deref());
+    if problem.errors().iter().any(is_of_profile) { labelled(problem, &inputs) } else { problem }
 }
 
 impl<'de> Deserialize<'de> for Registration {
@@ -129,6 +210,8 @@ struct Fields;
 
 /// Names of unknown fields that an answer repeats.
 const MAX_UNKNOWN: usize = 16;
+/// Fields of a profile in a form.
+const MAX_INPUTS: usize = 100;
 
 impl<'de> Visitor<'de> for Fields {
     type Value = Registration;
@@ -144,6 +227,14 @@ impl<'de> Visitor<'de> for Fields {
                 "email" => registration.email = fields.next_value()?,
                 "password" => registration.password = fields.next_value()?,
                 "invite" => registration.invite = fields.next_value()?,
+                PROFILE => registration.profile = fields.next_value()?,
+                input if input.starts_with("profile_") && registration.inputs.len() < MAX_INPUTS => {
+                    if let Given::Value(text) = fields.next_value()? {
+                        registration.inputs.insert(name, text);
+                    } else if registration.unknown.len() < MAX_UNKNOWN {
+                        registration.unknown.push(name.chars().take(64).collect());
+                    }
+                }
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
                     if name != "roles" && registration.unknown.len() < MAX_UNKNOWN {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,10 +9,12 @@ use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, Next, Problem, ProblemLink, Query, layers};
 use serde::Serialize;
+use serde_json::Map;
 
 use crate::config::Registration;
 use crate::core::Core;
 use crate::plugins::invitations::{self, Opened};
+use crate::plugins::profile::inputs::{Input, changes, shown};
 use crate::problem::registration_closed;
 use crate::screens::passkeys::{Offer, page};
 use crate::screens::paths::{AS_OTHER, with_next};
@@ -68,6 +71,8 @@ struct Context<'a> {
     conditional: bool,
     password_rule: PasswordRule,
     problem: Option<&'a str>,
+    /// The required fields of the profile.
+    inputs: Vec<Input<'a>>,
     /// The account that is signed in, if the user shall sign in as another one.
     signed_in: Option<&'a str>,
     csrf: Option<&'a str>,
@@ -89,12 +94,13 @@ async fn register(
     Query(query): Query<PageQuery>,
 ) -> Response {
     if let (Some(token), Some(flow)) = (&query.invite, invitations::Flow::new(&core)) {
-        return match invitations::open(&flow, &caller, &visitor, token, query.is_as_other()).await {
+        let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
+        return match invitations::open(&flow, &caller, &visitor, token, next.as_ref(), query.is_as_other()).await {
             Opened::Page(page) => page,
             Opened::Registration { invitation, tenant } => {
                 let email = invitation.email.as_str();
-                let typed = Typed { email, invite: Some(token), tenant: tenant.as_deref(), signed_in: None };
-                render(&core, Form::Register, &visitor, typed, None, None)
+                let typed = Typed { email, invite: Some(token), tenant: tenant.as_deref(), ..Typed::default() };
+                render(&core, Form::Register, &visitor, typed, next.as_ref(), None)
             }
         };
     }
@@ -145,6 +151,8 @@ pub(crate) struct Typed<'a> {
     /// The name of the invitation's tenant.
     pub(crate) tenant: Option<&'a str>,
     pub(crate) signed_in: Option<&'a str>,
+    /// The fields of the profile.
+    pub(crate) inputs: Option<&'a BTreeMap<String, String>>,
 }
 
 /// A form's failure: the form again if the screens are mounted, otherwise a small page.
@@ -182,6 +190,11 @@ fn render(
     let sign_in_options = links.iter().map(|link| link.for_reader(next)).collect();
     let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
     let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
+    let required = match (form, &core.profiles) {
+        (Form::Register, Some(profiles)) => profiles.required_inputs(),
+        _ => Vec::new(),
+    };
+    let stored = changes(&required, &Map::new(), typed.inputs.unwrap_or(&BTreeMap::new()));
     let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let context = Context {
         action,
@@ -196,7 +209,8 @@ fn render(
         link_by_mail,
         passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
         conditional: true,
-        password_rule: PasswordRule::of(&core.config.password),
+        password_rule: PasswordRule::of(&core.passwords),
+        inputs: required.iter().map(|input| shown(input, stored.get(&input.key))).collect(),
         problem: message.as_deref(),
         csrf: csrf.as_deref(),
     };

@@ -74,7 +74,7 @@ impl Section for PasswordSection {
             email: user.email.as_str(),
             action: format!("{PATH}/password#{}", self.anchor()),
             forgot: FORGOT_PATH,
-            password_rule: PasswordRule::of(self.flow.algorithm()),
+            password_rule: self.flow.rule(),
             csrf: visit.csrf,
             next: None,
         };

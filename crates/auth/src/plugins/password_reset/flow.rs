@@ -7,19 +7,37 @@ use crate::accounts::AccountError;
 use crate::accounts::Accounts;
 use crate::audit::AuditKind;
 use crate::core::Core;
+use crate::credentials::{self, Held};
 use crate::email::EmailAddress;
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::{HashError, Requester, WeakPassword};
 use crate::session::Client;
 use crate::single_use::links::{Drawn, Links};
 use crate::single_use::{IssuedToken, SingleUseStoreError};
-use crate::users::{User, UserStoreError};
+use crate::users::{BoxError, User, UserStoreError};
 
 /// Asking for a link, and setting a password with it.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
     accounts: Accounts,
     pub(super) links: Arc<Links>,
+}
+
+/// What happens to everything else that has access to the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    End,
+    Keep,
+}
+
+/// A password was set.
+pub(super) struct Done {
+    /// The `next` of the request for the link.
+    pub(super) next: Option<Next>,
+    /// The kinds of credentials that have ended.
+    pub(super) ended: Vec<&'static str>,
+    /// Those that stay.
+    pub(super) kept: Vec<Held>,
 }
 
 /// Why no password was set.
@@ -40,6 +58,9 @@ pub(super) enum ResetError {
     Account(#[from] AccountError),
     #[error(transparent)]
     Prove(#[from] ProveError),
+    /// The password is set.
+    #[error("other credentials could not be ended: {0}")]
+    Others(#[source] BoxError),
 }
 
 impl Flow {
@@ -78,31 +99,40 @@ impl Flow {
         });
     }
 
-    /// Sets the password of the token's account, and returns the `next` of the request for the link. A password that
+    /// Sets the password of the token's account, and ends what else has access to it unless `others` keeps it. A password that
     /// violates a rule does not use up the token.
     pub(super) async fn reset(
         &self,
         token: &Secret,
         password: Secret,
+        others: Others,
         client: &Client,
-    ) -> Result<Option<Next>, ResetError> {
+    ) -> Result<Done, ResetError> {
         let token = self.links.find_live(token).await?.ok_or(ResetError::InvalidToken)?;
-        let password = self.core.passwords.accept(password)?;
         let at = self.core.ambient.now();
         let user = self.owner(&token).await?;
+        let password = self.core.accept_password(&user, password).await.map_err(ResetError::Users)??;
         let hash = self.core.passwords.hash(Requester::client(client.address()), &password).await?;
+        let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id).remote(client.address());
+        let event = self.core.audit.begin(event).await.map_err(|error| ResetError::Users(error.into()))?;
         if !self.links.spend(&token).await? {
+            event.withdraw().await;
             return Err(ResetError::InvalidToken);
         }
         // First the claim, if it is one, and then the password, which must be the only remaining way to sign in.
         let proven = mailbox::prove(&self.core, user, at, Holder::Mailbox, Method::PasswordReset).await?;
         let user = &proven.user;
         self.accounts.replace_hash(&user.id, &hash).await?;
+        let ended = match others {
+            Others::End => credentials::end(&self.core, &user.id).await.map_err(ResetError::Others)?,
+            Others::Keep => Vec::new(),
+        };
         self.core.single_use.remove(&user.id, &user.email, Some(token.purpose)).await?;
         proven.audit_effect(&self.core, client, Method::PasswordReset).await;
-        let event = self.core.audit.event(AuditKind::PasswordResetCompleted).user(&user.id);
-        self.core.audit.record(event.remote(client.address())).await;
-        Ok(token.next.as_deref().and_then(|text| self.core.redirects.next(text)))
+        event.done_with(|event| if ended.is_empty() { event } else { event.with("dropped", ended.clone()) }).await;
+        let kept = credentials::of(&self.core, &user.id).await.map_err(ResetError::Others)?;
+        let next = token.next.as_deref().and_then(|text| self.core.redirects.next(text));
+        Ok(Done { next, ended, kept })
     }
 
     async fn owner(&self, token: &IssuedToken) -> Result<User, ResetError> {

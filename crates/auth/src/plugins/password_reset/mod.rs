@@ -3,7 +3,7 @@
 //! `forgot-password` in `http.rs` takes an address and answers at once, the same for every address; the lookup, the
 //! token and the mail are background work. The link opens a screen (`/reset-password`, or a host's own), whose form
 //! posts the token and the new password. `flow.rs` checks the password before it spends the token, and ends sessions,
-//! JWTs and other reset tokens. API tokens stay valid, as the mail says.
+//! JWTs and other reset tokens. Everything else that has access to the account ends too, unless the caller keeps it.
 //!
 //! A reset proves the mailbox. If nobody had proven it before, the reset claims the account: `mailbox.rs` of this
 //! crate. A user store without an email verifier cannot record the proof, so every reset claims the account.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::patch;
 use axum::{Json, Router};
-use gatewright_http::{Problem, RawJson};
+use gatewright_http::{PatchJson, Problem};
 use serde_json::{Value, json};
 
 use crate::core::Core;
@@ -28,9 +28,10 @@ async fn change(
     State(state): State<RouteState>,
     visitor: Visitor,
     session: Session,
-    RawJson(body): RawJson,
+    PatchJson { bytes, is_merge_patch }: PatchJson,
 ) -> Result<Json<Value>, Problem> {
-    state.profiles.change(&state.core.audit, &session.user().id, &body, &visitor.client).await?;
+    let body = (&*bytes, is_merge_patch);
+    state.profiles.change(&state.core.audit, &session.user().id, body, &visitor.client).await?;
     Ok(Json(json!({ "user": own_user(state.core.profiles.as_ref(), session.user()).await? })))
 }
 

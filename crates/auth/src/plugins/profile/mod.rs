@@ -6,7 +6,8 @@
 //! has the names of changed fields, not their values. This crate does not know which fields there are.
 
 mod http;
-mod section;
+pub(crate) mod inputs;
+pub(crate) mod section;
 
 use std::sync::Arc;
 

@@ -6,15 +6,18 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use gatewright_base::to_snake;
-use gatewright_http::{Problem, Submission};
+use gatewright_http::{FieldError, Next, Problem, Query, Submission};
 use serde::Serialize;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, json};
 
-use crate::profiles::{ChangeError, InputKind, ProfileInput, Profiles};
+use super::inputs::{Input, changes, labelled, shown};
+use crate::profiles::{ChangeError, ProfileInput, Profiles};
 use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
-use crate::screens::fragment;
-use crate::web::{Visitor, guarded};
+use crate::screens::{fragment, page, with_problem};
+use crate::web::{Visitor, guarded, onward, redirect_next};
+
+/// The page that asks for required fields.
+pub(crate) const COMPLETE: &str = "/account/profile";
 
 /// The profile of the account.
 pub(crate) struct ProfileSection {
@@ -27,20 +30,6 @@ struct Context<'a> {
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Input<'a> {
-    name: String,
-    label: &'a str,
-    required: bool,
-    kind: &'static str,
-    /// The most characters of a text.
-    max: Option<usize>,
-    choices: &'a [String],
-    /// The stored value in the form of the input.
-    value: String,
-    checked: bool,
 }
 
 impl ProfileSection {
@@ -83,8 +72,8 @@ impl Section for ProfileSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
-        let change = guarded(&account.core, None, post(change));
-        Router::new().route("/account/profile", change).with_state(SectionState::new(self, account))
+        let change = guarded(&account.core, None, post(change)).get(complete);
+        Router::new().route(COMPLETE, change).with_state(SectionState::new(self, account))
     }
 }
 
@@ -99,117 +88,95 @@ async fn change(
     let changed = async {
         let changes = changes(&inputs, &profiles.of(user).await?, &submission.value);
         let body = json!({ "profile": changes }).to_string();
-        profiles.change(&state.account.core.audit, user, body.as_bytes(), &visitor.client).await
+        profiles.change(&state.account.core.audit, user, (body.as_bytes(), false), &visitor.client).await
     };
     match changed.await {
+        // Fields that stay empty are no change. Required ones are asked for again.
+        Ok(()) if submission.next.is_some() => match profiles.missing_inputs(user).await {
+            Ok(missing) if missing.is_empty() => redirect_next(&state.account.core, submission.next.as_ref(), "/"),
+            Ok(missing) => {
+                let required = |input: &ProfileInput| FieldError {
+                    field: Some(input.key.clone().into()),
+                    code: "required".into(),
+                    message: "is required".into(),
+                };
+                let problem = Problem::unprocessable("").with_fields(missing.iter().map(required));
+                again(&state, &visitor, &owner, &submission, labelled(problem, &missing)).await
+            }
+            Err(error) => state.failed(&visitor, &owner, error).await,
+        },
         Ok(()) => state.done("profile-changed"),
+        Err(ChangeError::Refused(problem)) if submission.next.is_some() => {
+            again(&state, &visitor, &owner, &submission, labelled(problem, &inputs)).await
+        }
         Err(ChangeError::Refused(problem)) => state.failed(&visitor, &owner, labelled(problem, &inputs)).await,
         Err(error) => state.failed(&visitor, &owner, error).await,
     }
 }
 
-/// Apart from the names that every form may have.
-fn name_of(input: &ProfileInput) -> String {
-    to_snake(&format!("profile_{}", input.key))
-}
-
-fn shown<'a>(input: &'a ProfileInput, stored: Option<&Value>) -> Input<'a> {
-    let (kind, max, choices): (_, _, &[String]) = match &input.kind {
-        InputKind::Line { max } => ("line", *max, &[]),
-        InputKind::Text { max } => ("text", *max, &[]),
-        InputKind::Number => ("number", None, &[]),
-        InputKind::Day => ("day", None, &[]),
-        InputKind::Flag => ("flag", None, &[]),
-        InputKind::Choice(choices) => ("choice", None, choices),
-    };
-    let value = match stored {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => String::new(),
-    };
-    let checked = stored == Some(&Value::Bool(true));
-    Input { name: name_of(input), label: &input.label, required: input.required, kind, max, choices, value, checked }
-}
-
-/// The changes of the form: fields that keep their stored value are left out.
-fn changes(
-    inputs: &[ProfileInput],
-    stored: &Map<String, Value>,
-    form: &BTreeMap<String, String>,
-) -> Map<String, Value> {
-    let mut changes = Map::new();
-    for input in inputs {
-        let (given, before) = (form.get(&name_of(input)), stored.get(&input.key));
-        let value = match (&input.kind, given) {
-            // A box that is not checked is not sent.
-            (InputKind::Flag, None) if before != Some(&Value::Bool(true)) => continue,
-            (InputKind::Flag, given) => Value::Bool(given.is_some()),
-            (_, None) => continue,
-            (_, Some(text)) if text.trim().is_empty() => Value::Null,
-            // The declared type refuses text that is not a number.
-            (InputKind::Number, Some(text)) => {
-                text.trim().parse::<Number>().map_or_else(|_| text.as_str().into(), Value::Number)
-            }
-            // Browsers end the lines of a form with both characters.
-            (InputKind::Text { .. }, Some(text)) => text.replace("\r\n", "\n").into(),
-            (InputKind::Line { .. } | InputKind::Day | InputKind::Choice(_), Some(text)) => text.as_str().into(),
-        };
-        if before.unwrap_or(&Value::Null) != &value {
-            changes.insert(input.key.clone(), value);
-        }
+/// The page that asks for required fields, with what was typed and what is wrong with it.
+async fn again(
+    state: &SectionState<ProfileSection>,
+    visitor: &Visitor,
+    owner: &Owner,
+    submission: &Submission<BTreeMap<String, String>>,
+    problem: Problem,
+) -> Response {
+    match ask(state, visitor, owner, submission.next.as_ref(), &submission.value, Some(&problem)).await {
+        Ok(page) => with_problem(&problem, page),
+        Err(problem) => problem.into_page(),
     }
-    changes
 }
 
-/// The same problem in the words of the form.
-fn labelled(problem: Problem, inputs: &[ProfileInput]) -> Problem {
-    let line = |error: &gatewright_http::FieldError| {
-        let input = inputs.iter().find(|input| input.key == error.field);
-        format!("{}: {}", input.map_or(&*error.field, |input| &input.label), error.message)
-    };
-    let lines: Vec<_> = problem.errors().iter().map(line).collect();
-    if lines.is_empty() { problem } else { Problem::unprocessable(lines.join("; ")).with_code("validation_failed") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_form_changes_only_fields_that_differ() {
-        let input = |key: &str, kind| ProfileInput { key: key.to_owned(), label: String::new(), required: false, kind };
-        let inputs = [
-            input("displayName", InputKind::Line { max: Some(20) }),
-            input("bio", InputKind::Text { max: None }),
-            input("age", InputKind::Number),
-            input("subscribed", InputKind::Flag),
-            input("theme", InputKind::Choice(vec!["light".to_owned(), "dark".to_owned()])),
-        ];
-        let stored = json!({ "displayName": "Ann", "bio": "a\nb", "age": 5, "subscribed": true, "theme": null });
-        let stored = stored.as_object().unwrap();
-        let same = [
-            ("profile_display_name", "Ann"),
-            ("profile_bio", "a\r\nb"),
-            ("profile_age", "5"),
-            ("profile_subscribed", "true"),
-            ("profile_theme", ""),
-        ];
-        for (name, text, expected) in [
-            ("", "", json!({})),
-            ("profile_display_name", "", json!({ "displayName": null })),
-            ("profile_display_name", "Bea", json!({ "displayName": "Bea" })),
-            ("profile_age", " 6 ", json!({ "age": 6 })),
-            ("profile_age", "six", json!({ "age": "six" })),
-            ("profile_theme", "dark", json!({ "theme": "dark" })),
-            ("profile_roles", "admin", json!({})),
-        ] {
-            let mut form: BTreeMap<_, _> =
-                same.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-            form.insert(name.to_owned(), text.to_owned());
-            assert_eq!(Value::Object(changes(&inputs, stored, &form)), expected, "{name}={text}");
-        }
-        let unchecked = changes(&inputs, stored, &BTreeMap::new());
-        assert_eq!(Value::Object(unchecked), json!({ "subscribed": false }), "a box is off; what is not sent stays");
-        assert_eq!(Value::Object(changes(&inputs, &Map::new(), &BTreeMap::new())), json!({}));
+/// Asks for the required fields that the account does not have, before the way continues.
+async fn complete(
+    State(state): State<SectionState<ProfileSection>>,
+    visitor: Visitor,
+    owner: Owner,
+    Query(query): Query<PageQuery>,
+) -> Response {
+    let core = &state.account.core;
+    let next = query.next.as_deref().and_then(|text| core.redirects.next(text));
+    match ask(&state, &visitor, &owner, next.as_ref(), &BTreeMap::new(), None).await {
+        Ok(page) => page,
+        Err(problem) => problem.into_page(),
     }
+}
+
+#[derive(serde::Deserialize)]
+struct PageQuery {
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    inputs: Vec<Input<'a>>,
+    action: &'static str,
+    problem: Option<String>,
+    csrf: Option<&'a str>,
+    next: &'a str,
+}
+
+async fn ask(
+    state: &SectionState<ProfileSection>,
+    visitor: &Visitor,
+    owner: &Owner,
+    next: Option<&Next>,
+    typed: &BTreeMap<String, String>,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
+    let missing = state.section.profiles.missing_inputs(&owner.0.user().id).await?;
+    if missing.is_empty() {
+        return Ok(redirect_next(&state.account.core, next, "/"));
+    }
+    let typed = changes(&missing, &Map::new(), typed);
+    let csrf = visitor.csrf_field();
+    let context = Asked {
+        inputs: missing.iter().map(|input| shown(input, typed.get(&input.key))).collect(),
+        action: COMPLETE,
+        problem: problem.map(Problem::localized),
+        csrf: csrf.as_deref(),
+        next: onward(&state.account.core, next, "/"),
+    };
+    Ok(page("profile.title", "complete_profile.html", &context))
 }

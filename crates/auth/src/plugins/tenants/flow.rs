@@ -9,13 +9,15 @@ use gatewright_tenancy::{
     Change, Changed, MEMBER, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError, permits,
 };
 
-use crate::audit::AuditKind;
+use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::config::Limit;
 use crate::core::Core;
 use crate::email::EmailAddress;
+use crate::fresh::{Fresh, FreshError, Given};
 use crate::invitations::{Invitation, Invitations, KeepError};
 use crate::label::Label;
-use crate::plugins::invitations::{ByMember, NewInvitation, issue};
+use crate::mail::MembersChange;
+use crate::plugins::invitations::{ByMember, NewInvitation, issue, notify_of_members};
 use crate::session::{Client, Session};
 use crate::single_use::MailBudget;
 use crate::step_up::{self, StepUpError};
@@ -31,6 +33,7 @@ const MAX_ROLES: usize = 16;
 /// Tenants as their members manage them.
 pub(super) struct Flow {
     pub(super) core: Arc<Core>,
+    fresh: Fresh,
     store: Arc<dyn TenantStore>,
     invitations: Invitations,
     roles: BTreeSet<String>,
@@ -54,6 +57,15 @@ pub(super) struct Page {
     pub(super) members: Vec<Listed>,
     pub(super) has_more: bool,
     pub(super) invitations: Vec<Invitation>,
+}
+
+/// An invitation to a tenant, as it was requested.
+pub(super) struct Invite {
+    pub(super) email: EmailAddress,
+    /// `member` if absent.
+    pub(super) roles: Option<Vec<String>>,
+    /// Where accepting it leads.
+    pub(super) next: Option<String>,
 }
 
 /// Why something about tenants was not done.
@@ -86,6 +98,12 @@ pub(super) enum TenantError {
     NoMailer,
     #[error(transparent)]
     StepUp(#[from] StepUpError),
+    /// The session is too old, or the given proof is wrong.
+    #[error(transparent)]
+    Fresh(#[from] FreshError),
+    /// The session has ended since the request began.
+    #[error("the session has ended")]
+    SessionEnded,
     #[error(transparent)]
     Store(#[from] TenantStoreError),
     #[error(transparent)]
@@ -114,6 +132,7 @@ impl Flow {
             by_inviter: hourly("tenant_inviter", 100),
             by_pair: hourly("tenant_mailbox", 10),
             mails: MailBudget::new(&core, "invitation"),
+            fresh: Fresh::new(core.clone()),
             core,
             store,
             invitations,
@@ -141,24 +160,26 @@ impl Flow {
         let owner = caller.user().id.clone();
         self.by_maker.attempt(owner.as_str()).await?;
         let tenant = NewTenant { id: TenantId::generate(&self.core.ambient), name: name.to_string(), owner };
+        let event = self.begin(AuditKind::TenantCreated, caller, client, &tenant.id, None).await?;
         if !self.store.create(&tenant, MAX_TENANTS).await? {
+            event.withdraw().await;
             return Err(TenantError::TooManyTenants);
         }
-        self.audit(AuditKind::TenantCreated, caller, client, &tenant.id, None).await;
+        event.done().await;
         Ok(tenant.id)
     }
 
-    /// The members after `after`, at most `limit`; with the first of them the invitations that are out.
+    /// The users among the members after `after`, at most `limit`; with the first of them the invitations that are out.
     pub(super) async fn members(
         &self,
         caller: &Session,
         tenant: &TenantId,
-        after: Option<&Subject>,
+        after: Option<&UserId>,
         limit: u32,
     ) -> Result<Page, TenantError> {
         self.require(caller, tenant, Change::List).await?;
         let share = Share::of_user(&caller.user().id);
-        let mut found = self.store.members(tenant, after, limit.saturating_add(1), share).await?;
+        let mut found = self.store.users(tenant, after, limit.saturating_add(1), share).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = found.len() > most;
         found.truncate(most);
@@ -184,23 +205,24 @@ impl Flow {
         &self,
         caller: &Session,
         tenant: &TenantId,
-        email: &EmailAddress,
-        roles: Option<Vec<String>>,
+        Invite { email, roles, next }: Invite,
+        given: &Given,
         client: &Client,
     ) -> Result<Invitation, TenantError> {
-        if self.core.mailer.is_none() {
+        if !self.core.post.is_configured() {
             return Err(TenantError::NoMailer);
         }
         let roles = self.known(roles.unwrap_or_else(|| vec![MEMBER.to_owned()]))?;
         step_up::require(&self.core, caller).await?;
         // Before anything is counted: a stranger uses up nothing of a mailbox.
         self.require(caller, tenant, Change::Invite(&roles)).await?;
+        self.require_proof_for(&roles, caller, given, client).await?;
         let own = &caller.user().id;
         self.by_inviter.attempt(own.as_str()).await?;
         self.by_pair.attempt(&format!("{own} {email}")).await?;
-        let roles = roles.iter().map(str::to_owned).collect();
-        let new = NewInvitation::new(email.clone()).tenant(tenant.clone(), roles).invited_by(own.clone());
-        let bound = ByMember { most: MAX_INVITATIONS, client, mails: &self.mails };
+        let given_roles = roles.iter().map(str::to_owned).collect();
+        let new = NewInvitation::new(email).tenant(tenant.clone(), given_roles).invited_by(own.clone()).next(next);
+        let bound = ByMember { most: MAX_INVITATIONS, session: caller, client, mails: &self.mails };
         let (invitation, ..) = issue(&self.core, &self.invitations, new, Some(bound)).await?;
         Ok(invitation)
     }
@@ -212,12 +234,23 @@ impl Flow {
         tenant: &TenantId,
         member: &UserId,
         roles: Vec<String>,
+        given: &Given,
         client: &Client,
     ) -> Result<Roles, TenantError> {
         let roles = self.known(roles)?;
         step_up::require(&self.core, caller).await?;
-        done(self.store.set_roles(tenant, member, &roles, &caller.user().id).await?, TenantError::NoMember)?;
-        self.audit(AuditKind::TenantRolesChanged, caller, client, tenant, Some(member)).await;
+        // The store checks the permission again, in the transaction of the change.
+        self.require(caller, tenant, Change::List).await?;
+        self.require_proof_for(&roles, caller, given, client).await?;
+        let event = self.begin(AuditKind::TenantRolesChanged, caller, client, tenant, Some(member)).await?;
+        let changed = self.store.set_roles(tenant, member, &roles, &caller.user().id).await?;
+        if let Err(refused) = done(changed, TenantError::NoMember) {
+            event.withdraw().await;
+            return Err(refused);
+        }
+        event.done().await;
+        let change = MembersChange::Roles { name: self.name_of(member).await, roles: roles.clone() };
+        notify_of_members(&self.core, caller, tenant, change).await;
         Ok(roles)
     }
 
@@ -231,7 +264,12 @@ impl Flow {
     ) -> Result<(), TenantError> {
         step_up::require(&self.core, caller).await?;
         done(self.store.remove(tenant, member, &caller.user().id).await?, TenantError::NoMember)?;
-        self.audit(AuditKind::TenantMemberRemoved, caller, client, tenant, Some(member)).await;
+        let event = self.event(AuditKind::TenantMemberRemoved, caller, client, tenant, Some(member));
+        self.core.audit.record(event).await;
+        if *member != caller.user().id {
+            notify_of_members(&self.core, caller, tenant, MembersChange::Removed { name: self.name_of(member).await })
+                .await;
+        }
         Ok(())
     }
 
@@ -250,6 +288,29 @@ impl Flow {
         if permits(&roles, change) { Ok(()) } else { Err(TenantError::Forbidden) }
     }
 
+    /// Whoever administers the tenant can bring in others, and does so after this session has ended. So a role that permits it is
+    /// given by a young session, or with a proof.
+    async fn require_proof_for(
+        &self,
+        roles: &Roles,
+        caller: &Session,
+        given: &Given,
+        client: &Client,
+    ) -> Result<(), TenantError> {
+        if permits(roles, Change::List) {
+            self.fresh.require_unless_young(caller, given, client, "a role that administers a tenant").await?;
+        }
+        Ok(())
+    }
+
+    /// The address of a member, or the id if it cannot be read.
+    async fn name_of(&self, member: &UserId) -> String {
+        match self.core.users.store.find_by_id(member).await {
+            Ok(user) => user.email.to_string(),
+            Err(_) => member.as_str().to_owned(),
+        }
+    }
+
     /// The roles, each of which exists.
     fn known(&self, roles: Vec<String>) -> Result<Roles, TenantError> {
         if let Some(unknown) = roles.iter().find(|role| !self.roles.contains(*role)) {
@@ -262,18 +323,29 @@ impl Flow {
         Ok(roles)
     }
 
-    async fn audit(
+    /// The event of an act that is about to take effect.
+    async fn begin(
         &self,
         kind: AuditKind,
         caller: &Session,
         client: &Client,
         tenant: &TenantId,
         member: Option<&UserId>,
-    ) {
+    ) -> Result<PendingEvent, UserStoreError> {
+        Ok(self.core.audit.begin(self.event(kind, caller, client, tenant, member)).await?)
+    }
+
+    fn event(
+        &self,
+        kind: AuditKind,
+        caller: &Session,
+        client: &Client,
+        tenant: &TenantId,
+        member: Option<&UserId>,
+    ) -> AuditEvent {
         let event = self.core.audit.event(kind).user(&caller.user().id).remote(client.address());
         let event = event.with("tenant_id", tenant.as_str());
-        let event = member.into_iter().fold(event, |event, member| event.with("member_id", member.as_str()));
-        self.core.audit.record(event).await;
+        member.into_iter().fold(event, |event, member| event.with("member_id", member.as_str()))
     }
 }
 
@@ -282,6 +354,9 @@ impl From<KeepError> for TenantError {
         match error {
             KeepError::Claimed(left) => Self::InvitationClaimed(left),
             KeepError::Full => Self::TooManyInvitations,
+            KeepError::Unstored(error) => Self::Users(error.into()),
+            KeepError::SessionEnded => Self::SessionEnded,
+            KeepError::Users(error) => Self::Users(error),
             KeepError::Store(error) => Self::Invitations(error),
         }
     }

@@ -4,14 +4,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch};
 use axum::{Json, Router};
-use gatewright_base::{JsonCase, Roles, ServiceId, Subject, TenantId, UserId, time};
-use gatewright_http::{JsonBody, Problem, Query, Segment};
+use gatewright_base::{JsonCase, Roles, Secret, ServiceId, Subject, TenantId, UserId, time};
+use gatewright_http::{JsonBody, Problem, Query, Segment, Segments};
 use gatewright_tenancy::TenantOfUser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::flow::{Flow, Listed, TenantError};
+use super::flow::{Flow, Invite, Listed, TenantError};
 use crate::email::EmailAddress;
+use crate::fresh::{FreshError, Given};
 use crate::invitations::Invitation;
 use crate::label::Label;
 use crate::plugins::invitations;
@@ -44,12 +45,19 @@ struct NewTenant {
 struct NewInvitation {
     email: String,
     roles: Option<Vec<String>>,
+    next: Option<String>,
+    /// The proof that an old session needs for a role that administers the tenant.
+    password: Option<Secret>,
+    code: Option<Secret>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRoles {
     roles: Vec<String>,
+    /// The proof, as for an invitation.
+    password: Option<Secret>,
+    code: Option<Secret>,
 }
 
 #[derive(serde::Deserialize)]
@@ -87,7 +95,7 @@ async fn members(
     if !(1..=MAX_LIMIT).contains(&limit) {
         return Err(Problem::bad_request(format!("the query parameter limit is 1 to {MAX_LIMIT}")));
     }
-    let after = place.cursor.as_deref().map(parse_cursor).transpose()?;
+    let after = place.cursor.as_deref().map(parse_cursor).transpose()?.flatten();
     let page = flow.members(&caller, &tenant, after.as_ref(), limit).await.map_err(refuse)?;
     let members: Vec<_> = page.members.iter().map(|listed| member(listed, case)).collect();
     let mut body = json!({ "members": members, (case.spell("has_more")): page.has_more });
@@ -113,7 +121,9 @@ async fn invite(
     let tenant = tenant_id(&id).map_err(IntoResponse::into_response)?;
     let email = EmailAddress::parse(&body.email)
         .map_err(|_| Problem::invalid_field("email", "invalid", "not a valid email address").into_response())?;
-    let sent = flow.invite(&caller, &tenant, &email, body.roles, &visitor.client).await.map_err(answer)?;
+    let given = Given { password: body.password, code: body.code };
+    let new = Invite { email, roles: body.roles, next: body.next };
+    let sent = flow.invite(&caller, &tenant, new, &given, &visitor.client).await.map_err(answer)?;
     Ok((StatusCode::CREATED, Json(invitation(&sent, case))))
 }
 
@@ -123,8 +133,10 @@ async fn set_roles(
     caller: Session,
     Members { tenant, member }: Members,
     JsonBody(body): JsonBody<NewRoles>,
-) -> Result<Json<Value>, Problem> {
-    let roles = flow.set_roles(&caller, &tenant, &member, body.roles, &visitor.client).await.map_err(refuse)?;
+) -> Result<Json<Value>, Response> {
+    let given = Given { password: body.password, code: body.code };
+    let roles = flow.set_roles(&caller, &tenant, &member, body.roles, &given, &visitor.client).await;
+    let roles = roles.map_err(answer)?;
     Ok(Json(json!({ "id": member, "roles": roles })))
 }
 
@@ -141,7 +153,7 @@ async fn remove(
 async fn withdraw(
     State(flow): State<Arc<Flow>>,
     caller: Session,
-    axum::extract::Path((id, invitation)): axum::extract::Path<(String, String)>,
+    Segments([id, invitation]): Segments<2>,
 ) -> Result<StatusCode, Problem> {
     flow.withdraw(&caller, &tenant_id(&id)?, &invitation).await.map_err(refuse)?;
     Ok(StatusCode::NO_CONTENT)
@@ -157,8 +169,7 @@ impl<S: Sync + Send> axum::extract::FromRequestParts<S> for Members {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, Problem> {
-        let path = axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await;
-        let axum::extract::Path((id, member)) = path.map_err(|_| no_tenant())?;
+        let Ok(Segments([id, member])) = Segments::from_request_parts(parts, state).await;
         let member = UserId::parse(&member).map_err(|_| Problem::not_found("no such member"))?;
         Ok(Self { tenant: tenant_id(&id)?, member })
     }
@@ -173,15 +184,15 @@ fn tenant_id(text: &str) -> Result<TenantId, Problem> {
 }
 
 fn cursor(subject: &Subject) -> String {
-    let kind = if matches!(subject, Subject::User(_)) { "user" } else { "service" };
-    format!("{kind}:{}", subject.as_str())
+    format!("user:{}", subject.as_str())
 }
 
-fn parse_cursor(text: &str) -> Result<Subject, Problem> {
+/// The cursor names a user; earlier ones may name a service account, before which there is no user.
+fn parse_cursor(text: &str) -> Result<Option<UserId>, Problem> {
     let invalid = || Problem::bad_request("invalid cursor for this list");
     match text.split_once(':').ok_or_else(invalid)? {
-        ("user", id) => UserId::parse(id).map(Subject::User).map_err(|_| invalid()),
-        ("service", id) => ServiceId::parse(id).map(Subject::Service).map_err(|_| invalid()),
+        ("user", id) => UserId::parse(id).map(Some).map_err(|_| invalid()),
+        ("service", id) => ServiceId::parse(id).map(|_| None).map_err(|_| invalid()),
         _ => Err(invalid()),
     }
 }
@@ -218,7 +229,7 @@ fn names(roles: &Roles) -> Value {
 
 fn answer(error: TenantError) -> Response {
     match error {
-        TenantError::Denied(denied) => denied.into_response(),
+        TenantError::Denied(denied) | TenantError::Fresh(FreshError::Denied(denied)) => denied.into_response(),
         error => refuse(error).into_response(),
     }
 }
@@ -227,9 +238,7 @@ fn refuse(error: TenantError) -> Problem {
     let detail = error.to_string();
     match error {
         // Only callers that count no attempt come here with it.
-        TenantError::Denied(denied) => {
-            Problem::of(StatusCode::TOO_MANY_REQUESTS).with_detail(detail).retry_after(denied.retry_after)
-        }
+        TenantError::Denied(denied) => denied.into(),
         TenantError::SelfServiceOff => Problem::forbidden(detail).with_code("tenant_creation_closed"),
         TenantError::NoTenant | TenantError::NoMember | TenantError::NoInvitation => Problem::not_found(detail),
         TenantError::Forbidden => Problem::forbidden(detail),
@@ -240,6 +249,8 @@ fn refuse(error: TenantError) -> Problem {
         TenantError::Roles(_) => Problem::invalid_field("roles", "invalid", detail),
         TenantError::NoMailer => problem::not_configured("email delivery not configured"),
         TenantError::StepUp(error) => error.into(),
+        TenantError::Fresh(error) => error.into(),
+        TenantError::SessionEnded => problem::no_session(),
         TenantError::Store(error) => problem::store_failed(&error),
         TenantError::Users(error) => error.into(),
         TenantError::Invitations(error) => problem::store_failed(&error),

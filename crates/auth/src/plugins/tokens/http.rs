@@ -3,13 +3,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
-use gatewright_base::{JsonCase, TokenId, time};
+use gatewright_base::{JsonCase, Secret, TokenId, time};
 use gatewright_http::{JsonBody, Problem, Segment};
 use http::StatusCode;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::core::Core;
+use crate::fresh::{Fresh, Given};
 use crate::problem;
 use crate::session::Session;
 use crate::tokens::{InvalidTokenDraft, IssueError, Issued, StoredToken, TokenDraft, TokenError, Tokens};
@@ -21,12 +22,13 @@ pub(super) fn routes(core: Arc<Core>) -> Router {
     Router::new()
         .route("/tokens", get(list).post(issue))
         .route("/tokens/{id}", delete(revoke))
-        .with_state(Arc::new(App { core, tokens }))
+        .with_state(Arc::new(App { fresh: Fresh::new(core.clone()), core, tokens }))
 }
 
 struct App {
     core: Arc<Core>,
     tokens: Tokens,
+    fresh: Fresh,
 }
 
 /// The requested token. The owner is the caller: `owner_kind` and `owner_id` are ignored. Any other field is 422, so that
@@ -37,6 +39,9 @@ struct Body {
     name: String,
     scopes: Option<Vec<String>>,
     ttl_seconds: Option<i64>,
+    /// The proof that a session older than five minutes needs.
+    password: Option<Secret>,
+    code: Option<Secret>,
     #[serde(default, rename = "owner_kind")]
     _owner_kind: IgnoredAny,
     #[serde(default, rename = "owner_id")]
@@ -59,7 +64,8 @@ async fn issue(
     let scopes = body.scopes.unwrap_or_default();
     let draft = TokenDraft::parse(&body.name, &scopes, body.ttl_seconds.unwrap_or_default())
         .map_err(|wrong| invalid(&wrong, case))?;
-    let issued = app.tokens.issue(&app.core, &caller, draft, &visitor.client).await?;
+    let given = Given { password: body.password, code: body.code };
+    let issued = app.tokens.issue(&app.fresh, &caller, draft, &given, &visitor.client).await?;
     Ok(Json(created(&issued, case)))
 }
 

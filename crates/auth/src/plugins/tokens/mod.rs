@@ -83,7 +83,7 @@ impl Plugin for TokensPlugin {
             .credentials(Arc::new(OfUsers { store, foundation: foundation.clone() }))
             .account_section({
                 let tokens = tokens.clone();
-                move |_| Arc::new(TokensSection::new(tokens))
+                move |core| Arc::new(TokensSection::new(core.clone(), tokens))
             })
             .tokens(tokens)
             .routes(|core| http::routes(core.clone())))

@@ -5,10 +5,12 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use gatewright_base::TokenId;
+use gatewright_base::{Secret, TokenId};
 use gatewright_http::{Problem, Segment, Submission};
 use serde::Serialize;
 
+use crate::core::Core;
+use crate::fresh::{Asked, Fresh, Given, asked_unless_young};
 use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::screens::page;
@@ -18,12 +20,14 @@ use crate::web::{Visitor, guarded};
 /// The API tokens of one's own programs.
 pub(crate) struct TokensSection {
     tokens: Tokens,
+    fresh: Fresh,
 }
 
 #[derive(Serialize)]
 struct Context<'a> {
     tokens: Vec<Row>,
     stepped_up: bool,
+    fresh: Asked,
     issue: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -41,7 +45,7 @@ struct Row {
 }
 
 #[derive(Serialize)]
-struct Fresh<'a> {
+struct Created<'a> {
     name: &'a str,
     plaintext: &'a str,
     onward: &'a str,
@@ -53,11 +57,14 @@ struct Body {
     #[serde(default)]
     scopes: Option<String>,
     ttl_seconds: Option<i64>,
+    /// The proof that a session older than five minutes needs.
+    password: Option<Secret>,
+    code: Option<Secret>,
 }
 
 impl TokensSection {
-    pub(crate) fn new(tokens: Tokens) -> Self {
-        Self { tokens }
+    pub(crate) fn new(core: Arc<Core>, tokens: Tokens) -> Self {
+        Self { tokens, fresh: Fresh::new(core) }
     }
 }
 
@@ -84,6 +91,7 @@ impl Section for TokensSection {
         let context = Context {
             tokens: tokens.iter().map(row).collect(),
             stepped_up: visit.stepped_up,
+            fresh: asked_unless_young(self.fresh.core(), visit.session).await?,
             issue: format!("{PATH}/tokens#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,
@@ -108,7 +116,11 @@ async fn issue(
     submission: Submission<Body>,
 ) -> Response {
     let issued = match draft(&submission.value) {
-        Ok(draft) => state.section.tokens.issue(&state.account.core, &owner.0, draft, &visitor.client).await,
+        Ok(draft) => {
+            let Body { password, code, .. } = submission.value;
+            let (tokens, fresh) = (&state.section.tokens, &state.section.fresh);
+            tokens.issue(fresh, &owner.0, draft, &Given { password, code }, &visitor.client).await
+        }
         Err(problem) => return state.failed(&visitor, &owner, problem).await,
     };
     let issued = match issued {
@@ -116,8 +128,8 @@ async fn issue(
         Err(error) => return state.failed(&visitor, &owner, error).await,
     };
     let onward = format!("{PATH}#{}", state.section.anchor());
-    let fresh = Fresh { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
-    page("account.tokens.fresh_title", "account/new_token.html", &fresh)
+    let created = Created { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
+    page("account.tokens.fresh_title", "account/new_token.html", &created)
 }
 
 fn draft(body: &Body) -> Result<TokenDraft, Problem> {

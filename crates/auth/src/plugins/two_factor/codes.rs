@@ -4,6 +4,8 @@ use gatewright_base::{Ambient, Secret, UserId};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::typed;
+
 /// How many backup codes a user has.
 const COUNT: usize = 10;
 
@@ -50,9 +52,8 @@ impl Code {
         if typed.len() > 100 {
             return None;
         }
-        let mut plain = Zeroizing::new(String::with_capacity(typed.len()));
-        plain
-            .extend(typed.expose().chars().filter(|c| !c.is_whitespace() && *c != '-').map(|c| c.to_ascii_lowercase()));
+        let mut plain = typed::code(typed.expose());
+        plain.make_ascii_lowercase();
         if plain.len() == 6 && plain.bytes().all(|byte| byte.is_ascii_digit()) {
             return Some(Self::Totp(plain));
         }
@@ -124,11 +125,14 @@ mod tests {
     fn a_code_is_accepted_in_every_notation() {
         let expected = hash("01ab-cdef-ghjk-mnp1", &user());
         assert!(expected.is_some());
-        for typed in
-            ["01abcdefghjkmnp1", "01AB CDEF GHJK MNP1", " oIab-cdef-ghjk-mnpl ", "O1AB–CDEF".repeat(0).as_str()]
-        {
-            let read = hash(typed, &user());
-            assert_eq!(read, if typed.is_empty() { None } else { expected }, "{typed}");
+        for typed in [
+            "01abcdefghjkmnp1",
+            "01AB CDEF GHJK MNP1",
+            " oIab-cdef-ghjk-mnpl ",
+            "O1AB–CDEF–GHJK–MNP1",
+            "01ab\u{200b}cdefghjkmnp１",
+        ] {
+            assert_eq!(hash(typed, &user()), expected, "{typed}");
         }
     }
 
@@ -139,7 +143,8 @@ mod tests {
 
     #[test]
     fn six_digits_are_a_code_of_the_app() {
-        for typed in ["012345", "012 345", " 012-345 "] {
+        for typed in ["012345", "012 345", " 012-345 ", "０１２３４５", "٠١٢٣٤٥", "\u{200e}012\u{2009}345"]
+        {
             assert!(matches!(Code::parse(&Secret::new(typed), &user()), Some(Code::Totp(code)) if *code == "012345"));
         }
     }
@@ -154,7 +159,7 @@ mod tests {
             "01abcdefghjkmnp",
             "01abcdefghjkmnp12",
             "01abcdefghjkmnpu",
-            "１２３４５６",
+            "１２３４５６７",
             "' OR 1=1",
             &long,
         ] {

@@ -6,16 +6,18 @@ use http::HeaderValue;
 use jiff::SignedDuration;
 
 use super::codes::{self, Code};
+use super::enabling::{self, Proven};
 use super::totp::{CorruptSecret, Issuer};
 use super::{Begun, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, qr};
-use crate::audit::AuditKind;
+use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::core::Core;
 use crate::devices::{Browser, DeviceBudget, Devices};
 use crate::fresh::{self, Fresh, FreshError, Given};
-use crate::mail::{Mail, MailKind};
+use crate::mail::Notice;
 use crate::session::{Client, MintError, PendingSession, Session, SessionSecret};
+use crate::session_limit::{SessionLimit, TWO_FACTOR_DISABLE};
 use crate::step_up::{self, StepUpError};
-use crate::users::{Sessions, User, UserStoreError};
+use crate::users::{User, UserStoreError};
 
 /// Enrolling, proving and removing a second factor, as use cases.
 pub(crate) struct Flow {
@@ -25,7 +27,7 @@ pub(crate) struct Flow {
     by_device: DeviceBudget,
     /// Codes that disable a factor have their own limits, so that they do not use up those for signing in.
     pub(crate) disable_by_address: Limiter,
-    disable_by_account: Limiter,
+    disabling: SessionLimit,
     fresh: Fresh,
     parts: Parts,
 }
@@ -35,14 +37,10 @@ pub(crate) struct Flow {
 pub(super) struct Parts {
     pub(super) store: Arc<dyn TwoFactorStore>,
     pub(super) issuer: Issuer,
-    /// The page on which a factor is managed; absent without a public URL.
-    pub(super) account: Option<Secret>,
 }
 
 /// How long an enrollment can be confirmed.
 const ENROLLMENT_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
-/// How long a notice may wait for a mail server.
-const NOTICE_LIFETIME: std::time::Duration = std::time::Duration::from_hours(24);
 
 /// The data for a new enrollment. All three contain the secret.
 pub(crate) struct Enrollment {
@@ -104,7 +102,7 @@ impl Flow {
             by_account: core.limiter("twofa_account", &limits.two_factor_account),
             by_device: DeviceBudget::new(core.limiter("twofa_device", &limits.two_factor_account)),
             disable_by_address: core.limiter("twofa_disable", &limits.two_factor),
-            disable_by_account: core.limiter("twofa_disable_account", &limits.two_factor_account),
+            disabling: SessionLimit::new(&core, &TWO_FACTOR_DISABLE, &limits.two_factor_account),
             fresh: Fresh::new(core.clone()),
             core,
             parts,
@@ -177,31 +175,16 @@ impl Flow {
         };
         let Some(step) = step else { return Err(self.refuse(user, client, "enrollment").await) };
         let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
-        if !self.parts.store.enable(&user.id, &factor.secret, step, &kept).await? {
+        let proven = Proven { secret: factor.secret, step, codes: kept };
+        let event = self.begin(AuditKind::TwoFactorEnrolled, user, client, None).await?;
+        if !enabling::enable(&self.core, &self.parts.store, session, proven).await? {
+            event.withdraw().await;
             // A concurrent verify came first, and used up the code, or a new enrollment replaced it.
             return Err(self.refuse(user, client, "enrollment").await);
         }
-        if let Err(error) = self.settle(session).await {
-            // Without its end the beginning would lock its user out: the codes were never shown.
-            if let Err(error) = self.parts.store.remove(&user.id).await {
-                tracing::error!(%error, user = %user.id, "a failed enrollment could not be undone");
-            }
-            return Err(error);
-        }
-        self.audit(AuditKind::TwoFactorEnrolled, user, client, None).await;
-        self.notify(user, MailKind::TwoFactorEnabled);
+        event.done().await;
+        self.core.notify(user, Notice::TwoFactorEnabled).await;
         Ok(shown)
-    }
-
-    /// Finishes an enrollment: earlier JWTs are refused, and the session counts as verified.
-    async fn settle(&self, session: &Session) -> Result<(), TwoFactorError> {
-        let user = session.user();
-        if let Some(sign_out) = &self.core.users.sign_out {
-            sign_out.refuse_until(&user.id, self.core.ambient.now(), Sessions::Keep).await?;
-        } else {
-            tracing::warn!(user = %user.id, "this user store cannot revoke JWTs: those of this user are valid until they expire");
-        }
-        Ok(self.core.mint.mark_verified(session).await?)
     }
 
     /// Turns a pending session into one in good standing.
@@ -219,9 +202,16 @@ impl Flow {
         let Some(method) = self.spend(user, &factor, code).await? else {
             return Err(self.refuse(user, client, "sign-in").await);
         };
-        let (session, secret) = self.core.mint.complete(pending, client.clone()).await?;
-        self.audit(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await;
-        self.by_device.succeeded(&counted).await;
+        let event = self.begin(AuditKind::TwoFactorChallengeSucceeded, user, client, Some(("method", method))).await?;
+        let (session, secret) = match self.core.mint.complete(pending, client.clone()).await {
+            Ok(completed) => completed,
+            Err(error) => {
+                event.withdraw().await;
+                return Err(error.into());
+            }
+        };
+        event.done().await;
+        counted.succeeded().await;
         let device = Devices::remember(&self.core, user, browser, client).await;
         let config = &self.core.config;
         // Issued as of the first factor, so that a refusal of old tokens since then refuses this one too.
@@ -239,14 +229,15 @@ impl Flow {
     ) -> Result<(), TwoFactorError> {
         step_up::require(&self.core, session).await?;
         let user = session.user();
-        self.disable_by_account.attempt(user.id.as_str()).await?;
+        self.disabling.attempt(&self.core, session).await?;
         let factor = self.enabled(user).await?;
         if self.spend(user, &factor, code).await?.is_none() {
             return Err(self.refuse(user, client, "disabling").await);
         }
+        let event = self.begin(AuditKind::TwoFactorDisabled, user, client, None).await?;
         self.parts.store.remove(&user.id).await?;
-        self.audit(AuditKind::TwoFactorDisabled, user, client, None).await;
-        self.notify(user, MailKind::TwoFactorDisabled);
+        event.done().await;
+        self.core.notify(user, Notice::TwoFactorDisabled).await;
         Ok(())
     }
 
@@ -262,11 +253,13 @@ impl Flow {
         self.fresh.require_unless_young(session, given, client, "new backup codes").await?;
         let user = session.user();
         let (shown, kept) = codes::generate(&user.id, &self.core.ambient);
-        if !self.parts.store.replace_backup_codes(&user.id, &kept).await? {
+        let event = self.begin(AuditKind::TwoFactorBackupCodesRegenerated, user, client, None).await?;
+        if !self.parts.store.replace_backup_codes(&user.id, &kept, self.core.ambient.now()).await? {
+            event.withdraw().await;
             return Err(TwoFactorError::NotEnabled);
         }
-        self.audit(AuditKind::TwoFactorBackupCodesRegenerated, user, client, None).await;
-        self.notify(user, MailKind::BackupCodesReplaced);
+        event.done().await;
+        self.core.notify(user, Notice::BackupCodesReplaced).await;
         Ok(shown)
     }
 
@@ -289,20 +282,24 @@ impl Flow {
         TwoFactorError::InvalidCode
     }
 
-    /// Mails a notice to the account's owner, because another person may have done it.
-    fn notify(&self, user: &User, kind: MailKind) {
-        let Some(link) = &self.parts.account else { return };
-        if self.core.mailer.is_some() && user.email_verified {
-            self.core.mail(Mail::new(kind, user.email.clone(), link.clone(), NOTICE_LIFETIME));
-        }
+    async fn audit(&self, kind: AuditKind, user: &User, client: &Client, detail: Option<(&str, &'static str)>) {
+        self.core.audit.record(self.event(kind, user, client, detail)).await;
     }
 
-    async fn audit(&self, kind: AuditKind, user: &User, client: &Client, detail: Option<(&str, &'static str)>) {
-        let mut event = self.core.audit.event(kind).user(&user.id).remote(client.address());
-        if let Some((name, value)) = detail {
-            event = event.with(name, value);
-        }
-        self.core.audit.record(event).await;
+    /// The event of an act that is about to take effect.
+    async fn begin(
+        &self,
+        kind: AuditKind,
+        user: &User,
+        client: &Client,
+        detail: Option<(&str, &'static str)>,
+    ) -> Result<PendingEvent, UserStoreError> {
+        Ok(self.core.audit.begin(self.event(kind, user, client, detail)).await?)
+    }
+
+    fn event(&self, kind: AuditKind, user: &User, client: &Client, detail: Option<(&str, &'static str)>) -> AuditEvent {
+        let event = self.core.audit.event(kind).user(&user.id).remote(client.address());
+        detail.into_iter().fold(event, |event, (name, value)| event.with(name, value))
     }
 }
 

@@ -6,25 +6,28 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::{JsonCase, Secret};
 use gatewright_http::{Kind, Problem, ProblemLink, Submission};
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::flow::{Flow, TwoFactorError};
 use super::screen;
+use crate::background::uncut_get;
 use crate::devices::Browser;
 use crate::fresh::{FreshError, Given, OnlyGiven};
 use crate::plugins::sign_in::with_device;
 use crate::problem;
 use crate::session::{PendingSession, Session};
-use crate::web::{By, Case, Visitor, guarded, no_head, own_site_only, redirect_next, with_session};
+use crate::web::{
+    By, Case, Visitor, guarded, guarded_proof, no_head, own_site_only, proved, redirect_next, with_session,
+};
 
 /// The routes under `/2fa`. Guesses are counted by address and by account, wherever codes are taken.
 pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let core = &flow.core;
-    let limited = |route| guarded(core, Some(&flow.by_address), route);
-    let disable = guarded(core, Some(&flow.disable_by_address), post(disable));
+    let limited = |route| guarded_proof(core, &flow.by_address, route);
+    let disable = guarded_proof(core, &flow.disable_by_address, post(disable));
     // The GET changes something, and a page anywhere can make a browser send a GET.
-    let fresh = own_site_only(core, get(backup_codes).head(no_head).post(backup_codes_by_post));
+    let fresh = uncut_get(&core.background, get(backup_codes).head(no_head).post(backup_codes_by_post));
+    let fresh = own_site_only(core, fresh);
     Router::new()
         .route("/2fa/enroll", guarded(core, None, post(enroll)))
         .route("/2fa/verify", limited(post(verify)))
@@ -70,7 +73,7 @@ async fn verify(
     submission: Submission<Enrollment>,
 ) -> Response {
     match flow.verify(&session, &submission.value.code, &visitor.client).await {
-        Ok(codes) if submission.kind.is_form() => screen::backup_codes(&codes, submission.next.as_ref()),
+        Ok(codes) if submission.kind.is_form() => proved(screen::backup_codes(&codes, submission.next.as_ref())),
         Err(TwoFactorError::InvalidCode) if submission.kind.is_form() => match flow.begun(&session).await {
             Ok(begun) => {
                 let next = submission.next.as_ref();
@@ -82,7 +85,7 @@ async fn verify(
             let mut body = Map::new();
             body.insert("enabled".to_owned(), true.into());
             body.insert(case.spell("backup_codes"), exposed(&codes));
-            Json(body).into_response()
+            proved(Json(body).into_response())
         }
         Err(error) => refuse_form_of_account(&flow, submission.kind, error),
     }
@@ -113,7 +116,7 @@ async fn challenge(
         Json(body).into_response()
     };
     let answer = with_session(answer, &flow.core, passed.session.id(), &passed.secret);
-    with_device(answer, passed.device.as_ref())
+    proved(with_device(answer, passed.device.as_ref()))
 }
 
 async fn disable(
@@ -123,8 +126,8 @@ async fn disable(
     submission: Submission<Body>,
 ) -> Response {
     match flow.disable(&session, &submission.value.code, &visitor.client).await {
-        Ok(()) if submission.kind.is_form() => redirect_next(&flow.core, submission.next.as_ref(), "/"),
-        Ok(()) => Json(json!({ "disabled": true })).into_response(),
+        Ok(()) if submission.kind.is_form() => proved(redirect_next(&flow.core, submission.next.as_ref(), "/")),
+        Ok(()) => proved(Json(json!({ "disabled": true })).into_response()),
         Err(error) => refuse(&submission, error),
     }
 }
@@ -188,9 +191,7 @@ impl From<TwoFactorError> for Problem {
     fn from(error: TwoFactorError) -> Self {
         match error {
             // Only callers that count no attempt come here with it.
-            TwoFactorError::Denied(denied) => {
-                Self::of(StatusCode::TOO_MANY_REQUESTS).with_detail(denied.to_string()).retry_after(denied.retry_after)
-            }
+            TwoFactorError::Denied(denied) => denied.into(),
             TwoFactorError::InvalidCode => invalid_code(),
             TwoFactorError::AlreadyEnabled => Self::conflict(error.to_string()).with_code("two_factor_enabled"),
             TwoFactorError::NotEnabled => Self::conflict(error.to_string()).with_code("two_factor_not_enabled"),

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{Begun, CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
@@ -15,6 +16,7 @@ struct Entry {
     factor: Factor,
     last_step: i64,
     codes: Vec<CodeHash>,
+    codes_replaced_at: Option<Timestamp>,
 }
 
 impl MemoryTwoFactorStore {
@@ -41,7 +43,7 @@ impl TwoFactorStore for MemoryTwoFactorStore {
             return Ok(false);
         }
         let factor = Factor { secret: secret.clone(), enabled: false, begun: Some(begun.clone()) };
-        entries.insert(user.clone(), Entry { factor, last_step: 0, codes: Vec::new() });
+        entries.insert(user.clone(), Entry { factor, last_step: 0, codes: Vec::new(), codes_replaced_at: None });
         Ok(true)
     }
 
@@ -79,11 +81,22 @@ impl TwoFactorStore for MemoryTwoFactorStore {
         }))
     }
 
-    async fn replace_backup_codes(&self, user: &UserId, codes: &[CodeHash]) -> Result<bool, TwoFactorStoreError> {
+    async fn replace_backup_codes(
+        &self,
+        user: &UserId,
+        codes: &[CodeHash],
+        at: Timestamp,
+    ) -> Result<bool, TwoFactorStoreError> {
         Ok(self.with_enabled(user, |entry| {
             entry.codes = codes.to_vec();
+            entry.codes_replaced_at = Some(at);
             true
         }))
+    }
+
+    async fn backup_codes_replaced_at(&self, user: &UserId) -> Result<Option<Timestamp>, TwoFactorStoreError> {
+        let replaced_at = |entry: &Entry| entry.codes_replaced_at.filter(|_| !entry.codes.is_empty());
+        Ok(self.0.lock().get(user).and_then(replaced_at))
     }
 
     async fn remove(&self, user: &UserId) -> Result<bool, TwoFactorStoreError> {

@@ -22,6 +22,7 @@
 //! operator. Backup codes are stored as hashes.
 
 mod codes;
+mod enabling;
 mod flow;
 mod http;
 mod memory;
@@ -37,11 +38,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret, UserId};
 use gatewright_db::Step;
+use jiff::Timestamp;
 
 use crate::foundation::Foundation;
 use crate::init_error::AuthInitError;
 use crate::plugins::{Plugin, Prepared};
-use crate::session::SecondFactor;
+use crate::session::{AddedFactor, SecondFactor};
 use crate::users::BoxError;
 
 pub use codes::CodeHash;
@@ -50,7 +52,7 @@ pub(crate) use flow::{Flow, TwoFactorError};
 pub use memory::MemoryTwoFactorStore;
 pub use rows::SqlTwoFactorStore;
 use section::SecondFactorSection;
-pub use store::{Begun, Factor, TwoFactorStore, TwoFactorStoreError};
+pub use store::{Begun, Factor, TwoFactorStore, TwoFactorStoreError, TwoFactorsWithin};
 pub use totp::TotpSecret;
 
 /// The two-factor plugin.
@@ -105,10 +107,7 @@ impl Plugin for TwoFactorPlugin {
             .map_err(|problem| AuthInitError::Setting { setting: "two_factor.issuer", problem })?;
         let store = self.settle_store(foundation)?;
         let factor = Arc::new(StoredFactor { store: store.clone(), ambient: foundation.ambient.clone() });
-        let public_url = foundation.config.public_url.as_ref();
-        let account =
-            public_url.map(|url| Secret::new(format!("{}/account#two-factor", url.as_str().trim_end_matches('/'))));
-        let parts = Parts { store, issuer, account };
+        let parts = Parts { store, issuer };
         let of_section = parts.clone();
         Ok(Prepared::new()
             .account_section(move |core| {
@@ -146,5 +145,29 @@ impl SecondFactor for StoredFactor {
     async fn prove(&self, user: &UserId, code: &Secret) -> Result<bool, BoxError> {
         let Some(factor) = self.store.find(user).await?.filter(|factor| factor.enabled) else { return Ok(false) };
         Ok(flow::spend(&*self.store, &self.ambient, user, &factor, code).await?.is_some())
+    }
+
+    async fn added_since(&self, user: &UserId, since: Timestamp) -> Result<AddedFactor, BoxError> {
+        let Some(factor) = self.store.find(user).await? else { return Ok(AddedFactor::Nothing) };
+        if factor.begun.is_none_or(|begun| begun.at >= since) {
+            return Ok(AddedFactor::Factor);
+        }
+        let replaced_at = self.store.backup_codes_replaced_at(user).await?;
+        let is_new = replaced_at.is_some_and(|at| at >= since);
+        Ok(if is_new { AddedFactor::BackupCodes } else { AddedFactor::Nothing })
+    }
+
+    async fn remove_since(&self, user: &UserId, since: Timestamp) -> Result<AddedFactor, BoxError> {
+        let added = self.added_since(user, since).await?;
+        match added {
+            AddedFactor::Nothing => {}
+            AddedFactor::BackupCodes => {
+                self.store.replace_backup_codes(user, &[], self.ambient.now()).await?;
+            }
+            AddedFactor::Factor => {
+                self.store.remove(user).await?;
+            }
+        }
+        Ok(added)
     }
 }

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::{SessionId, UserId};
 use gatewright_db::{Db, Error, Lane, Step, Tx, params};
+use jiff::Timestamp;
 
-use super::{Begun, CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError};
+use super::{Begun, CodeHash, Factor, TotpSecret, TwoFactorStore, TwoFactorStoreError, TwoFactorsWithin};
 
 /// Second factors in the tables `two_factor` and `two_factor_backup_codes` of a SQLite or Postgres database.
 #[derive(Debug, Clone)]
@@ -29,6 +32,11 @@ pub(super) const MIGRATIONS: &[Step] = &[
               )",
     },
     Step { version: 2, name: "two factor sessions", sql: "ALTER TABLE two_factor ADD COLUMN begun_by {text}" },
+    Step {
+        version: 3,
+        name: "age of backup codes",
+        sql: "ALTER TABLE two_factor_backup_codes ADD COLUMN replaced_at {time}",
+    },
 ];
 
 impl SqlTwoFactorStore {
@@ -66,16 +74,8 @@ impl TwoFactorStore for SqlTwoFactorStore {
         step: i64,
         codes: &[CodeHash],
     ) -> Result<bool, TwoFactorStoreError> {
-        let (user, secret, codes) = (user.clone(), secret.clone(), codes.to_vec());
-        let enable = async move |tx: &Tx| -> Result<bool, Error> {
-            let sql = "UPDATE two_factor SET enabled = ?4, last_step = ?3 \
-                       WHERE user_id = ?1 AND secret = ?2 AND enabled = ?5";
-            let enabled = tx.execute(sql, params![&user, secret.expose(), step, true, false]).await? > 0;
-            if enabled {
-                put_codes(tx, &user, &codes).await?;
-            }
-            Ok(enabled)
-        };
+        let (within, user, secret, codes) = (self.clone(), user.clone(), secret.clone(), codes.to_vec());
+        let enable = async move |tx: &Tx| TwoFactorsWithin::enable(&within, tx, &user, &secret, step, &codes).await;
         Ok(self.db.write(enable).await?)
     }
 
@@ -91,7 +91,12 @@ impl TwoFactorStore for SqlTwoFactorStore {
         Ok(self.db.execute(sql, params![user, code.as_bytes().to_vec(), true]).await? > 0)
     }
 
-    async fn replace_backup_codes(&self, user: &UserId, codes: &[CodeHash]) -> Result<bool, TwoFactorStoreError> {
+    async fn replace_backup_codes(
+        &self,
+        user: &UserId,
+        codes: &[CodeHash],
+        at: Timestamp,
+    ) -> Result<bool, TwoFactorStoreError> {
         let (user, codes) = (user.clone(), codes.to_vec());
         let replace = async move |tx: &Tx| -> Result<bool, Error> {
             // A write that changes nothing locks the row, so that concurrent new sets replace each other and are not
@@ -99,11 +104,21 @@ impl TwoFactorStore for SqlTwoFactorStore {
             let sql = "UPDATE two_factor SET last_step = last_step WHERE user_id = ?1 AND enabled = ?2";
             let enabled = tx.execute(sql, params![&user, true]).await? > 0;
             if enabled {
-                put_codes(tx, &user, &codes).await?;
+                put_codes(tx, &user, &codes, Some(at)).await?;
             }
             Ok(enabled)
         };
         Ok(self.db.write(replace).await?)
+    }
+
+    async fn backup_codes_replaced_at(&self, user: &UserId) -> Result<Option<Timestamp>, TwoFactorStoreError> {
+        let sql = "SELECT MAX(replaced_at) AS replaced_at FROM two_factor_backup_codes WHERE user_id = ?1";
+        let row = self.db.query_opt(sql, params![user]).await?;
+        Ok(row.map_or(Ok(None), |row| row.get("replaced_at"))?)
+    }
+
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TwoFactorsWithin>> {
+        Some(self)
     }
 
     async fn remove(&self, user: &UserId) -> Result<bool, TwoFactorStoreError> {
@@ -117,11 +132,35 @@ impl TwoFactorStore for SqlTwoFactorStore {
     }
 }
 
-async fn put_codes(tx: &Tx, user: &UserId, codes: &[CodeHash]) -> Result<(), Error> {
+#[async_trait]
+impl TwoFactorsWithin for SqlTwoFactorStore {
+    fn database(&self) -> &Db {
+        &self.db
+    }
+
+    async fn enable(
+        &self,
+        tx: &Tx,
+        user: &UserId,
+        secret: &TotpSecret,
+        step: i64,
+        codes: &[CodeHash],
+    ) -> Result<bool, Error> {
+        let sql = "UPDATE two_factor SET enabled = ?4, last_step = ?3 \
+                   WHERE user_id = ?1 AND secret = ?2 AND enabled = ?5";
+        let enabled = tx.execute(sql, params![user, secret.expose(), step, true, false]).await? > 0;
+        if enabled {
+            put_codes(tx, user, codes, None).await?;
+        }
+        Ok(enabled)
+    }
+}
+
+async fn put_codes(tx: &Tx, user: &UserId, codes: &[CodeHash], at: Option<Timestamp>) -> Result<(), Error> {
     tx.execute("DELETE FROM two_factor_backup_codes WHERE user_id = ?1", params![user]).await?;
     for code in codes {
-        let sql = "INSERT INTO two_factor_backup_codes (user_id, code_hash) VALUES (?1, ?2)";
-        tx.execute(sql, params![user, code.as_bytes().to_vec()]).await?;
+        let sql = "INSERT INTO two_factor_backup_codes (user_id, code_hash, replaced_at) VALUES (?1, ?2, ?3)";
+        tx.execute(sql, params![user, code.as_bytes().to_vec(), at]).await?;
     }
     Ok(())
 }

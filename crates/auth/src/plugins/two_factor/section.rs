@@ -13,7 +13,7 @@ use super::{Flow, TwoFactorError};
 use crate::fresh::{Asked, asked_unless_young};
 use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
-use crate::web::{Visitor, guarded};
+use crate::web::{Visitor, guarded_proof, proved};
 
 /// The authenticator app and the backup codes.
 pub(crate) struct SecondFactorSection {
@@ -77,7 +77,7 @@ impl Section for SecondFactorSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
-        let disable = guarded(&account.core, Some(&self.flow.disable_by_address), post(disable));
+        let disable = guarded_proof(&account.core, &self.flow.disable_by_address, post(disable));
         Router::new().route("/account/two-factor/disable", disable).with_state(SectionState::new(self, account))
     }
 }
@@ -89,7 +89,7 @@ async fn disable(
     submission: Submission<Body>,
 ) -> Response {
     match state.section.flow.disable(&owner.0, &submission.value.code, &visitor.client).await {
-        Ok(()) => state.done("two-factor-off"),
+        Ok(()) => proved(state.done("two-factor-off")),
         Err(TwoFactorError::Denied(denied)) => denied.into_response(),
         Err(error) => state.failed(&visitor, &owner, error).await,
     }

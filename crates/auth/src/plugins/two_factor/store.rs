@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use gatewright_base::{SessionId, UserId};
+use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
 use super::{CodeHash, TotpSecret};
@@ -35,17 +38,52 @@ pub trait TwoFactorStore: Send + Sync + 'static {
     /// Spends a backup code. `false` if the user has no such code, or no enabled factor.
     async fn spend_backup_code(&self, user: &UserId, code: &CodeHash) -> Result<bool, TwoFactorStoreError>;
 
-    /// Replaces all backup codes by `codes`. Returns `false` and changes nothing without an enabled factor.
-    async fn replace_backup_codes(&self, user: &UserId, codes: &[CodeHash]) -> Result<bool, TwoFactorStoreError>;
+    /// Replaces all backup codes by `codes`, at `at`. Returns `false` and changes nothing without an enabled factor.
+    async fn replace_backup_codes(
+        &self,
+        user: &UserId,
+        codes: &[CodeHash],
+        at: Timestamp,
+    ) -> Result<bool, TwoFactorStoreError>;
+
+    /// When the backup codes were replaced last; `None` if they are those of the enrollment, or if there are none. A
+    /// store that does not record it returns [`Timestamp::MAX`]: an undo of a change of address then removes them.
+    async fn backup_codes_replaced_at(&self, user: &UserId) -> Result<Option<Timestamp>, TwoFactorStoreError> {
+        let _ = user;
+        Ok(Some(Timestamp::MAX))
+    }
 
     /// Removes the factor, enabled or begun, and the backup codes; `false` if there was none.
     async fn remove(&self, user: &UserId) -> Result<bool, TwoFactorStoreError>;
+
+    /// Enables factors in transactions of the service's database. Absent: a factor is enabled before its session is marked, and
+    /// removed again if that fails.
+    fn within(self: Arc<Self>) -> Option<Arc<dyn TwoFactorsWithin>> {
+        None
+    }
 
     /// Whether factors are lost when the process ends. Outside dev mode this must be allowed by
     /// `allow_in_memory_stores`.
     fn in_memory(&self) -> bool {
         false
     }
+}
+
+/// Enables factors within the caller's transaction.
+#[async_trait]
+pub trait TwoFactorsWithin: Send + Sync {
+    /// The database whose transactions the other method accepts.
+    fn database(&self) -> &Db;
+
+    /// As [`TwoFactorStore::enable`].
+    async fn enable(
+        &self,
+        tx: &Tx,
+        user: &UserId,
+        secret: &TotpSecret,
+        step: i64,
+        codes: &[CodeHash],
+    ) -> Result<bool, Error>;
 }
 
 /// A user's second factor.

@@ -12,6 +12,8 @@ pub(super) struct Discovered {
     pub(super) keys: Endpoint,
     pub(super) userinfo: Option<Endpoint>,
     pub(super) auth: ClientAuth,
+    /// Whether every callback has `iss` (RFC 9207, section 3).
+    pub(super) names_itself: bool,
 }
 
 /// The published document.
@@ -23,6 +25,8 @@ pub(super) struct Published {
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
 }
 
 /// The address of the document of `issuer` (section 4). `None` if the issuer is invalid.
@@ -62,6 +66,7 @@ impl Published {
             keys: endpoint(&self.jwks_uri)?,
             userinfo: self.userinfo_endpoint.as_deref().map(endpoint).transpose()?,
             auth: client_auth(self.token_endpoint_auth_methods_supported.as_deref())?,
+            names_itself: self.authorization_response_iss_parameter_supported,
         })
     }
 }

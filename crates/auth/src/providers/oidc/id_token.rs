@@ -24,15 +24,15 @@ pub(super) struct Unverified<'a> {
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
     pub(super) client_id: &'a str,
+    /// The nonce that was sent, if one was.
+    pub(super) nonce: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
 /// The longest token looked at, in bytes. Large ones, with groups, have some thousands.
 const MAX_BYTES: usize = 16 * 1024;
-/// The tolerance for the issuer's clock, in seconds.
+/// The tolerance for the issuer's clock in either direction, in seconds: for `exp`, `nbf` and `iat`.
 const SKEW: f64 = 60.0;
-/// The tolerance for `nbf` if the issuer's clock is ahead, in seconds.
-const DRIFT: f64 = 5.0;
 
 impl<'a> Unverified<'a> {
     /// Reads the token's shape and header. The algorithm is settled here, before any key is looked for.
@@ -76,6 +76,9 @@ impl Expected<'_> {
         }
         self.check_audience(claims)?;
         self.check_times(claims)?;
+        if self.nonce.is_some_and(|nonce| claims.get("nonce").and_then(Value::as_str) != Some(nonce)) {
+            return Err(InvalidIdToken::Nonce);
+        }
         let subject = claims.get("sub").is_some_and(Value::is_string) && fields::identifier(claims, "sub").is_some();
         if subject { Ok(()) } else { Err(InvalidIdToken::Subject) }
     }
@@ -104,10 +107,10 @@ impl Expected<'_> {
         if now >= expires + SKEW {
             return Err(InvalidIdToken::Expired);
         }
-        if time("nbf")?.is_some_and(|begins| begins > now + DRIFT) {
+        if time("nbf")?.is_some_and(|begins| begins > now + SKEW) {
             return Err(InvalidIdToken::NotYetValid);
         }
-        if issued > now + DRIFT { Err(InvalidIdToken::IssuedInFuture) } else { Ok(()) }
+        if issued > now + SKEW { Err(InvalidIdToken::IssuedInFuture) } else { Ok(()) }
     }
 }
 
@@ -136,7 +139,7 @@ mod tests {
         /// Claims of any shape are refused, unless they are the ones that must be.
         #[test]
         fn claims_of_any_shape_are_refused_unless_they_are_the_expected_ones(
-            name in prop_oneof!["iss", "aud", "azp", "sub", "exp", "iat", "nbf"],
+            name in prop_oneof!["iss", "aud", "azp", "sub", "exp", "iat", "nbf", "nonce"],
             value in prop_oneof![
                 Just(Value::Null),
                 any::<bool>().prop_map(Value::from),
@@ -146,8 +149,9 @@ mod tests {
                 prop::collection::vec(".*", 0..3).prop_map(Value::from),
             ],
         ) {
-            let expected = Expected { issuer: "https://idp", client_id: "c", now: Timestamp::UNIX_EPOCH };
-            let good = serde_json::json!({ "iss": "https://idp", "aud": "c", "sub": "s", "exp": 1, "iat": 0 });
+            let now = Timestamp::UNIX_EPOCH;
+            let expected = Expected { issuer: "https://idp", client_id: "c", nonce: Some("n"), now };
+            let good = serde_json::json!({ "iss": "https://idp", "aud": "c", "sub": "s", "exp": 1, "iat": 0, "nonce": "n" });
             let mut claims = good.as_object().unwrap().clone();
             prop_assert_eq!(expected.check(&claims), Ok(()));
             claims.insert(name.clone(), value.clone());
@@ -155,10 +159,11 @@ mod tests {
             let number = value.as_f64();
             let sound = match name.as_str() {
                 "iss" => value == "https://idp",
+                "nonce" => value == "n",
                 "aud" | "azp" => value == "c" || (name == "aud" && value == serde_json::json!(["c"])),
                 "sub" => value.as_str().is_some_and(|text| !text.is_empty()),
                 "exp" => number.is_some_and(|number| number > -60.0),
-                _ => number.is_some_and(|number| number <= 5.0),
+                _ => number.is_some_and(|number| number <= 60.0),
             };
             prop_assert!(!accepted || sound, "{} {}", name, value);
         }

@@ -17,8 +17,8 @@ use crate::providers::client::{Granted, TokenEndpoint};
 use crate::providers::endpoint::Endpoint;
 use crate::providers::fields::Fields;
 use crate::providers::{
-    Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity, ProviderTokens, is_provider_name,
-    setting,
+    Authorization, Callback, Identified, OAuthClient, Provider, ProviderError, ProviderHttp, ProviderIdentity,
+    ProviderTokens, is_provider_name, setting,
 };
 
 /// An OpenID Connect issuer and this program's account there.
@@ -40,12 +40,13 @@ pub struct OidcConfig {
     pub jwks_cache: Duration,
     /// The names of the claims.
     pub claims: ClaimNames,
+    /// Whether a PKCE challenge is sent.
+    pub send_pkce: bool,
+    /// Whether a nonce is sent, which the `id_token` must then contain.
+    pub send_nonce: bool,
 }
 
-/// Sign-in with an OpenID Connect issuer: the code flow of a confidential client.
-///
-/// Neither a nonce nor a PKCE challenge is sent: the code is useless without the client's secret, and the state binds
-/// it to the browser.
+/// Sign-in with an OpenID Connect issuer: the code flow of a confidential client, with PKCE and a nonce.
 #[derive(Debug)]
 pub struct Oidc {
     name: String,
@@ -57,6 +58,8 @@ pub struct Oidc {
     scope: String,
     keys_ttl: SignedDuration,
     claims: ClaimNames,
+    sends_pkce: bool,
+    sends_nonce: bool,
     http: ProviderHttp,
     ambient: Ambient,
     discovered: Fetched<Discovered>,
@@ -75,6 +78,8 @@ impl OidcConfig {
             scopes: ["openid", "email", "profile"].map(str::to_owned).to_vec(),
             jwks_cache: Duration::from_hours(1),
             claims: ClaimNames::default(),
+            send_pkce: true,
+            send_nonce: true,
         }
     }
 }
@@ -105,6 +110,8 @@ impl Oidc {
             scope: config.scopes.join(" "),
             keys_ttl: SignedDuration::try_from(config.jwks_cache).unwrap_or(SignedDuration::MAX),
             claims: config.claims,
+            sends_pkce: config.send_pkce,
+            sends_nonce: config.send_nonce,
             http,
             discovered: Fetched::new(ambient.clone()),
             keys: Fetched::new(ambient.clone()),
@@ -124,7 +131,12 @@ impl Oidc {
     }
 
     /// Runs all checks of an `id_token` and returns its claims.
-    async fn verify(&self, id_token: &Secret, discovered: &Discovered) -> Result<Fields, ProviderError> {
+    async fn verify(
+        &self,
+        id_token: &Secret,
+        nonce: Option<&str>,
+        discovered: &Discovered,
+    ) -> Result<Fields, ProviderError> {
         let token = Unverified::read(id_token)?;
         let fetch = || async { KeySet::read(&self.http.get(&discovered.keys, None).await?.json::<PublishedKeys>()?) };
         let mut keys = self.keys.get(Some(self.keys_ttl), fetch()).await?;
@@ -135,7 +147,7 @@ impl Oidc {
             keys = renewed;
         }
         let claims = token.verify(keys.find(id, token.algorithm)?)?;
-        let expected = Expected { issuer: &self.issuer, client_id: &self.client.id, now: self.ambient.now() };
+        let expected = Expected { issuer: &self.issuer, client_id: &self.client.id, nonce, now: self.ambient.now() };
         expected.check(&claims)?;
         Ok(claims)
     }
@@ -171,16 +183,29 @@ impl Provider for Oidc {
         self.redirect_url.as_ref()
     }
 
-    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        let discovered = self.discovered().await?;
-        Ok(self.client.authorization(&discovered.authorize, &self.scope, state, redirect, &[]))
+    fn sends_pkce(&self) -> bool {
+        self.sends_pkce
     }
 
-    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
         let discovered = self.discovered().await?;
-        let Granted { tokens, id_token } = self.token_endpoint(&discovered).exchange(code, redirect).await?;
+        let pkce = request.proofs.challenge().into_iter().filter(|_| self.sends_pkce);
+        let nonce = self.sends_nonce.then(|| ("nonce", request.proofs.nonce()));
+        let more: Vec<_> = pkce.chain(nonce).collect();
+        Ok(self.client.authorization(&discovered.authorize, &self.scope, request, &more))
+    }
+
+    async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError> {
+        let discovered = self.discovered().await?;
+        // A callback of another issuer has a code of that issuer, which must not be sent to this one (RFC 9207).
+        if callback.issuer.map_or(discovered.names_itself, |issuer| issuer != self.issuer) {
+            return Err(ProviderError::OtherIssuer);
+        }
+        let exchanged = self.token_endpoint(&discovered).exchange(callback, self.sends_pkce).await?;
+        let Granted { tokens, id_token } = exchanged;
         let id_token = id_token.ok_or(ProviderError::Malformed("it has no id_token"))?;
-        let claims = self.verify(&id_token, &discovered).await?;
+        let nonce = self.sends_nonce.then(|| callback.proofs.nonce());
+        let claims = self.verify(&id_token, nonce, &discovered).await?;
         let identity = self.identity(&claims, &tokens.access, &discovered).await?;
         Ok(Identified { identity, tokens })
     }

@@ -8,9 +8,9 @@
 //!
 //! The token comes directly from the issuer over TLS, but is checked as if it did not: against an algorithm of the
 //! sender's choice (`none`, or a MAC with the public key), the signature of another key, a token for another client or
-//! from another issuer, an expired token. The algorithm is checked before a key is looked up, and a key fits one
-//! algorithm. For an unknown key id, the keys are fetched again at most once a minute, so that forged ids do not cause
-//! load at the issuer.
+//! from another issuer, an expired token, and a token of another browser's flow (the nonce). The algorithm is checked
+//! before a key is looked up, and a key fits one algorithm. For an unknown key id, the keys are fetched again at most once a
+//! minute, so that forged ids do not cause load at the issuer.
 
 mod claims;
 mod discovery;

@@ -47,12 +47,15 @@ pub enum InvalidIdToken {
     /// `exp` is more than 60 seconds past.
     #[error("it has expired")]
     Expired,
-    /// `nbf` is more than 5 seconds in the future.
+    /// `nbf` is more than 60 seconds in the future.
     #[error("nbf is in the future: do the clocks agree?")]
     NotYetValid,
-    /// `iat` is more than 5 seconds in the future.
+    /// `iat` is more than 60 seconds in the future.
     #[error("iat is in the future: do the clocks agree?")]
     IssuedInFuture,
+    /// `nonce` is absent, or is not the one that this browser's flow sent.
+    #[error("nonce is not the one of this sign-in")]
+    Nonce,
     /// `sub`, or the claim mapped to it, is empty, absent or too long.
     #[error("it has no subject")]
     Subject,

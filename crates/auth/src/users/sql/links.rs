@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use gatewright_base::UserId;
-use gatewright_db::{Error, Row, Share, Tx, dialect, params};
+use gatewright_db::{Error, Row, Share, Tx, dialect, params, readable};
 use jiff::Timestamp;
 
 use super::SqlUserStore;
@@ -82,7 +82,7 @@ impl OAuthUserCreator for SqlUserStore {
         created.email_verified = user.email_verified;
         let (user, link, now) = (created.clone(), link.clone(), self.ambient.now());
         let create = async move |tx: &Tx| -> Result<(), Error> {
-            tx.execute(INSERT, insert_params(&user, None, now)).await?;
+            tx.execute(INSERT, insert_params(&user, None, None, now)).await?;
             if insert(tx, &user.id, &link, now).await? {
                 return Ok(());
             }
@@ -104,7 +104,7 @@ impl AccountLister for SqlUserStore {
                    WHERE user_id = ?1 ORDER BY linked_at, provider, provider_id";
         let rows = self.db.listing_for(Share::of_user(user)).query(sql, params![user]).await;
         let rows = rows.map_err(UserStoreError::transport)?;
-        rows.iter().map(read).collect::<Result<_, _>>().map_err(UserStoreError::transport)
+        readable("users_oauth_links", &rows, read).map_err(UserStoreError::transport)
     }
 }
 
@@ -119,8 +119,7 @@ impl AccountUnlinker for SqlUserStore {
         let unlink = async move |tx: &Tx| -> Result<Unlinked, Error> {
             // The row is locked, so that concurrent calls count one after the other.
             lock_user(tx, &user).await?;
-            let links = tx.query("SELECT provider FROM users_oauth_links WHERE user_id = ?1", params![&user]).await?;
-            let providers = links.iter().map(|row| row.get::<String>("provider")).collect::<Result<Vec<_>, _>>()?;
+            let providers = linked(tx, &user).await?;
             if !providers.contains(&provider) {
                 return Ok(Unlinked::NotLinked);
             }
@@ -128,12 +127,23 @@ impl AccountUnlinker for SqlUserStore {
             if !last.allows(&provider, providers.iter().map(String::as_str)) {
                 return Ok(Unlinked::WasLast);
             }
-            let sql = "DELETE FROM users_oauth_links WHERE user_id = ?1 AND provider = ?2";
-            tx.execute(sql, params![&user, &provider]).await?;
+            remove(tx, &user, &provider).await?;
             Ok(Unlinked::Removed)
         };
         self.db.write(unlink).await.map_err(UserStoreError::transport)
     }
+}
+
+/// The providers of a user's links.
+pub(super) async fn linked(tx: &Tx, user: &UserId) -> Result<Vec<String>, Error> {
+    let links = tx.query("SELECT provider FROM users_oauth_links WHERE user_id = ?1", params![user]).await?;
+    links.iter().map(|row| row.get::<String>("provider")).collect()
+}
+
+/// Removes a user's links to one provider.
+pub(super) async fn remove(tx: &Tx, user: &UserId, provider: &str) -> Result<(), Error> {
+    let sql = "DELETE FROM users_oauth_links WHERE user_id = ?1 AND provider = ?2";
+    tx.execute(sql, params![user, provider]).await.map(|_| ())
 }
 
 /// Locks the user's row until the transaction ends.

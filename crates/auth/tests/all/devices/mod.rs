@@ -18,7 +18,7 @@ use http::header::SET_COOKIE;
 use serde_json::{Value, json};
 
 use crate::mailed::Post;
-use crate::support::{ANN, Answer, Call, PASSWORD, Site, config};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, config, set_proven};
 
 const FIREFOX: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0";
 
@@ -51,6 +51,8 @@ impl Place {
     async fn with(db: &TestDb, change: impl FnOnce(AuthConfig) -> AuthConfig) -> Self {
         let place = Self::again(db, change).await;
         place.site.register_ann().await;
+        // Notices go to proven mailboxes only.
+        set_proven(&db.db, ANN, true).await;
         place
     }
 

@@ -1,13 +1,16 @@
 //! Changes of an account's address, and their undo.
 
 mod attacks;
+mod confirmation;
 mod journeys;
+mod takeover;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
+use gatewright_auth::plugins::passkeys::PasskeysPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
@@ -17,6 +20,7 @@ use gatewright_db::testing::TestDb;
 use serde_json::json;
 
 use crate::mailed::Post;
+use crate::passkeys::Authenticator;
 use crate::support::{ANN, Answer, Call, PASSWORD, Site, config};
 
 const NEW: &str = "ann@new.example.com";
@@ -30,13 +34,18 @@ struct Place {
 
 impl Place {
     async fn on(db: &TestDb) -> Self {
+        Self::with(db, config()).await
+    }
+
+    async fn with(db: &TestDb, config: AuthConfig) -> Self {
         let post = Arc::new(Post::default());
         let public_url = Some("https://app.example.com".parse().unwrap());
-        let config = AuthConfig { public_url, ..config() };
+        let config = AuthConfig { public_url, ..config };
         let site = Site::with(config, |builder| {
             let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(TwoFactorPlugin::new("Test"));
             let builder = builder.plugin(MagicLinkPlugin::new()).plugin(PasswordResetPlugin::new());
-            builder.plugin(TokensPlugin::new()).plugin(EmailChangePlugin::new())
+            let builder = builder.plugin(TokensPlugin::new()).plugin(PasskeysPlugin::new("Test"));
+            builder.plugin(EmailChangePlugin::new())
         });
         let place = Self { site: site.await.and_screens(), post };
         place.site.register_ann().await;
@@ -79,11 +88,39 @@ impl Place {
         Call::post(path).json(&json!({ "token": token })).send(&self.site).await
     }
 
+    /// Confirms a change in a browser with this session.
+    async fn confirm(&self, session: &Answer, token: &str) -> Answer {
+        Call::post(CONFIRM).json(&json!({ "token": token })).cookie_of(session).send(&self.site).await
+    }
+
+    /// Adds a passkey and returns its authenticator.
+    async fn add_passkey(&self, session: &Answer, name: &str) -> Authenticator {
+        let body = json!({ "password": PASSWORD });
+        let options = Call::post("/auth/passkeys/register/options").cookie_of(session).json(&body).send(&self.site);
+        let options = options.await.expect(200);
+        let mut authenticator = Authenticator::new(name);
+        let mut credential = authenticator.create(&options.json());
+        credential["name"] = name.into();
+        let cookies = format!("{}; {}", session.cookie().unwrap(), options.cookie().unwrap());
+        let call = Call::post("/auth/passkeys/register").cookie(&cookies).json(&credential);
+        call.send(&self.site).await.expect(201);
+        authenticator
+    }
+
+    /// The status of a sign-in with a passkey.
+    async fn passkey_login(&self, authenticator: &mut Authenticator) -> u16 {
+        let options = Call::post("/auth/passkeys/login/options").json(&json!({})).send(&self.site).await.expect(200);
+        authenticator.counter += 1;
+        let credential = authenticator.get(&options.json());
+        let call = Call::post("/auth/passkeys/login").cookie(&options.cookie().unwrap()).json(&credential);
+        call.send(&self.site).await.status.as_u16()
+    }
+
     /// Makes a complete change; returns the token that undoes it.
     async fn change(&self, session: &Answer, from: &str, to: &str) -> String {
         self.ask(session, to).await.expect(200);
         let token = self.token(MailKind::EmailChange, to).await;
-        self.post_token(CONFIRM, &token).await.expect(200);
+        self.confirm(session, &token).await.expect(200);
         self.token(MailKind::EmailChanged, from).await
     }
 }

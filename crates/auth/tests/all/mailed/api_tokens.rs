@@ -32,7 +32,7 @@ async fn the_first_magic_link_drops_the_tokens_of_the_unproven_account() {
 }
 
 #[tokio::test]
-async fn a_password_reset_of_a_proven_account_leaves_tokens_alone() {
+async fn a_password_reset_of_a_proven_account_ends_its_tokens() {
     for database in databases().await {
         let place = Place::with_tokens(&database.db).await;
         let session = place.site.signed_in_ann().await;
@@ -42,6 +42,6 @@ async fn a_password_reset_of_a_proven_account_leaves_tokens_alone() {
         let link = place.reset_token(ANN).await;
         place.reset(&link, NEW_PASSWORD).await.expect(200);
         place.site.me(&session).await.expect(401);
-        assert!(place.is_good(&token).await, "{}", database.name);
+        assert!(!place.is_good(&token).await, "{}", database.name);
     }
 }

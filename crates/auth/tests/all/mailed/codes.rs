@@ -256,6 +256,33 @@ async fn the_magic_link_page_requires_the_code_in_another_browser() {
     }
 }
 
+/// What the link needs is stored with its token. The bearer leaves out, adds and changes everything that they can.
+#[tokio::test]
+async fn a_link_that_a_form_requested_demands_the_code_whatever_its_bearer_sends() {
+    for db in databases().await {
+        let place = place(&db).await;
+        Call::post(SEND).form(&[("email", ANN)]).send(&place.site).await.expect(200);
+        let mail = place.mails().await.pop().unwrap();
+        let token = mail.link.expose().split_once("token=").unwrap().1;
+        for query in ["", "&bound=", "&bound=false"] {
+            let page = Call::get(&format!("{VERIFY}?token={token}{query}")).send(&place.site).await.expect(200).body;
+            assert!(page.contains("name=\"code\""), "{query}: {page}");
+        }
+        Call::post(VERIFY).form(&[("token", token)]).send(&place.site).await.expect(401);
+        Call::post(VERIFY).form(&[("token", token), ("bound", "false")]).send(&place.site).await.expect(401);
+        for body in [json!({ "token": token }), json!({ "token": token, "bound": null, "demand": "nothing" })] {
+            let refused = Call::post(VERIFY).json(&body).send(&place.site).await.expect(401);
+            assert_eq!(refused.json()["code"], "invalid_code", "{}", db.name);
+        }
+        // A cookie of another mail is not one of this mail.
+        let other = Call::post(SEND).form(&[("email", "eve@example.com")]).send(&place.site).await.expect(200);
+        let cookie = cookie_of(&other, "magic_link");
+        Call::post(VERIFY).json(&json!({ "token": token })).cookie(&cookie).send(&place.site).await.expect(401);
+        let code = mail.code.as_ref().unwrap().expose();
+        Call::post(VERIFY).json(&json!({ "token": token, "code": code })).send(&place.site).await.expect(200);
+    }
+}
+
 /// The person who types the code there has no session: an unproven account is claimed.
 #[tokio::test]
 async fn the_verification_page_requires_the_code_in_another_browser() {

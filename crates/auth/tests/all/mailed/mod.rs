@@ -11,6 +11,7 @@ mod screens;
 mod secrets;
 mod unknown_keys;
 mod verification;
+mod weak_passwords;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
-//! The tokens of a sign-in with a certified OpenID Connect provider, and their refresh. What people do with such a
-//! provider in a browser is tested from outside, in the workspace's `tests/providers.rs`.
+//! A certified OpenID Connect provider, which requires PKCE: stolen codes, changed redirects, and the tokens of a sign-in and
+//! their refresh. What people do with such a provider in a browser is tested from outside, in the workspace's
+//! `tests/providers.rs`.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -17,7 +18,7 @@ use gatewright_db::Db;
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use url::Url;
 
-use super::{Begun, STATE_SECRET, session, with_public_url};
+use super::{Begun, STATE_SECRET, parameter, session, with_public_url};
 use crate::support::{Call, Site, databases};
 
 const REDIRECT: &str = "https://app.example.com/auth/oauth/idp/callback";
@@ -47,14 +48,14 @@ impl Certified {
         Some(Self { child, _output: output, issuer })
     }
 
-    /// Signs in and consents on its pages, and returns the code.
-    async fn code(&self, authorize: &Url, login: &str) -> String {
+    /// Signs in and consents on its pages, and returns the address of the callback.
+    async fn callback(&self, authorize: &Url, login: &str) -> Url {
         let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         let mut jar: Vec<(String, String)> = Vec::new();
         let (mut url, mut form): (Url, Option<Vec<(&str, String)>>) = (authorize.clone(), None);
         for _ in 0..20 {
             if url.as_str().starts_with(REDIRECT) {
-                return url.query_pairs().find(|(name, _)| name == "code").expect("a code").1.into_owned();
+                return url;
             }
             let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let request = match form.take() {
@@ -88,6 +89,21 @@ impl Drop for Certified {
     }
 }
 
+/// Path and query of a callback.
+fn path(callback: &Url) -> &str {
+    &callback[url::Position::BeforePath..]
+}
+
+/// The address with other values of parameters. An empty value leaves a parameter out.
+fn with(url: &Url, changes: &[(&str, &str)]) -> Url {
+    let kept = url.query_pairs().filter(|(name, _)| !changes.iter().any(|(changed, _)| name == changed));
+    let kept: Vec<_> = kept.map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
+    let mut replaced = url.clone();
+    let added = changes.iter().filter(|(_, value)| !value.is_empty());
+    replaced.query_pairs_mut().clear().extend_pairs(kept).extend_pairs(added);
+    replaced
+}
+
 /// A site with the real clock, which the provider's tokens use.
 async fn site(db: &Db, certified: &Certified) -> (Auth, axum::Router) {
     let client = OAuthClient { id: "gatewright".to_owned(), secret: Secret::new(CLIENT_SECRET) };
@@ -106,6 +122,49 @@ async fn site(db: &Db, certified: &Certified) -> (Auth, axum::Router) {
     (auth, router)
 }
 
+/// The attacks of RFC 9700, sections 2.1.1, 4.4 and 4.5, against the pair of this service and a real provider.
+#[tokio::test]
+async fn a_certified_providers_code_works_only_in_the_flow_that_it_was_issued_for() {
+    for database in databases().await {
+        let Some(certified) = Certified::start("ES256") else { return };
+        let (auth, router) = site(&database.db, &certified).await;
+        let site = Site::of(auth, router);
+        let begin = async || Begun::of(&Call::get("/auth/oauth/idp").send(&site).await.expect(303));
+        let (victims, eves) = (begin().await, begin().await);
+        assert_ne!(parameter(&victims.location, "nonce"), parameter(&eves.location, "nonce"));
+
+        // The victim's code, in Eve's flow.
+        let stolen = certified.callback(&victims.location, "ann").await;
+        let injected = with(&stolen, &[("state", &eves.state)]);
+        let refused = Call::get(path(&injected)).cookie(&eves.cookie).send(&site).await.expect(400);
+        assert_eq!((refused.json()["code"].as_str(), session(&refused)), (Some("provider_error"), None));
+
+        // Eve sends the victim to the provider with the challenge of her own flow, and the nonce of the victim's, of another
+        // flow, or none.
+        for nonce in [&*parameter(&victims.location, "nonce"), "another", ""] {
+            let changed = with(&eves.location, &[("nonce", nonce)]);
+            let callback = certified.callback(&changed, "ann").await;
+            let refused = Call::get(path(&callback)).cookie(&eves.cookie).send(&site).await.expect(502);
+            assert_eq!(session(&refused), None, "the nonce {nonce:?}");
+        }
+        // Without a challenge this provider gives no code, and with another one the code is not exchanged.
+        let bare = with(&eves.location, &[("code_challenge", ""), ("code_challenge_method", "")]);
+        let callback = certified.callback(&bare, "ann").await;
+        assert!(callback.query_pairs().all(|(name, _)| name != "code"), "{callback}");
+        let swapped = with(&eves.location, &[("code_challenge", &parameter(&victims.location, "code_challenge"))]);
+        let callback = certified.callback(&swapped, "ann").await;
+        Call::get(path(&callback)).cookie(&eves.cookie).send(&site).await.expect(400);
+        // The provider names itself, and a callback that names another, or nobody, is not its own.
+        for issuer in ["https://evil.example", ""] {
+            let flow = begin().await;
+            let callback = certified.callback(&flow.location, "ann").await;
+            let other = with(&callback, &[("iss", issuer)]);
+            Call::get(path(&other)).cookie(&flow.cookie).send(&site).await.expect(400);
+            Call::get(path(&callback)).cookie(&flow.cookie).send(&site).await.expect(303);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_certified_providers_tokens_are_kept_and_refreshed() {
     for database in databases().await {
@@ -115,9 +174,8 @@ async fn a_certified_providers_tokens_are_kept_and_refreshed() {
             let site = Site::of(auth, router);
             let begun = Begun::of(&Call::get("/auth/oauth/idp").send(&site).await.expect(303));
             let login = format!("ann-{alg}");
-            let code = certified.code(&begun.location, &login).await;
-            let path = format!("/auth/oauth/idp/callback?code={code}&state={}", begun.state);
-            let answer = Call::get(&path).cookie(&begun.cookie).send(&site).await.expect(303);
+            let callback = certified.callback(&begun.location, &login).await;
+            let answer = Call::get(path(&callback)).cookie(&begun.cookie).send(&site).await.expect(303);
             let cookie = session(&answer).unwrap();
             let me = Call::get("/auth/me").cookie(&cookie).send(&site).await.expect(200).json();
             assert_eq!(me["user"]["email"], format!("{}@people.example", login.to_lowercase()));

@@ -59,7 +59,8 @@ async fn a_provider_sign_in_creates_no_account_with_a_reserved_address() {
         let ask = Call::post("/auth/change-email").json(&serde_json::json!({ "email": new })).cookie(&ann);
         ask.send(&place.site).await.expect(200);
         let token = place.newest_token().await;
-        let confirm = Call::post("/auth/change-email/confirm").json(&serde_json::json!({ "token": token }));
+        let confirm =
+            Call::post("/auth/change-email/confirm").json(&serde_json::json!({ "token": token })).cookie(&ann);
         confirm.send(&place.site).await.expect(200);
         let undo = place.newest_token().await;
         for verified in [true, false] {

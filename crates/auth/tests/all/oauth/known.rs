@@ -71,8 +71,20 @@ impl World {
     async fn walk(&self, provider: &str, start: &str, cookie: &str) -> Answer {
         let begun = Begun::of(&Call::get(start).cookie(cookie).send(&self.site).await.expect(303));
         assert!(begun.location.query_pairs().any(|(name, value)| name == "response_type" && value == "code"));
+        assert_eq!(begun.parameter("code_challenge_method"), "S256");
+        self.back(provider, &begun, cookie).await
+    }
+
+    async fn back(&self, provider: &str, begun: &Begun, cookie: &str) -> Answer {
         let path = format!("/auth/oauth/{provider}/callback?code=a-code&state={}", begun.state);
         Call::get(&path).cookie(&format!("{}; {cookie}", begun.cookie)).send(&self.site).await
+    }
+
+    /// A sign-in at the issuer, which gives the token that `token` makes of the flow's nonce.
+    async fn by_issuer(&self, token: impl FnOnce(&str) -> String) -> Answer {
+        let begun = Begun::of(&Call::get("/auth/oauth/idp").send(&self.site).await.expect(303));
+        self.issuer.gives(&token(&begun.parameter("nonce")));
+        self.back("idp", &begun, "").await
     }
 
     async fn user(&self, answer: &Answer) -> UserId {
@@ -147,13 +159,22 @@ async fn an_issuers_id_token_signs_in_and_a_forged_one_does_not() {
         let world = World::on(&database.db).await;
         let now = world.site.ambient.now().as_second();
         let issuer = world.issuer.issuer();
-        let good = claims(&issuer, &json!({ "iat": now, "exp": now + 300 }));
-        world.issuer.gives(&SigningKey::ec("e").token(&good));
-        assert!(session(&world.sign_in("idp", "").await.expect(502)).is_none());
-        world.issuer.gives(&world.key.token(&claims("https://evil.example", &json!({ "iat": now, "exp": now + 300 }))));
-        assert!(session(&world.sign_in("idp", "").await.expect(502)).is_none());
-        world.issuer.gives(&world.key.token(&good));
-        let ann = world.sign_in("idp", "").await.expect(303);
+        let of = |issuer: &str, nonce: &str| claims(issuer, &json!({ "iat": now, "exp": now + 300, "nonce": nonce }));
+        let forged = SigningKey::ec("e");
+        let refused = [
+            world.by_issuer(|nonce| forged.token(&of(&issuer, nonce))).await,
+            world.by_issuer(|nonce| world.key.token(&of("https://evil.example", nonce))).await,
+            world.by_issuer(|_| world.key.token(&of(&issuer, "the nonce of another flow"))).await,
+            world
+                .by_issuer(|_| {
+                    world.key.token(&claims(&issuer, &json!({ "iat": now, "exp": now + 300, "nonce": null })))
+                })
+                .await,
+        ];
+        for answer in refused {
+            assert!(session(&answer.expect(502)).is_none());
+        }
+        let ann = world.by_issuer(|nonce| world.key.token(&of(&issuer, nonce))).await.expect(303);
         world.user(&ann).await;
     }
 }

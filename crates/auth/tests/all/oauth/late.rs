@@ -8,7 +8,7 @@ use gatewright_auth::plugins::oauth::OAuthPlugin;
 use gatewright_auth::providers::tokens::{
     MemoryOAuthTokenStore, OAuthTokenRecord, OAuthTokenStore, OAuthTokenStoreError,
 };
-use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderTokens};
+use gatewright_auth::providers::{Authorization, Callback, Identified, Provider, ProviderError, ProviderTokens};
 use gatewright_auth::session::MemorySessionStore;
 use gatewright_auth::users::{MemoryUserStore, OAuthLinks};
 use gatewright_base::{Secret, UserId};
@@ -96,10 +96,13 @@ impl Provider for Silent {
     fn label(&self) -> &'static str {
         "Alpha"
     }
-    async fn authorize_url(&self, state: &str, _: &Url) -> Result<Url, ProviderError> {
-        Ok(Url::parse_with_params("https://alpha.example/authorize", [("state", state)]).unwrap())
+    fn sends_pkce(&self) -> bool {
+        false
     }
-    async fn identify(&self, _: &Secret, _: &Url) -> Result<Identified, ProviderError> {
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
+        Ok(Url::parse_with_params("https://alpha.example/authorize", [("state", request.state)]).unwrap())
+    }
+    async fn identify(&self, _: &Callback<'_>) -> Result<Identified, ProviderError> {
         std::future::pending().await
     }
     async fn refresh(&self, _: &Secret) -> Result<ProviderTokens, ProviderError> {

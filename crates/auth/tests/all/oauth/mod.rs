@@ -12,6 +12,7 @@ mod races;
 mod screen;
 mod sign_in;
 mod state;
+mod stolen;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,41 +20,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
-use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
+use gatewright_auth::providers::{
+    Authorization, Callback, Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens,
+};
 use gatewright_auth::{AuthBuilder, AuthConfig};
 use gatewright_base::Secret;
 use gatewright_db::Db;
 use http::header::SET_COOKIE;
 use parking_lot::Mutex;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::mailed::Post;
 use crate::support::{Answer, Call, Site, config, query, unlimited};
 
-const STATE_SECRET: &str = "a state secret of at least 32 bytes";
+pub(crate) const STATE_SECRET: &str = "a state secret of at least 32 bytes";
 const NOT_HERE: &str = "oauth flow was not started in this browser";
 
 /// A provider whose codes stand for the identities that a test gives them.
 #[derive(Clone)]
-struct Fake {
+pub(crate) struct Fake {
     name: &'static str,
     codes: Arc<Mutex<HashMap<String, Result<ProviderIdentity, ProviderError>>>>,
+    /// The challenge that a code is bound to.
+    challenges: Arc<Mutex<HashMap<String, String>>>,
+    /// What to leave out of the redirect.
+    forgets: Arc<Mutex<&'static str>>,
 }
 
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Fake {
-    fn new(name: &'static str) -> Self {
-        Self { name, codes: Arc::default() }
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, codes: Arc::default(), challenges: Arc::default(), forgets: Arc::default() }
     }
 
     /// A code for this identity. Like any code it works once.
-    fn code(&self, identity: &ProviderIdentity) -> String {
+    pub(crate) fn code(&self, identity: &ProviderIdentity) -> String {
         self.answer(Ok(identity.clone()))
+    }
+
+    /// A code for this identity that the provider bound to the flow: only its verifier exchanges it.
+    fn code_of(&self, begun: &Begun, identity: &ProviderIdentity) -> String {
+        let code = self.code(identity);
+        self.challenges.lock().insert(code.clone(), begun.parameter("code_challenge"));
+        code
     }
 
     fn answer(&self, answer: Result<ProviderIdentity, ProviderError>) -> String {
@@ -73,14 +90,22 @@ impl Provider for Fake {
         self.name
     }
 
-    async fn authorize_url(&self, state: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        let query = [("state", state), ("redirect_uri", redirect.as_str())];
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
+        let forgotten = *self.forgets.lock();
+        let own = [("state", request.state), ("redirect_uri", request.redirect.as_str())];
+        let query = own.into_iter().chain(request.proofs.challenge()).filter(|(name, _)| *name != forgotten);
         Ok(Url::parse_with_params(&format!("https://{}.example/authorize", self.name), query).unwrap())
     }
 
-    async fn identify(&self, code: &Secret, redirect: &Url) -> Result<Identified, ProviderError> {
-        assert_eq!(redirect.path(), format!("/auth/oauth/{}/callback", self.name));
-        let answer = self.codes.lock().remove(code.expose());
+    async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError> {
+        assert_eq!(callback.redirect.path(), format!("/auth/oauth/{}/callback", self.name));
+        let code = callback.code.expose();
+        let mut answer = self.codes.lock().remove(code);
+        let challenge = self.challenges.lock().get(code).cloned();
+        let made = URL_SAFE_NO_PAD.encode(Sha256::digest(callback.proofs.verifier().expose()));
+        if challenge.is_some_and(|challenge| challenge != made) {
+            answer = None;
+        }
         // Requests that come at the same time are released together.
         tokio::task::yield_now().await;
         let identity = answer.unwrap_or_else(|| Err(ProviderError::refused("invalid_grant")))?;
@@ -98,7 +123,7 @@ impl Provider for Fake {
     }
 }
 
-fn identity(id: &str, email: Option<&str>, verified: bool) -> ProviderIdentity {
+pub(crate) fn identity(id: &str, email: Option<&str>, verified: bool) -> ProviderIdentity {
     ProviderIdentity {
         provider_id: id.to_owned(),
         email: email.map(str::to_owned),
@@ -213,25 +238,36 @@ impl Place {
 }
 
 /// A flow under way in a browser.
-struct Begun {
-    state: String,
+pub(crate) struct Begun {
+    pub(crate) state: String,
     /// The state's cookie and the one that binds it, as the browser sends them back.
-    cookie: String,
+    pub(crate) cookie: String,
     /// The state's cookie as it was set.
     set_cookie: String,
     location: Url,
 }
 
 impl Begun {
-    fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &Answer) -> Self {
         let location = Url::parse(answer.location().unwrap()).unwrap();
-        let state = location.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+        let state = parameter(&location, "state");
         let set_cookies = cookies(answer);
         let set_cookie = set_cookies.iter().find(|line| line.starts_with("svc_oauth_state=")).unwrap().clone();
         let mine = set_cookies.iter().filter(|line| line.contains("svc_oauth_"));
         let cookie = mine.map(|line| line.split(';').next().unwrap()).collect::<Vec<_>>().join("; ");
         Self { state, cookie, set_cookie, location }
     }
+}
+
+impl Begun {
+    /// A parameter of the redirect.
+    fn parameter(&self, name: &str) -> String {
+        parameter(&self.location, name)
+    }
+}
+
+fn parameter(url: &Url, name: &str) -> String {
+    url.query_pairs().find(|(found, _)| found == name).unwrap().1.into_owned()
 }
 
 /// Every `Set-Cookie` line.
@@ -247,5 +283,5 @@ fn session(answer: &Answer) -> Option<String> {
 
 fn clears_state(answer: &Answer) -> bool {
     let clears = |name: &str| cookies(answer).iter().any(|line| line.starts_with(name) && line.contains("Max-Age=0"));
-    clears("svc_oauth_state=;") && (clears("__Host-svc_oauth_binding=;") || !cookies(answer)[0].contains("Secure"))
+    clears("svc_oauth_state=;") && (clears("__Host-svc_oauth_binding=;") || clears("svc_oauth_binding=;"))
 }

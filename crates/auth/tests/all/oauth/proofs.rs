@@ -13,7 +13,7 @@ use gatewright_limits::Policy;
 use serde_json::json;
 
 use super::{Place, identity, session, with_public_url};
-use crate::support::{Answer, Call, Factor, FakeFactor, PASSWORD, databases};
+use crate::support::{Answer, Call, Factor, FakeFactor, PASSWORD, databases, limit_by_address};
 
 /// What an account has before the proof.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,16 +99,7 @@ async fn place(database: &TestDb) -> (Place, FakeFactor) {
     let factor = FakeFactor::default();
     let mut config: AuthConfig = with_public_url();
     let many = Policy::new(100_000, Duration::ZERO, Duration::ZERO);
-    let limits = &mut config.limits;
-    for limit in [
-        &mut limits.login,
-        &mut limits.register,
-        &mut limits.magic_link,
-        &mut limits.password_reset,
-        &mut limits.email_verification,
-    ] {
-        limit.policy = many;
-    }
+    limit_by_address(&mut config.limits, many);
     let place = Place::with(config, |builder| {
         let builder = builder.plugin(EmailVerificationPlugin::new()).plugin(PasswordResetPlugin::new());
         let builder = builder.plugin(TokensPlugin::new()).second_factor(Arc::new(factor.clone()));
@@ -217,7 +208,7 @@ impl Case<'_> {
         let verified = self.is_verified().await;
         match (password, session, jwt, api_token, link, enrolled) {
             (false, false, false, false, false, false) if verified => Outcome::Claimed,
-            (false, false, false, true, true, true) if verified => Outcome::NewPassword,
+            (false, false, false, false, false, true) if verified => Outcome::NewPassword,
             (true, true, true, true, true, true) if verified == before.verified => Outcome::Unchanged,
             (true, true, true, true, true, true) if verified => Outcome::Recorded,
             mixed => panic!("{state:?}: {mixed:?}, verified {verified}"),

@@ -172,6 +172,83 @@ async fn a_providers_error_is_in_the_detail_and_never_in_the_code() {
 }
 
 #[tokio::test]
+async fn a_failure_returns_to_the_page_of_the_front_end_that_began_the_flow() {
+    let app_url = Some("https://front.example/app".parse().unwrap());
+    for database in databases().await {
+        let plain = Place::on(&database.db).await;
+        let config = AuthConfig { app_url: app_url.clone(), ..with_public_url() };
+        let with_front = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        let failed = async |place: &Place, next: &str, error: &str| {
+            let begun = place.begin(&format!("/auth/oauth/alpha{next}"), "").await;
+            let path =
+                format!("/auth/oauth/alpha/callback?error={error}&error_description=phish&state={}", begun.state);
+            let answer = Call::get(&path).cookie(&begun.cookie).header("accept", "text/html").send(&place.site).await;
+            assert!(clears_state(&answer) && session(&answer).is_none());
+            answer
+        };
+        let told = "error=access_denied&error_description=alpha+answered+with+the+error+access_denied";
+        for (place, next, expected) in [
+            (&plain, "?next=/app", Some(format!("/app?{told}"))),
+            (&plain, "?next=/app?x=1%23/route", Some(format!("/app?x=1&{told}#/route"))),
+            (&plain, "", None),
+            // Pages of this server show no such error.
+            (&plain, "?next=/account", None),
+            (&plain, "?next=/login", None),
+            (&plain, "?next=/", None),
+            (&plain, "?next=https://evil.example/app", None),
+            (&plain, "?next=//evil.example/app", None),
+            (&with_front, "", Some(format!("https://front.example/app?{told}"))),
+            (
+                &with_front,
+                "?next=https://front.example/app/deep",
+                Some(format!("https://front.example/app/deep?{told}")),
+            ),
+            (&with_front, "?next=https://front.example/other", Some(format!("https://front.example/app?{told}"))),
+            (&with_front, "?next=https://evil.example/app", Some(format!("https://front.example/app?{told}"))),
+            (&with_front, "?next=/account", None),
+        ] {
+            let answer = failed(place, next, "access_denied").await;
+            match expected {
+                Some(expected) => assert_eq!(answer.expect(303).location(), Some(&*expected), "{next}"),
+                None => assert!(answer.expect(400).location().is_none(), "{next}"),
+            }
+        }
+        // The provider's text goes nowhere, and an unknown word stays one.
+        let answer = failed(&plain, "?next=/app", "%3Cscript%3E").await.expect(303);
+        assert!(answer.location().unwrap().starts_with("/app?error=unknown_error&"), "{answer:?}");
+        assert!(!answer.location().unwrap().contains("phish"));
+        // A callback that this browser did not begin leads nowhere.
+        let path = "/auth/oauth/alpha/callback?error=access_denied&state=x&next=/app";
+        assert_eq!(Call::get(path).send(&with_front.site).await.expect(400).detail(), NOT_HERE);
+        // An address that has an account is a failure of the same kind.
+        with_front.site.register(ANN).await;
+        let begun = with_front.begin("/auth/oauth/alpha?next=https://front.example/app", "").await;
+        let code = with_front.alpha.code(&identity("7", Some(ANN), true));
+        let refused = with_front.back("alpha", &begun, &code, "").await.expect(303);
+        assert!(
+            refused.location().unwrap().starts_with("https://front.example/app?error=account_exists&"),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_returns_to_the_front_end_counts() {
+    for database in databases().await {
+        let mut config = with_public_url();
+        config.limits.oauth = gatewright_auth::Limit::default();
+        let place = Place::with(config, |builder| builder.database(database.db.clone())).await;
+        let mut statuses = Vec::new();
+        for _ in 0..11 {
+            let begun = place.begin("/auth/oauth/alpha?next=/app", "").await;
+            let path = format!("/auth/oauth/alpha/callback?error=access_denied&state={}", begun.state);
+            statuses.push(Call::get(&path).cookie(&begun.cookie).send(&place.site).await.status.as_u16());
+        }
+        assert_eq!(statuses, [[303; 10].as_slice(), &[429]].concat(), "{}", database.name);
+    }
+}
+
+#[tokio::test]
 async fn an_error_at_the_provider_signs_nobody_in() {
     for database in databases().await {
         let place = Place::on(&database.db).await;

@@ -7,26 +7,26 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as B64;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-pub(super) struct Authenticator {
+pub(crate) struct Authenticator {
     key: EcdsaKeyPair,
     id: Vec<u8>,
     handle: String,
-    pub(super) counter: u32,
-    pub(super) lies: Lies,
+    pub(crate) counter: u32,
+    pub(crate) lies: Lies,
 }
 
 /// The false statement that it makes.
 #[derive(Clone)]
-pub(super) struct Lies {
-    pub(super) origin: &'static str,
-    pub(super) rp_id: &'static str,
+pub(crate) struct Lies {
+    pub(crate) origin: &'static str,
+    pub(crate) rp_id: &'static str,
     /// User present 1, verified 4.
-    pub(super) flags: u8,
-    pub(super) kind: Option<&'static str>,
-    pub(super) cross_origin: bool,
-    pub(super) challenge: Option<String>,
-    pub(super) handle: Option<String>,
-    pub(super) signature: Option<Vec<u8>>,
+    pub(crate) flags: u8,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) cross_origin: bool,
+    pub(crate) challenge: Option<String>,
+    pub(crate) handle: Option<String>,
+    pub(crate) signature: Option<Vec<u8>>,
 }
 
 impl Default for Lies {
@@ -45,7 +45,7 @@ impl Default for Lies {
 }
 
 impl Authenticator {
-    pub(super) fn new(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref()).unwrap();
@@ -53,7 +53,7 @@ impl Authenticator {
     }
 
     /// `RegistrationResponseJSON` to creation options.
-    pub(super) fn create(&mut self, options: &Value) -> Value {
+    pub(crate) fn create(&mut self, options: &Value) -> Value {
         options["user"]["id"].as_str().unwrap().clone_into(&mut self.handle);
         let mut data = self.header(0x40);
         data.extend([0; 16]);
@@ -81,7 +81,7 @@ impl Authenticator {
     }
 
     /// `AuthenticationResponseJSON` to request options.
-    pub(super) fn get(&mut self, options: &Value) -> Value {
+    pub(crate) fn get(&mut self, options: &Value) -> Value {
         let data = self.header(0);
         let client = self.client_data("webauthn.get", options);
         let mut signed = data.clone();

@@ -8,8 +8,9 @@ use gatewright_auth::plugins::passkeys::{Added, MemoryPasskeyStore, Passkey, Pas
 use gatewright_base::UserId;
 use jiff::Timestamp;
 
-use super::Place;
-use crate::support::databases;
+use super::authenticator::Authenticator;
+use super::{Place, password};
+use crate::support::{ANN, databases};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_parallel_additions_do_not_exceed_the_limit_of_passkeys() {
@@ -42,5 +43,25 @@ async fn twenty_parallel_additions_do_not_exceed_the_limit_of_passkeys() {
         assert_eq!(added.iter().filter(|added| **added == Added::Done).count(), 5, "{name}");
         assert_eq!(added.iter().filter(|added| **added == Added::TooMany).count(), 15, "{name}");
         assert_eq!(store.list(&user).await.unwrap().len(), 5, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn passkeys_that_are_right_do_not_count_for_their_address() {
+    for db in databases().await {
+        let place = Place::limited(&db, 3).await;
+        let ann = place.site.signed_in(ANN).await;
+        let mut phone = place.added(&ann, &password(), "phone").await;
+        for _ in 0..5 {
+            place.sign_in(&mut phone).await.expect(200);
+        }
+        // Failures count, and the successes among them free nothing.
+        let mut stranger = Authenticator::new("stranger");
+        for status in [401, 401, 401, 429] {
+            place.sign_in(&mut stranger).await.expect(status);
+            if status == 401 && stranger.counter < 3 {
+                place.sign_in(&mut phone).await.expect(200);
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use gatewright_limits::Policy;
 use http::Method;
 use serde_json::{Value, json};
 
-use self::authenticator::Authenticator;
+pub(crate) use self::authenticator::Authenticator;
 use crate::mailed::Post;
 use crate::support::{Answer, Call, FakeFactor, PASSWORD, Site, config};
 
@@ -32,10 +32,20 @@ impl Place {
         Self::at(db, "https://app.example.com", |builder| builder.plugin(PasskeysPlugin::new("Test"))).await
     }
 
+    /// With so many sign-ins by address.
+    async fn limited(db: &TestDb, most: u32) -> Self {
+        let complete = |builder: AuthBuilder| builder.plugin(PasskeysPlugin::new("Test"));
+        Self::with(db, "https://app.example.com", most, complete).await
+    }
+
     async fn at(db: &TestDb, url: &str, complete: impl FnOnce(AuthBuilder) -> AuthBuilder) -> Self {
+        Self::with(db, url, 1000, complete).await
+    }
+
+    async fn with(db: &TestDb, url: &str, most: u32, complete: impl FnOnce(AuthBuilder) -> AuthBuilder) -> Self {
         let (post, factor) = (Arc::new(Post::default()), FakeFactor::default());
         let mut config = AuthConfig { public_url: Some(url.parse().unwrap()), ..config() };
-        config.limits.login.policy = Policy::new(1000, Duration::from_mins(15), Duration::from_mins(30));
+        config.limits.login.policy = Policy::new(most, Duration::from_mins(15), Duration::from_mins(30));
         let site = Site::with(config, |builder| {
             let builder = builder.database(db.db.clone()).mailer(post.clone()).second_factor(Arc::new(factor.clone()));
             complete(builder.plugin(MagicLinkPlugin::new()).plugin(AccountsPlugin))

@@ -8,10 +8,60 @@ use gatewright_base::Secret;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{CODE, ambient, back, claims, identify, now, oidc};
+use super::{CODE, ambient, authorize, back, claims, identify, identify_from, now, oidc, proofs};
 use crate::support::{CLIENT_ID, FakeProvider, SigningKey};
 
 const DOCUMENT: &str = "/.well-known/openid-configuration";
+const SCOPE: &str = "scope=openid email profile";
+
+/// As `service.md` describes it, for an issuer that refuses them.
+#[tokio::test]
+async fn an_issuer_that_refuses_pkce_or_nonce_gets_neither() {
+    let (provider, key) = (FakeProvider::start().await, SigningKey::rsa("r"));
+    for (send_pkce, send_nonce) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut config = provider.oidc("idp", &[&key]);
+        (config.send_pkce, config.send_nonce) = (send_pkce, send_nonce);
+        let (oidc, _) = oidc(config);
+        assert_eq!(oidc.sends_pkce(), send_pkce);
+        let url = authorize(&oidc).await.unwrap();
+        let sent = |name: &str| url.query_pairs().any(|(sent, _)| sent == name);
+        let found = [sent("code_challenge"), sent("code_challenge_method"), sent("nonce")];
+        assert_eq!(found, [send_pkce, send_pkce, send_nonce], "{url}");
+        // An issuer that got no nonce sends none.
+        let nonce = if send_nonce { json!({}) } else { json!({ "nonce": null }) };
+        provider.gives(&key.token(&claims(&provider.issuer(), &nonce)));
+        identify(&oidc).await.unwrap();
+        let asked = provider.asked("/token").pop().unwrap();
+        assert_eq!(asked.form.contains_key("code_verifier"), send_pkce);
+    }
+}
+
+#[tokio::test]
+async fn a_callback_of_another_issuer_is_refused_and_its_code_goes_nowhere() {
+    let (provider, key) = (FakeProvider::start().await, SigningKey::ec("e"));
+    let config = provider.oidc("idp", &[&key]);
+    provider.gives(&key.token(&claims(&provider.issuer(), &json!({}))));
+    let issuer = provider.issuer();
+    let (silent, _) = oidc(config.clone());
+    for (iss, accepted) in
+        [(None, true), (Some(&*issuer), true), (Some("https://evil.example"), false), (Some(""), false)]
+    {
+        assert_eq!(identify_from(&silent, iss).await.map(|_| ()).is_ok(), accepted, "{iss:?}");
+    }
+    // An issuer that promises `iss` sends it.
+    let document = json!({
+        "issuer": issuer, "authorization_endpoint": provider.at("/auth"), "token_endpoint": provider.at("/token"),
+        "jwks_uri": provider.at("/jwks"), "authorization_response_iss_parameter_supported": true,
+    });
+    provider.says(DOCUMENT, document);
+    let (naming, _) = oidc(config);
+    let exchanges = provider.asked("/token").len();
+    for iss in [None, Some("https://evil.example"), Some(""), Some(&*format!("{issuer}/"))] {
+        assert_eq!(identify_from(&naming, iss).await.map(|_| ()), Err(ProviderError::OtherIssuer), "{iss:?}");
+    }
+    assert_eq!(provider.asked("/token").len(), exchanges);
+    identify_from(&naming, Some(&issuer)).await.unwrap();
+}
 
 #[tokio::test]
 async fn a_sign_in_exchanges_a_code_with_the_client_secret() {
@@ -20,13 +70,15 @@ async fn a_sign_in_exchanges_a_code_with_the_client_secret() {
     assert_eq!((oidc.name(), oidc.label()), ("keycloak", "Keycloak"));
     assert!(provider.asked(DOCUMENT).is_empty(), "nothing is asked before somebody signs in");
 
-    let url = oidc.authorize_url("st/ate", &back()).await.unwrap();
+    let url = authorize(&oidc).await.unwrap();
     assert!(url.as_str().starts_with(provider.at("/auth").as_str()));
     let query: Vec<_> = url.query_pairs().map(|(name, value)| format!("{name}={value}")).collect();
     let redirect = format!("redirect_uri={}", back());
-    let expected =
-        ["response_type=code", "client_id=client-1", &redirect, "scope=openid email profile", "state=st/ate"];
-    assert_eq!(query, expected, "no nonce, no PKCE challenge");
+    let (proofs, plain) = (proofs(), ["response_type=code", "client_id=client-1", &redirect, SCOPE, "state=st/ate"]);
+    let [(_, challenge), _] = proofs.challenge();
+    let (challenge, nonce) = (format!("code_challenge={challenge}"), format!("nonce={}", proofs.nonce()));
+    assert_eq!(query, [&plain[..], &[&challenge, "code_challenge_method=S256", &nonce]].concat());
+    assert!(!url.as_str().contains(proofs.verifier().expose()));
 
     provider.gives(&key.token(&claims(&provider.issuer(), &json!({ "picture": "https://example.com/ann.png" }))));
     let found = identify(&oidc).await.unwrap();
@@ -47,6 +99,7 @@ async fn a_sign_in_exchanges_a_code_with_the_client_secret() {
     assert_eq!(field("grant_type"), Some("authorization_code"));
     assert_eq!(field("code"), Some(CODE));
     assert_eq!(field("redirect_uri"), Some(back().as_str()));
+    assert_eq!(field("code_verifier"), Some(proofs.verifier().expose()));
     assert_eq!(field("client_secret"), None, "it goes into the header");
     // RFC 6749, section 2.3.1: form-encoded, joined by a colon, and only then base64.
     let expected = "Basic Y2xpZW50LTE6Y2FuYXJ5LWNsaWVudC1zZWNyZXQlM0ElMjYlM0QlMkI=";
@@ -64,7 +117,7 @@ async fn discovery_is_cached_and_failures_are_retried() {
     provider.says(DOCUMENT, document);
     let (oidc, clock) = oidc(config);
     for _ in 0..5 {
-        let refused = oidc.authorize_url("s", &back()).await.unwrap_err();
+        let refused = authorize(&oidc).await.unwrap_err();
         assert!(matches!(refused, ProviderError::Misconfigured(_)), "{refused}");
     }
     assert_eq!(provider.asked(DOCUMENT).len(), 1, "a failure holds for a moment");
@@ -203,7 +256,7 @@ async fn an_unreachable_issuer_is_unavailable() {
     let config = provider.oidc("idp", &[]);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (oidc, _) = oidc(gatewright_auth::providers::oidc::OidcConfig { issuer: format!("http://{free}"), ..config });
-    let refused = oidc.authorize_url("s", &back()).await.unwrap_err();
+    let refused = authorize(&oidc).await.unwrap_err();
     assert_eq!(refused, ProviderError::Unavailable("no connection could be made"));
 }
 

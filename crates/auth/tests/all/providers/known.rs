@@ -4,7 +4,7 @@ use gatewright_auth::providers::{GitHub, Google, Provider, ProviderError, Provid
 use gatewright_base::Secret;
 use serde_json::json;
 
-use super::{CODE, ambient, back, identify, now};
+use super::{CODE, ambient, authorize, identify, now, proofs};
 use crate::support::{CLIENT_SECRET, FakeProvider};
 
 fn google(provider: &FakeProvider) -> Google {
@@ -41,10 +41,38 @@ fn octocat(provider: &FakeProvider) {
 }
 
 #[tokio::test]
+async fn google_and_github_get_a_pkce_challenge_unless_it_is_turned_off() {
+    let provider = FakeProvider::start().await;
+    google_tokens(&provider);
+    github_tokens(&provider);
+    octocat(&provider);
+    provider.says("/user/emails", json!([]));
+    provider.says("/v1/userinfo", json!({ "sub": "1" }));
+    for send_pkce in [true, false] {
+        let (mut google, mut github) = (provider.google(), provider.github());
+        (google.send_pkce, github.send_pkce) = (send_pkce, send_pkce);
+        let google = Google::new(google, ProviderHttp::new().unwrap(), ambient().0).unwrap();
+        let github = GitHub::new(github, ProviderHttp::new().unwrap(), ambient().0).unwrap();
+        for (known, token) in [(&google as &dyn Provider, "/token"), (&github, "/login/oauth/access_token")] {
+            assert_eq!(known.sends_pkce(), send_pkce);
+            let (url, proofs) = (authorize(known).await.unwrap(), proofs());
+            for (name, expected) in proofs.challenge() {
+                let sent = url.query_pairs().find(|(sent, _)| sent == name).map(|(_, value)| value.into_owned());
+                assert_eq!(sent.as_deref(), send_pkce.then_some(expected), "{url}");
+            }
+            identify(known).await.unwrap();
+            let asked = provider.asked(token).pop().unwrap();
+            let verifier = asked.form.get("code_verifier").map(String::as_str);
+            assert_eq!(verifier, send_pkce.then_some(proofs.verifier().expose()), "{token}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn google_is_asked_for_offline_access_and_returns_the_profile() {
     let provider = FakeProvider::start().await;
     let google = google(&provider);
-    let url = google.authorize_url("s", &back()).await.unwrap();
+    let url = authorize(&google).await.unwrap();
     assert!(url.query_pairs().any(|(name, value)| name == "access_type" && value == "offline"), "{url}");
 
     google_tokens(&provider);
@@ -90,7 +118,7 @@ async fn the_legacy_form_of_googles_userinfo_is_read_too() {
 async fn the_github_address_list_decides_which_is_verified() {
     let provider = FakeProvider::start().await;
     let github = github(&provider);
-    let url = github.authorize_url("s", &back()).await.unwrap();
+    let url = authorize(&github).await.unwrap();
     assert!(url.query_pairs().any(|(name, value)| name == "scope" && value == "read:user user:email"), "{url}");
     github_tokens(&provider);
     octocat(&provider);

@@ -9,7 +9,9 @@ mod transport;
 use std::sync::Arc;
 
 use gatewright_auth::providers::oidc::{Oidc, OidcConfig};
-use gatewright_auth::providers::{GitHub, Google, Identified, Provider, ProviderError, ProviderHttp};
+use gatewright_auth::providers::{
+    Authorization, Callback, GitHub, Google, Identified, Proofs, Provider, ProviderError, ProviderHttp,
+};
 use gatewright_base::{Ambient, ManualClock, Secret};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,6 +21,7 @@ use crate::support::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey};
 
 /// What the code is.
 pub(crate) const CODE: &str = "canary-code";
+const STATE: &str = "st/ate";
 
 pub(crate) fn ambient() -> (Ambient, Arc<ManualClock>) {
     Ambient::manual("2026-01-02T03:04:05.5Z".parse().unwrap(), 7)
@@ -33,8 +36,24 @@ pub(crate) fn back() -> Url {
     Url::parse("https://app.example.com/auth/oauth/x/callback").unwrap()
 }
 
+/// The proofs of every flow here.
+pub(crate) fn proofs() -> Proofs {
+    Proofs::new(&Secret::new("a browser's secret"), STATE)
+}
+
+/// Where a browser is sent.
+pub(crate) async fn authorize(provider: &dyn Provider) -> Result<Url, ProviderError> {
+    provider.authorize_url(&Authorization::new(STATE, &back(), &proofs())).await
+}
+
 pub(crate) async fn identify(provider: &dyn Provider) -> Result<Identified, ProviderError> {
-    provider.identify(&Secret::new(CODE), &back()).await
+    identify_from(provider, None).await
+}
+
+/// The same for a callback with `iss`.
+pub(crate) async fn identify_from(provider: &dyn Provider, issuer: Option<&str>) -> Result<Identified, ProviderError> {
+    let (code, back, proofs) = (Secret::new(CODE), back(), proofs());
+    provider.identify(&Callback::new(&code, &back, &proofs).issuer(issuer)).await
 }
 
 pub(crate) fn oidc(config: OidcConfig) -> (Oidc, Arc<ManualClock>) {
@@ -46,7 +65,7 @@ pub(crate) fn oidc(config: OidcConfig) -> (Oidc, Arc<ManualClock>) {
 pub(crate) fn claims(issuer: &str, changes: &Value) -> Value {
     let mut claims = json!({
         "iss": issuer, "aud": CLIENT_ID, "sub": "subject-1", "iat": now(), "exp": now() + 300,
-        "email": "ann@example.com", "email_verified": true, "name": "Ann",
+        "email": "ann@example.com", "email_verified": true, "name": "Ann", "nonce": proofs().nonce(),
     });
     let all = claims.as_object_mut().unwrap();
     all.extend(changes.as_object().unwrap().clone());

@@ -7,7 +7,9 @@ use gatewright_auth::providers::tokens::{
     MemoryOAuthTokenStore, OAUTH_TOKENS_SCHEMA, OAuthTokenError, OAuthTokenRecord, OAuthTokenStore, OAuthTokens,
     SqlOAuthTokenStore, TokenKeys,
 };
-use gatewright_auth::providers::{Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens};
+use gatewright_auth::providers::{
+    Authorization, Callback, Identified, Provider, ProviderError, ProviderIdentity, ProviderTokens,
+};
 use gatewright_base::{Ambient, ManualClock, Secret, UserId};
 use gatewright_db::testing::TestDb;
 use gatewright_db::{Step, migrate};
@@ -43,10 +45,10 @@ impl Provider for Numbered {
     fn label(&self) -> &'static str {
         "Google"
     }
-    async fn authorize_url(&self, _: &str, redirect: &Url) -> Result<Url, ProviderError> {
-        Ok(redirect.clone())
+    async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
+        Ok(request.redirect.clone())
     }
-    async fn identify(&self, _: &Secret, _: &Url) -> Result<Identified, ProviderError> {
+    async fn identify(&self, _: &Callback<'_>) -> Result<Identified, ProviderError> {
         Err(ProviderError::Unavailable("not here"))
     }
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {

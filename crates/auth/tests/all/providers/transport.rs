@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gatewright_auth::providers::ProviderError;
 use gatewright_auth::providers::oidc::OidcConfig;
-use gatewright_auth::providers::{Provider, ProviderError};
 use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use super::{back, oidc};
+use super::{authorize, oidc};
 use crate::support::{CLIENT_ID, CLIENT_SECRET};
 
 /// Asks an issuer at this address for its discovery document.
@@ -22,7 +22,7 @@ async fn discover(scheme: &str, listener_at: std::net::SocketAddr) -> ProviderEr
         secret: gatewright_base::Secret::new(CLIENT_SECRET),
     };
     let (oidc, _) = oidc(OidcConfig::new("idp", format!("{scheme}://{listener_at}"), client));
-    oidc.authorize_url("state", &back()).await.unwrap_err()
+    authorize(&oidc).await.unwrap_err()
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::task::Poll;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
@@ -90,11 +91,38 @@ impl Call {
         other
     }
 
-    pub(crate) async fn send(self, site: &Site) -> Answer {
+    /// Whether it is a request of `door`: a method and the path of a route, such as `DELETE /auth/tokens/{id}`.
+    pub(crate) fn is_of(&self, door: &str) -> bool {
+        let (Some(method), Some(uri)) = (self.request.method_ref(), self.request.uri_ref()) else { return false };
+        let (of_method, of_path) = door.split_once(' ').unwrap();
+        let (mut path, mut template) = (uri.path().split('/'), of_path.split('/'));
+        let fits = template.by_ref().all(|part| path.next().is_some_and(|own| part.starts_with('{') || own == part));
+        method == of_method && fits && path.next().is_none()
+    }
+
+    /// Sends it, and drops it when it would be polled once more after `polls` times: its client has disconnected. `None` if it
+    /// was not answered before that.
+    pub(crate) async fn cut(self, site: &Site, polls: usize) -> Option<StatusCode> {
+        let (mut answer, mut left) = (Box::pin(site.router.clone().oneshot(self.request())), polls);
+        std::future::poll_fn(move |context| {
+            if left == 0 {
+                return Poll::Ready(None);
+            }
+            left -= 1;
+            answer.as_mut().poll(context).map(|answer| Some(answer.unwrap().status()))
+        })
+        .await
+    }
+
+    fn request(self) -> Request<Body> {
         let mut request = self.request.body(Body::from(self.body)).unwrap();
         let peer = SocketAddr::new(self.peer.parse().unwrap(), 1000);
         request.extensions_mut().insert(ConnectInfo(peer));
-        let response = site.router.clone().oneshot(request).await.unwrap();
+        request
+    }
+
+    pub(crate) async fn send(self, site: &Site) -> Answer {
+        let response = site.router.clone().oneshot(self.request()).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, 1 << 20).await.unwrap();
         Answer { status: parts.status, headers: parts.headers, body: String::from_utf8(body.to_vec()).unwrap() }

@@ -11,7 +11,7 @@ use gatewright_auth::password::PasswordAlgorithm;
 use gatewright_auth::plugins::invitations::NewInvitation;
 use gatewright_auth::plugins::password::PasswordPlugin;
 use gatewright_auth::session::{AnySession, PendingSession, Session};
-use gatewright_auth::{Auth, AuthBuilder, AuthConfig, EmailAddress};
+use gatewright_auth::{Auth, AuthBuilder, AuthConfig, EmailAddress, Limits};
 use gatewright_base::{Ambient, Identity, ManualClock, Presented, Secret};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, params};
@@ -58,6 +58,25 @@ pub(crate) fn config() -> AuthConfig {
     config
 }
 
+/// Every limit of requests and attempts by address gets this policy.
+pub(crate) fn limit_by_address(limits: &mut Limits, policy: Policy) {
+    // All fields are named, so that a new one does not compile until it is decided here.
+    let Limits {
+        login,
+        login_account: _,
+        register,
+        magic_link,
+        two_factor,
+        two_factor_account: _,
+        password_reset,
+        email_verification,
+        oauth,
+    } = limits;
+    for limit in [login, register, magic_link, two_factor, password_reset, email_verification, oauth] {
+        limit.policy = policy;
+    }
+}
+
 /// A limit that no test reaches.
 pub(crate) fn unlimited() -> Policy {
     Policy::new(1000, Duration::ZERO, Duration::ZERO)
@@ -79,10 +98,24 @@ impl Site {
         config: AuthConfig,
         complete: impl FnOnce(AuthBuilder, &Ambient) -> AuthBuilder,
     ) -> Self {
+        Self::at(config, 0, complete).await
+    }
+
+    /// A site that starts some seconds after others.
+    pub(crate) async fn starting(
+        config: AuthConfig,
+        seconds: i64,
+        complete: impl FnOnce(AuthBuilder) -> AuthBuilder,
+    ) -> Self {
+        Self::at(config, seconds, |builder, _| complete(builder)).await
+    }
+
+    async fn at(config: AuthConfig, seconds: i64, complete: impl FnOnce(AuthBuilder, &Ambient) -> AuthBuilder) -> Self {
         // Sites over one database must not draw the same ids.
         static SEED: AtomicU64 = AtomicU64::new(1);
         let start: Timestamp = "2026-01-02T03:04:05.678901Z".parse().unwrap();
         let (ambient, clock) = Ambient::manual(start, SEED.fetch_add(1, Ordering::Relaxed));
+        clock.advance(SignedDuration::from_secs(seconds));
         let audit = Arc::new(Recorder::default());
         let builder = Auth::builder(config).ambient(ambient.clone()).audit(audit.clone()).plugin(PasswordPlugin);
         let auth = complete(builder, &ambient).build().await.expect("the configuration is sound");

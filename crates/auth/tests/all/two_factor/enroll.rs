@@ -7,6 +7,7 @@ use gatewright_auth::AuthConfig;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::two_factor::{MemoryTwoFactorStore, TwoFactorPlugin, TwoFactorStore};
 use gatewright_base::JsonCase;
+use gatewright_db::{Engine, params};
 use serde_json::json;
 
 use super::{INVALID, REQUIRED, begin, call, enroll, enroll_ann, send, site, text, wrong};
@@ -250,4 +251,39 @@ async fn an_enrollment_that_cannot_be_finished_is_undone() {
     let id = site.auth.accounts().find(ANN).await.unwrap().id;
     assert!(store.find(&id).await.unwrap().is_none());
     site.login_ann().await.expect(200).token();
+}
+
+/// A factor that is enabled without its session would be one whose backup codes nobody has seen.
+#[tokio::test]
+async fn an_enrollment_whose_session_cannot_be_marked_changes_nothing() {
+    for db in databases().await {
+        let site = site(&db).await;
+        let session = site.login_ann().await.expect(200);
+        let app = begin(&site, &session).await;
+        let is_sqlite = db.db.engine() == Engine::Sqlite;
+        let (create, drop): (&[&str], _) = if is_sqlite {
+            let trigger = "CREATE TRIGGER refuses BEFORE UPDATE OF two_factor_verified ON sessions \
+                           BEGIN SELECT RAISE(ABORT, 'a test'); END";
+            (&[trigger], "DROP TRIGGER refuses")
+        } else {
+            let function = "CREATE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql \
+                            AS 'BEGIN RAISE EXCEPTION ''a test''; END'";
+            let trigger = "CREATE TRIGGER refuses BEFORE UPDATE OF two_factor_verified ON sessions \
+                           FOR EACH ROW EXECUTE FUNCTION refuses()";
+            (&[function, trigger], "DROP TRIGGER refuses ON sessions")
+        };
+        for statement in create {
+            db.db.execute(*statement, params![]).await.unwrap();
+        }
+        assert!(send(&site, "verify", &session, &app.code(&site)).await.status.is_server_error(), "{}", db.name);
+        let rows = db.db.query("SELECT enabled FROM two_factor", params![]).await.unwrap();
+        let enabled: Vec<bool> = rows.iter().map(|row| row.get("enabled").unwrap()).collect();
+        let codes = db.db.query("SELECT user_id FROM two_factor_backup_codes", params![]).await.unwrap();
+        assert_eq!((enabled, codes.len()), (vec![false], 0), "{}", db.name);
+        Call::get("/auth/me").bearer(&session.token()).send(&site).await.expect(200);
+        // The same enrollment is confirmed afterwards, with the same code.
+        db.db.execute(drop, params![]).await.unwrap();
+        send(&site, "verify", &session, &app.code(&site)).await.expect(200);
+        Call::get("/auth/me").bearer(&session.token()).send(&site).await.expect(401);
+    }
 }

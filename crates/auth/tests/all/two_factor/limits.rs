@@ -70,13 +70,13 @@ async fn verify_and_challenge_share_both_budgets() {
                 site.register_ann().await;
             }
             let session = site.login_ann().await;
-            // Two attempts, then the one that enables, then three more.
+            // Two attempts, then the one that enables, which counts for the account alone, then the rest.
             super::begin(&site, &session).await;
             send(&site, "verify", &session, "zzz").await.expect(401);
             send(&site, "verify", &session, "zzz").await.expect(401);
             let ann = super::enroll(&site, session).await;
             let pending = site.login_ann().await;
-            for _ in 0..3 {
+            for _ in 0..if by_address { 4 } else { 3 } {
                 send(&site, "challenge", &pending, "zzz").await.expect(401);
             }
             assert_limited(&send(&site, "challenge", &pending, &ann.codes[0]).await);
@@ -130,6 +130,32 @@ async fn an_address_is_limited_across_accounts_in_dev_mode_too() {
         }
         assert_limited(&call("challenge", "000000").send(&site).await);
         call("challenge", "000000").from("198.51.100.9").send(&site).await.expect(401);
+    }
+}
+
+#[tokio::test]
+async fn right_codes_do_not_count_for_their_address_and_reset_nothing() {
+    for db in databases().await {
+        let mut config = config();
+        config.limits.two_factor.policy = Policy::new(3, Duration::from_mins(15), Duration::from_mins(30));
+        config.limits.two_factor_account.policy = many();
+        config.limits.login.policy = many();
+        config.limits.login_account.policy = many();
+        let site = with(&db, config).await;
+        site.register_ann().await;
+        let ann = enroll_ann(&site).await;
+        let guesses = |round: usize| usize::from(round < 3);
+        for round in 0..6 {
+            let pending = site.login_ann().await;
+            for _ in 0..guesses(round) {
+                send(&site, "challenge", &pending, "zzz").await.expect(401);
+            }
+            if round < 2 {
+                send(&site, "challenge", &pending, &ann.codes[round]).await.expect(200);
+            } else {
+                assert_limited(&send(&site, "challenge", &pending, &ann.codes[round]).await);
+            }
+        }
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) async fn enroll(site: &Site, session: Answer) -> Enrolled {
 }
 
 /// Begins to enroll, and gives the app with the secret.
-async fn begin(site: &Site, session: &Answer) -> Authenticator {
+pub(crate) async fn begin(site: &Site, session: &Answer) -> Authenticator {
     let begun = Call::post("/auth/2fa/enroll").json(&json!({})).cookie_of(session).send(site).await.expect(200);
     Authenticator::new(&text(&begun.json()["secret"]))
 }

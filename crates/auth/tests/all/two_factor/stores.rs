@@ -34,6 +34,10 @@ fn begun(session: &str) -> Begun {
     Begun { session: SessionId::parse(session).unwrap(), at: Timestamp::UNIX_EPOCH }
 }
 
+fn at() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
 fn secret(letter: &str) -> TotpSecret {
     TotpSecret::from_base32(letter.repeat(32))
 }
@@ -56,7 +60,7 @@ async fn a_factor_is_begun_enabled_and_removed() {
         assert!(found.secret == secret("B") && !found.enabled && found.begun.as_ref() == Some(&second), "{name}");
         assert!(!store.enable(&ann, &secret("A"), 7, &hashes(0)).await.unwrap(), "{name}: a replaced secret");
         assert!(!store.spend_step(&ann, &secret("B"), 8).await.unwrap(), "{name}: not enabled");
-        assert!(!store.replace_backup_codes(&ann, &hashes(0)).await.unwrap());
+        assert!(!store.replace_backup_codes(&ann, &hashes(0), at()).await.unwrap());
         assert!(store.enable(&ann, &secret("B"), 7, &hashes(0)).await.unwrap());
         assert!(!store.enable(&ann, &secret("B"), 7, &hashes(0)).await.unwrap(), "{name}: once");
         assert!(!store.begin(&ann, &secret("C"), &first).await.unwrap(), "{name}: enabled");
@@ -85,7 +89,9 @@ async fn steps_are_spent_forwards_only_and_codes_once() {
             assert_eq!(store.spend_backup_code(&ann, &code).await.unwrap(), expected, "{name}");
         }
         assert!(!store.spend_backup_code(&user("bob"), &hashes(2)[0]).await.unwrap());
-        assert!(store.replace_backup_codes(&ann, &hashes(10)).await.unwrap());
+        assert_eq!(store.backup_codes_replaced_at(&ann).await.unwrap(), None, "{name}: those of the enrollment");
+        assert!(store.replace_backup_codes(&ann, &hashes(10), at()).await.unwrap());
+        assert_eq!(store.backup_codes_replaced_at(&ann).await.unwrap(), Some(at()), "{name}");
         assert!(!store.spend_backup_code(&ann, &hashes(2)[0]).await.unwrap(), "{name}: replaced");
         assert!(store.spend_backup_code(&ann, &hashes(10)[0]).await.unwrap());
     }

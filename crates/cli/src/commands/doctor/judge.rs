@@ -72,11 +72,30 @@ pub(super) fn clock(answer: &Answer, now: i64) -> Option<Finding> {
     })
 }
 
-pub(super) fn ready(answer: &Answer) -> Finding {
-    match answer.status {
-        200 => Fine("/readyz: the database answers".to_owned()),
-        status => Problem(format!("/readyz answers {status}: {}", one_line(&answer.text()))),
+pub(super) fn ready(answer: &Answer) -> Vec<Finding> {
+    /// The word for servers that differ in their settings.
+    const SETTINGS: &str = "settings";
+    if answer.status != 200 {
+        return vec![Problem(format!("/readyz answers {}: {}", answer.status, one_line(&answer.text())))];
     }
+    let body = answer.json().unwrap_or_default();
+    let lost = body["degraded"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let (settings, lost): (Vec<&str>, Vec<&str>) =
+        lost.iter().filter_map(Value::as_str).partition(|name| *name == SETTINGS);
+    let mut findings = vec![if lost.is_empty() {
+        Fine("/readyz: the database answers".to_owned())
+    } else {
+        let names: Vec<_> = lost.into_iter().map(one_line).collect();
+        Warning(format!("/readyz: the database answers, and these services do not: {}", names.join(", ")))
+    }];
+    if !settings.is_empty() {
+        findings.push(Problem(
+            "/readyz: servers on the database differ in settings that must be equal; the log names them, and so does \
+             `gatewright doctor URL --config FILE`"
+                .to_owned(),
+        ));
+    }
+    findings
 }
 
 /// Whether the server's public URL is the probed address, and which version it runs.
@@ -211,7 +230,7 @@ mod tests {
             alive(&answer(200, &[], "ok\n")),
             encryption(&url("http://example.com")).into_iter().collect(),
             clock(&answer(200, &[("date", "Tue, 02 Jan 2024 00:01:00 GMT")], ""), 1_704_153_600).into_iter().collect(),
-            vec![ready(&answer(503, &[], "the database\x1b[2Jdoes not answer"))],
+            ready(&answer(503, &[], "the database\x1b[2Jdoes not answer")),
             document(None, &public, "1.0.0"),
             document(Some(&documented), &public, "1.1.0"),
             dev_mode(&answer(200, &[], "")).into_iter().collect(),
@@ -220,6 +239,8 @@ mod tests {
             vec![metrics(&answer(200, &[], "x 1"), &public)],
             vec![crossing(&answer(401, &[("access-control-allow-origin", STRANGER)], ""))],
             vec![crossing(&answer(401, &[("access-control-allow-origin", "*")], ""))],
+            ready(&answer(200, &[], r#"{"status":"degraded","degraded":["carrier","limits"]}"#)),
+            ready(&answer(200, &[], r#"{"status":"degraded","degraded":["settings"]}"#)),
             vec![stream("/posts/_events", &Beginning::Silence)],
             vec![stream("/posts/_events", &Beginning::Status(502))],
         ];
@@ -230,6 +251,8 @@ mod tests {
             ("problem", "plain http"),
             ("warning", "its clock is 60 s from the one here"),
             ("problem", "/readyz answers 503: the database [2Jdoes not answer"),
+            ("warning", "/readyz: the database answers, and these services do not: carrier, limits"),
+            ("problem", "/readyz: servers on the database differ in settings"),
             ("warning", "/openapi.json cannot be read"),
             ("warning", "it runs version 1.0.0, and this program is version 1.1.0"),
             ("warning", "`server.public_url` is http://127.0.0.1:8080, and the address is https://example.com"),
@@ -256,7 +279,8 @@ mod tests {
             alive(&answer(200, &headers, "ok\n")),
             encryption(&public).into_iter().collect(),
             clock(&answer(200, &headers, ""), 1_704_153_605).into_iter().collect(),
-            vec![ready(&answer(200, &[], "ok\n"))],
+            ready(&answer(200, &[], "ok\n")),
+            ready(&answer(200, &[], r#"{"status":"ready","degraded":[]}"#)),
             document(Some(&documented), &public, "1.0.0"),
             dev_mode(&answer(404, &[], "")).into_iter().collect(),
             mail(&answer(200, PAGE, "<form>")).into_iter().collect(),

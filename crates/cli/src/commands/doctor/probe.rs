@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use gatewright_base::Ambient;
 use reqwest::header::{HeaderMap, ORIGIN};
-use reqwest::{Client, Response, redirect};
+use reqwest::{Certificate, Client, Response, redirect};
 use serde_json::Value;
 use url::Url;
 
@@ -39,9 +39,11 @@ pub(super) enum Beginning {
 }
 
 impl Probe {
-    pub(super) fn new(base: Url) -> reqwest::Result<Self> {
+    /// Also trusts `authorities`.
+    pub(super) fn new(base: Url, authorities: Vec<Certificate>) -> reqwest::Result<Self> {
         let http = Client::builder()
             .connect_timeout(TIMEOUT)
+            .tls_certs_merge(authorities)
             .redirect(redirect::Policy::none())
             .user_agent(concat!("gatewright-doctor/", env!("CARGO_PKG_VERSION")))
             .build()?;

@@ -7,11 +7,12 @@ use clap::{Arg, Command, CommandFactory};
 use crate::args::Args;
 
 /// The page of the handbook with more about a command.
-const MORE: [(&str, &str); 13] = [
+const MORE: [(&str, &str); 14] = [
     ("migrate", "migrations.md"),
     ("backup", "operations.md#backups-on-sqlite"),
     ("restore", "operations.md#restoring"),
     ("promote", "operations.md#from-sqlite-to-postgres"),
+    ("verify", "operations.md#reading-every-record"),
     ("doctor", "operations.md#checking-a-running-deployment"),
     ("openapi", "openapi.md"),
     ("types", "typescript.md#types"),

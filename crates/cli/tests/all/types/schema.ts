@@ -6,6 +6,8 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 /** An account, as a relation to it shows it. */
 export interface User {
   readonly id: string;
+  /** For signed-in callers. */
+  readonly displayName?: string | null;
 }
 
 /** A record of topics. */
@@ -18,6 +20,8 @@ export interface Topics {
 
 /** What creates a record of topics. */
 export interface TopicsCreate {
+  /** A UUID of version 7 or 4. */
+  id?: string;
   title: string;
 }
 
@@ -93,9 +97,9 @@ export interface PostsUpdate {
   body?: string | null;
   status?: PostsStatus;
   mood?: PostsMood | null;
-  score?: number | null;
+  score?: number | null | { $add: number };
   /** An exact decimal number. */
-  netPrice?: string | number;
+  netPrice?: string | number | { $add: string | number };
   isOpen?: boolean | null;
   /** A day, `YYYY-MM-DD`. */
   due?: string | null;
@@ -156,7 +160,7 @@ export interface Schema {
     record: Posts;
     create: PostsCreate;
     update: PostsUpdate;
-    relations: { topic: "blog_topics"; reviewer: "users" };
+    relations: { topic: "blog_topics"; reviewer: User };
     trash: true;
   };
   "posts_create": {

@@ -4,19 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::connection::{Canceller, Connection, Pooled, TIMEOUT};
 use super::error::classify;
+use super::tls;
 use super::types::Types;
+use super::url::{Parsed, parse};
 use crate::{Error, OpenError, Options};
 
 /// Has single statements read by an index where there is one. The server plans a prepared statement for tables as large as they are
@@ -58,15 +57,15 @@ struct Target {
 impl Connector {
     /// With `types`, the URL leads to a pooler in transaction mode.
     pub(super) fn new(url: &str, options: &Options, types: Option<Arc<Types>>) -> Result<Self, OpenError> {
-        let Parsed { mut config, encrypted, root } = parse(url)?;
+        let Parsed { mut config, protection, root, .. } = parse(url)?;
         config.connect_timeout(TIMEOUT).keepalives_idle(Duration::from_mins(1));
         if config.get_application_name().is_none() {
             config.application_name("gatewright");
         }
         let location = location(&config);
-        config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
-        let tls = encrypted.then(|| tls(root.as_deref())).transpose();
-        let tls = tls.map_err(|reason| OpenError::Unreachable { location: location.clone(), reason })?;
+        let unusable = |reason| OpenError::Unreachable { location: location.clone(), reason };
+        let (mode, tls) = tls::of(protection, root.as_deref()).map_err(unusable)?;
+        config.ssl_mode(mode);
         let (runtime, statement_timeout) = (Handle::current(), options.statement_timeout);
         let target =
             Target { config, tls, location, runtime, statement_timeout, types, closing: AtomicBool::new(false) };
@@ -107,15 +106,17 @@ impl Connector {
     }
 
     pub(super) async fn connect(&self) -> Result<Connection, Error> {
-        let lost = |error| classify(error, "connect");
+        let lost = |error| refused(error, "connect");
         let client = match &self.0.tls {
             Some(tls) => {
                 let (client, connection) = self.0.config.connect(tls.clone()).await.map_err(lost)?;
+                check_encoding(&connection)?;
                 self.0.runtime.spawn(log_end(self.0.clone(), connection));
                 client
             }
             None => {
                 let (client, connection) = self.0.config.connect(NoTls).await.map_err(lost)?;
+                check_encoding(&connection)?;
                 self.0.runtime.spawn(log_end(self.0.clone(), connection));
                 client
             }
@@ -159,7 +160,7 @@ impl Connector {
         messages: mpsc::Sender<Result<String, Error>>,
         statement: &str,
     ) -> Result<(Client, JoinHandle<()>), Error> {
-        let lost = |error| classify(error, "listen");
+        let lost = |error| refused(error, "listen");
         no_answer(async {
             let (client, task) = match &self.0.tls {
                 Some(tls) => {
@@ -178,9 +179,30 @@ impl Connector {
     }
 }
 
+/// Checks what the server said about the database's encoding when it accepted the connection.
+fn check_encoding<S, T>(connection: &tokio_postgres::Connection<S, T>) -> Result<(), Error>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    match connection.parameter("server_encoding") {
+        Some("UTF8") | None => Ok(()),
+        Some(other) => Err(Error::Encoding(other.to_owned())),
+    }
+}
+
 async fn no_answer<T>(made: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let lost = |_| Error::ConnectionLost("the server did not answer in time".to_owned());
     tokio::time::timeout(TIMEOUT, made).await.map_err(lost)?
+}
+
+/// The error of a connection that did not come about, with what to do about its TLS.
+fn refused(error: tokio_postgres::Error, context: &str) -> Error {
+    let hint = tls::hint(&error).unwrap_or_default();
+    match classify(error, context) {
+        Error::ConnectionLost(reason) => Error::ConnectionLost(format!("{reason}{hint}")),
+        other => other,
+    }
 }
 
 /// Moves a connection's bytes and forwards its notifications, until it ends or the receiver is dropped.
@@ -222,79 +244,6 @@ impl Manager for Connector {
     }
 }
 
-/// A URL that was read.
-pub(super) struct Parsed {
-    config: Config,
-    encrypted: bool,
-    root: Option<String>,
-}
-
-/// Reads a URL. No error contains a part of it: text that looks like a port, a database or a parameter may be part of a
-/// password.
-pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
-    if is_cut_short(url) {
-        return Err(unreadable("its password seems to end early"));
-    }
-    let (url, mode, root) = split_tls(url)?;
-    let config: Config =
-        url.parse().map_err(|_: tokio_postgres::Error| unreadable("a part of it or a parameter is not known"))?;
-    let encrypted = match mode.as_deref() {
-        None => !config.get_hosts().iter().all(is_local),
-        Some("disable") => false,
-        Some("require" | "verify-ca" | "verify-full") => true,
-        Some(_) => {
-            return Err(OpenError::Url("its sslmode is not supported; use disable, require or verify-full".to_owned()));
-        }
-    };
-    Ok(Parsed { config, encrypted, root })
-}
-
-fn unreadable(reason: &str) -> OpenError {
-    OpenError::Url(format!(
-        "{reason}; percent-encode special characters in the password (%40 for @, %2F for /, %23 for #)"
-    ))
-}
-
-/// Whether the URL seems to contain a password with an unescaped reserved character. A slash, a question mark or a number
-/// sign ends the host's part, and leaves the `@` in the text after it.
-fn is_cut_short(url: &str) -> bool {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
-    let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let path = before.split_once('/').map_or("", |(_, path)| path);
-    let stray =
-        |parameter: &str| !parameter.contains('=') || parameter.split('=').next().is_some_and(|key| key.contains('@'));
-    fragment.is_some() || path.contains('@') || query.split('&').filter(|text| !text.is_empty()).any(stray)
-}
-
-/// Removes `sslmode` and `sslrootcert` from the URL: the driver supports fewer modes.
-fn split_tls(url: &str) -> Result<(String, Option<String>, Option<String>), OpenError> {
-    let mut parsed = url::Url::parse(url).map_err(|error| unreadable(&error.to_string()))?;
-    let (mut mode, mut root, mut rest) = (None, None, Vec::new());
-    for (key, value) in parsed.query_pairs() {
-        match &*key {
-            "sslmode" => mode = Some(value.into_owned()),
-            "sslrootcert" => root = Some(value.into_owned()),
-            _ => rest.push((key.into_owned(), value.into_owned())),
-        }
-    }
-    parsed.set_query(None);
-    if !rest.is_empty() {
-        parsed.query_pairs_mut().extend_pairs(rest);
-    }
-    Ok((parsed.to_string(), mode, root))
-}
-
-fn is_local(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => {
-            name == "localhost"
-                || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        }
-        Host::Unix(_) => true,
-    }
-}
-
 fn location(config: &Config) -> String {
     let hosts: Vec<_> = config
         .get_hosts()
@@ -306,63 +255,4 @@ fn location(config: &Config) -> String {
         .collect();
     let ports: Vec<_> = config.get_ports().iter().map(ToString::to_string).collect();
     format!("postgres {}:{}/{}", hosts.join(","), ports.join(","), config.get_dbname().unwrap_or("postgres"))
-}
-
-fn tls(root: Option<&str>) -> Result<MakeRustlsConnect, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let config = match root {
-        None => builder.with_platform_verifier().map_err(|error| error.to_string())?.with_no_client_auth(),
-        Some(path) => {
-            let unreadable = |error: &dyn std::fmt::Display| format!("sslrootcert {path} cannot be read: {error}");
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
-                let certificate = certificate.map_err(|error| unreadable(&error))?;
-                roots.add(certificate).map_err(|error| unreadable(&error))?;
-            }
-            builder.with_root_certificates(roots).with_no_client_auth()
-        }
-    };
-    Ok(MakeRustlsConnect::new(config))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_that_is_not_encoded_is_refused_and_no_part_of_it_is_shown() {
-        for url in [
-            "postgres://ada:canary/7@db.example/app",
-            "postgres://ada:7/canary@db.example/app",
-            "postgres://ada:7#canary@db.example/app",
-            "postgres://ada:canary#7@db.example/app",
-            "postgres://ada:7?canary@db.example/app",
-            "postgres://ada:7?x=1&canary@db.example/app",
-            "postgres://ada:canary@7/x@db.example/app",
-            "postgres://ada:7@canary/x@db.example/app",
-            "postgres://ada:7?canary=1@db.example/app",
-            "postgres://ada:x@db.example:canary/app",
-        ] {
-            let Err(error) = parse(url) else { panic!("{url} was read") };
-            let text = error.to_string();
-            assert!(!text.contains("canary"), "{text}");
-            assert!(text.contains("percent-encode"), "{text}");
-        }
-    }
-
-    #[test]
-    fn sound_urls_are_read() {
-        for url in [
-            "postgres://ada:p%40ss%2Fw%23rd@db.example:5433/app?sslmode=require&application_name=a%40b",
-            "postgres://ada:p@ss@db.example/app",
-            "postgresql://%2Fvar%2Frun%2Fpostgresql/app?user=ada&password=x",
-            "postgres://127.0.0.1/app?application_name=a@b",
-            "postgres:///app?host=/run/postgresql&user=a@b",
-        ] {
-            assert!(parse(url).is_ok(), "{url}: {:?}", parse(url).err());
-        }
-    }
 }

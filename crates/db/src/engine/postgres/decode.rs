@@ -9,6 +9,7 @@ use tokio_postgres::types::{FromSql, Type};
 use super::encode::{EPOCH_DAYS, EPOCH_MICROS};
 use super::error::classify;
 use super::numeric;
+use crate::json;
 use crate::row::{RowRef, Shape, Source, ValueRef};
 use crate::{Error, Row, Sql};
 
@@ -84,12 +85,15 @@ impl<'a> FromSql<'a> for Decoded<'a> {
             Type::FLOAT4 => ValueRef::Float(f32::from_sql(ty, raw)?.into()),
             Type::TIMESTAMPTZ | Type::TIMESTAMP => {
                 let micros = i64::from_be_bytes(raw.try_into()?);
-                ValueRef::Time(micros.checked_add(EPOCH_MICROS).ok_or("an infinite timestamp")?)
+                // The two ends stand for infinity, and stay so.
+                ValueRef::Time(if micros == i64::MIN { micros } else { micros.saturating_add(EPOCH_MICROS) })
             }
             Type::DATE => ValueRef::Date(i64::from(i32::from_be_bytes(raw.try_into()?)) + EPOCH_DAYS),
             Type::UUID => ValueRef::Text(Cow::Owned(uuid(raw.try_into()?))),
             Type::NUMERIC => ValueRef::Text(Cow::Owned(numeric::decode(raw).ok_or("not a finite number")?)),
-            Type::JSONB => text(raw.get(1..).ok_or("an empty document")?)?,
+            Type::JSONB => {
+                ValueRef::Text(json::respelled(std::str::from_utf8(raw.get(1..).ok_or("an empty document")?)?))
+            }
             Type::BYTEA => ValueRef::Bytes(raw),
             _ => text(raw)?,
         }))

@@ -6,6 +6,7 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
 use super::numeric;
 use crate::Value;
+use crate::row::OUTSIDE;
 
 /// Microseconds from 1970 to 2000, where Postgres starts counting.
 pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
@@ -32,6 +33,7 @@ impl ToSql for Param<'_> {
             Value::Int(value) => integer(*value, ty, out)?,
             Value::Float(value) => float(*value, ty, out)?,
             Value::Text(value) => text(value, ty, out)?,
+            Value::Json(value) => text(value.as_str(), ty, out)?,
             Value::Bytes(value) => match *ty {
                 Type::BYTEA => out.put_slice(value),
                 _ => return Err(mismatch("bytes", ty)),
@@ -100,8 +102,16 @@ fn text(value: &str, ty: &Type, out: &mut BytesMut) -> Result<(), Failure> {
         Type::UUID => out.put_slice(uuid(value)?.as_slice()),
         Type::NUMERIC => numeric::encode(value, out)?,
         Type::TIMESTAMPTZ | Type::TIMESTAMP => {
-            let moment = time::parse(value).ok_or("not an RFC 3339 timestamp")?;
-            out.put_i64(moment.as_microsecond() - EPOCH_MICROS);
+            let micros = match value.strip_prefix(OUTSIDE) {
+                Some(micros) => micros.parse()?,
+                None => time::stored(value).ok_or("not an RFC 3339 timestamp")?.as_microsecond(),
+            };
+            let is_infinite = micros == i64::MIN || micros == i64::MAX;
+            out.put_i64(if is_infinite { micros } else { micros.saturating_sub(EPOCH_MICROS) });
+        }
+        Type::DATE if value.starts_with(OUTSIDE) => {
+            let day: i64 = value.trim_start_matches(OUTSIDE).parse()?;
+            out.put_i32(i32::try_from(day - EPOCH_DAYS)?);
         }
         Type::DATE => {
             let date: jiff::civil::Date = value.parse()?;

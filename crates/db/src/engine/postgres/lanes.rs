@@ -81,8 +81,11 @@ impl Lane {
         Self { connector, current: RwLock::default(), connecting: Mutex::default() }
     }
 
-    fn unusable(&self, error: Error) -> OpenError {
+    pub(super) fn unusable(&self, error: Error) -> OpenError {
         let reason = match error {
+            Error::Encoding(encoding) => {
+                return OpenError::Encoding { location: self.connector.location().to_owned(), encoding };
+            }
             Error::ConnectionLost(reason) => reason,
             Error::Other { source, .. } => super::error::with_hint(&*source),
             other => other.to_string(),

@@ -1,6 +1,6 @@
 //! Postgres: single statements over a few shared, pipelined connections ([`lanes`]; those that read records: [`reads`], by
 //! [`callers`]; those that write: [`writes`]), transactions and [`lists`] on connections of their own from pools ([`transaction`]),
-//! notifications on one more each ([`listen`]). [`connect`] opens connections and selects their TLS; [`encode`], [`decode`] and
+//! notifications on one more each ([`listen`]). [`connect`] opens connections, which [`tls`] encrypts as the [`url`] says; [`encode`], [`decode`] and
 //! [`numeric`] implement the binary format.
 //!
 //! The futures that callers wait for are boxed by functions without type parameters. The future of an `async fn` is
@@ -18,10 +18,12 @@ mod lists;
 mod numeric;
 mod reads;
 mod threads;
+mod tls;
 mod together;
 mod totals;
 mod transaction;
 mod types;
+mod url;
 mod writes;
 
 use std::sync::Arc;
@@ -60,7 +62,25 @@ pub(crate) struct Postgres {
 
 /// Checks the form of a URL.
 pub(crate) fn check_url(url: &str) -> Result<(), OpenError> {
-    connect::parse(url).map(|_| ())
+    url::parse(url).map(|_| ())
+}
+
+/// Whether other computers may read what is sent to the server of a URL.
+pub(crate) fn is_exposed(url: &str) -> bool {
+    url::parse(url).is_ok_and(|url| url.is_exposed())
+}
+
+/// How long a check of the encoding may take.
+const CHECK: Duration = Duration::from_secs(3);
+
+/// Refuses a database that answers with another encoding than UTF8. A server that does not answer is not refused.
+pub(crate) async fn check_encoding(url: &str, options: &Options) -> Result<(), OpenError> {
+    let Ok(connector) = Connector::new(url, options, None) else { return Ok(()) };
+    let lane = lanes::Lane::new(connector);
+    match tokio::time::timeout(CHECK, lane.connector().connect()).await {
+        Ok(Err(error @ Error::Encoding(_))) => Err(lane.unusable(error)),
+        _ => Ok(()),
+    }
 }
 
 impl Postgres {

@@ -7,9 +7,19 @@ use bytes::{BufMut, BytesMut};
 
 const NEGATIVE: u16 = 0x4000;
 const NOT_A_NUMBER: u16 = 0xC000;
+/// The values that are no numbers, with [`OUTSIDE`](crate::row::OUTSIDE) before their names.
+const SPECIAL: [(&str, u16); 3] = [("@NaN", NOT_A_NUMBER), ("@Infinity", 0xD000), ("@-Infinity", 0xF000)];
 
-/// Writes plain decimal text: an optional sign, digits, an optional point and digits.
+/// Writes plain decimal text: an optional sign, digits, an optional point and digits. Or what [`decode`] returns for a value
+/// that is no number.
 pub(super) fn encode(text: &str, out: &mut BytesMut) -> Result<(), Box<dyn StdError + Sync + Send>> {
+    if let Some((_, sign)) = SPECIAL.iter().find(|(name, _)| *name == text) {
+        out.put_i16(0);
+        out.put_i16(0);
+        out.put_u16(*sign);
+        out.put_i16(0);
+        return Ok(());
+    }
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -41,7 +51,7 @@ pub(super) fn encode(text: &str, out: &mut BytesMut) -> Result<(), Box<dyn StdEr
     Ok(())
 }
 
-/// Converts the binary form to plain decimal text. `None` if it is truncated, infinite or not a number.
+/// Converts the binary form to plain decimal text, or to the name of a value that is no number. `None` if it is truncated.
 pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     let word = |index: usize| Some(u16::from_be_bytes([*bytes.get(2 * index)?, *bytes.get(2 * index + 1)?]));
     let count = usize::from(word(0)?);
@@ -49,7 +59,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     let sign = word(2)?;
     let scale = usize::from(word(3)?);
     if sign & NOT_A_NUMBER == NOT_A_NUMBER {
-        return None;
+        return SPECIAL.iter().find(|(_, special)| *special == sign).map(|(name, _)| (*name).to_owned());
     }
     let digits: Vec<u16> = (0..count).map(|index| word(4 + index)).collect::<Option<_>>()?;
     let group = |position: i32| usize::try_from(position).ok().and_then(|at| digits.get(at)).copied().unwrap_or(0);
@@ -113,6 +123,11 @@ mod tests {
             assert!(encode(text, &mut BytesMut::new()).is_err(), "{text}");
         }
         assert_eq!(decode(&[0, 1]), None);
-        assert_eq!(decode(&[0, 0, 0, 0, 0xC0, 0, 0, 0]), None);
+        for (name, sign) in SPECIAL {
+            let mut bytes = BytesMut::new();
+            encode(name, &mut bytes).unwrap();
+            assert_eq!(bytes[4..6], sign.to_be_bytes());
+            assert_eq!(decode(&bytes).as_deref(), Some(name));
+        }
     }
 }

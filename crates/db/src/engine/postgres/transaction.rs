@@ -1,6 +1,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::Object;
@@ -13,6 +13,7 @@ use super::connection::{self, Connection};
 use super::decode;
 use super::lanes::Lane;
 use super::reads::{self, Place, Reading};
+use crate::resting;
 use crate::row::{RowRef, ValueRef};
 use crate::tx::{Inner, run_action};
 use crate::{Error, Row, Sql, Tx, Value};
@@ -28,6 +29,8 @@ enum Work {
     Transaction {
         connection: Box<Taken>,
         begun: AtomicBool,
+        /// The bytes that its statements have written.
+        written: Arc<AtomicU64>,
     },
     Reading(Arc<Lane>),
     /// Reads over connections that callers share. A slow one is stopped.
@@ -114,8 +117,9 @@ pub(super) async fn run<T, E: From<Error>>(
     connection: Object<Connector>,
     work: &impl AsyncFn(&Tx) -> Result<T, E>,
     phase: &Phase,
+    written: &Arc<AtomicU64>,
 ) -> Result<T, Failed<E>> {
-    let tx = Tx::new(Inner::Postgres(Open::transaction(connection)));
+    let tx = Tx::new(Inner::Postgres(Open::transaction(connection, written.clone())));
     let result = work(&tx).await;
     let Tx { inner: Inner::Postgres(open), after } = tx else {
         return Err(Failed { error: Error::Closed.into(), again: false });
@@ -145,9 +149,9 @@ pub(super) async fn run<T, E: From<Error>>(
 
 impl Open {
     /// A transaction on `connection`. It begins with its first statement: a closure that runs none costs nothing.
-    fn transaction(connection: Object<Connector>) -> Self {
+    fn transaction(connection: Object<Connector>, written: Arc<AtomicU64>) -> Self {
         let connection = Box::new(Taken(Some(connection)));
-        let work = Work::Transaction { connection, begun: AtomicBool::new(false) };
+        let work = Work::Transaction { connection, begun: AtomicBool::new(false), written };
         Self { work, conflicted: AtomicBool::new(false) }
     }
 
@@ -176,7 +180,7 @@ impl Open {
     /// A failed or dropped commit leaves the connection marked open, so that it is closed.
     fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
-            if let Work::Transaction { connection, begun } = self.work
+            if let Work::Transaction { connection, begun, .. } = self.work
                 && begun.load(Ordering::Relaxed)
             {
                 connection.batch("COMMIT").await?;
@@ -188,7 +192,7 @@ impl Open {
 
     fn roll_back(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            if let Work::Transaction { connection, begun } = self.work
+            if let Work::Transaction { connection, begun, .. } = self.work
                 && begun.load(Ordering::Relaxed)
                 && connection.batch("ROLLBACK").await.is_ok()
             {
@@ -200,7 +204,8 @@ impl Open {
     pub(crate) fn execute<'a>(&'a self, sql: &'a Sql, params: &'a [Value]) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             let result = match &self.work {
-                Work::Transaction { connection, begun } => {
+                Work::Transaction { connection, begun, written } => {
+                    written.fetch_add(resting::written(params), Ordering::Relaxed);
                     begin(connection, begun, connection.execute(sql, params)).await
                 }
                 Work::Reading(_) | Work::Sharing(_) | Work::Listing(_) => Err(Error::ReadOnly),
@@ -249,7 +254,10 @@ impl Open {
     ) -> BoxFuture<'a, Result<(RowStream, Option<Place<'a>>), Error>> {
         Box::pin(async move {
             let rows = match &self.work {
-                Work::Transaction { connection, begun } => {
+                Work::Transaction { connection, begun, written } => {
+                    if sql.verb() != "SELECT" {
+                        written.fetch_add(resting::written(params), Ordering::Relaxed);
+                    }
                     begin(connection, begun, connection.stream(sql, params)).await.map(|rows| (rows, None))
                 }
                 Work::Reading(lane) => lane.stream(sql, params).await.map(|rows| (rows, None)),
@@ -307,7 +315,7 @@ impl Open {
         params: &[Value],
         mut each: impl FnMut(&RowRef<'_>) -> Result<(), Error>,
     ) -> Result<Result<(), Error>, Error> {
-        let Work::Transaction { connection, begun } = &self.work else { return Err(Error::ReadOnly) };
+        let Work::Transaction { connection, begun, .. } = &self.work else { return Err(Error::ReadOnly) };
         if !begun.swap(true, Ordering::Relaxed) {
             connection.begin().await?;
         }
@@ -373,7 +381,7 @@ impl Open {
     pub(crate) fn execute_script<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             match &self.work {
-                Work::Transaction { connection, begun } => begin(connection, begun, connection.batch(sql)).await,
+                Work::Transaction { connection, begun, .. } => begin(connection, begun, connection.batch(sql)).await,
                 Work::Reading(_) | Work::Sharing(_) | Work::Listing(_) => Err(Error::ReadOnly),
             }
         })
@@ -387,7 +395,9 @@ impl Open {
     /// The same for a statement of any kind, which the server refuses if it is not allowed.
     pub(super) async fn raw_any(&self, sql: &Sql, params: &[Value]) -> Result<Vec<tokio_postgres::Row>, Error> {
         let result = match &self.work {
-            Work::Transaction { connection, begun } => begin(connection, begun, connection.query(sql, params)).await,
+            Work::Transaction { connection, begun, .. } => {
+                begin(connection, begun, connection.query(sql, params)).await
+            }
             Work::Reading(lane) => lane.query(sql, params).await,
             Work::Sharing(reading) => reading.query(sql, params).await,
             Work::Listing(list) => {

@@ -3,12 +3,14 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool::managed::{Object, Pool};
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use gatewright_base::{Shares, Turn};
+use parking_lot::Mutex;
 use tokio::sync::{RwLock, RwLockReadGuard, Semaphore, oneshot};
 
 use super::connect::Connector;
@@ -17,6 +19,7 @@ use super::threads::Threads;
 use super::together::{Done, Waiters, Waiting};
 use super::transaction::{self, Phase};
 use super::{DriverRow, connection_of, decode, pool};
+use crate::resting::{Resting, written};
 use crate::row::RowRef;
 use crate::tx::{Inner, panic_message, run_action};
 use crate::{Error, OpenError, Options, Share, Sql, Tx, Value};
@@ -39,6 +42,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Transactions {
     pool: Pool<Connector>,
     shares: Shares<Share>,
+    resting: Arc<Mutex<Resting>>,
     /// How long a share's write waits for its turn.
     busy_timeout: Duration,
     threads: Threads,
@@ -56,6 +60,7 @@ impl Transactions {
             // A share leaves one connection for other shares, and all shares together leave one for the program's own
             // transactions.
             shares: Shares::within(connections.saturating_sub(2), connections - 1),
+            resting: Arc::default(),
             busy_timeout: options.busy_timeout,
             threads,
         })
@@ -70,16 +75,20 @@ impl Transactions {
         let (pool, phase) = (self.pool.clone(), Phase::default());
         let inside = phase.clone();
         let turn = self.turn(&self.shares, share).await?;
+        let (resting, bytes) = (self.resting.clone(), Arc::new(AtomicU64::new(0)));
         let run = async move || {
             let _turn = turn;
             let mut attempt = 1;
             loop {
-                match transaction::run(connection_of(&pool).await?, &work, &inside).await {
+                match transaction::run(connection_of(&pool).await?, &work, &inside, &bytes).await {
                     Err(failed) if failed.again && attempt < ATTEMPTS => {
                         tokio::time::sleep(pause(attempt)).await;
                         attempt += 1;
                     }
-                    result => return result.map_err(|failed| failed.error),
+                    result => {
+                        resting.lock().took(share, Duration::ZERO, bytes.load(Ordering::Relaxed));
+                        return result.map_err(|failed| failed.error);
+                    }
                 }
             }
         };
@@ -87,14 +96,32 @@ impl Transactions {
     }
 
     /// Waits for a share's turn. The program's own writes do not wait.
-    fn turn<'a>(&self, shares: &'a Shares<Share>, share: Share) -> BoxFuture<'a, Result<Option<Turn>, Error>> {
+    fn turn<'a>(&'a self, shares: &'a Shares<Share>, share: Share) -> BoxFuture<'a, Result<Option<Turn>, Error>> {
         let busy_timeout = self.busy_timeout;
         Box::pin(async move {
             if share == Share::default() {
                 return Ok(None);
             }
-            tokio::time::timeout(busy_timeout, shares.take(share)).await.map(Some).map_err(|_| Error::Busy)
+            let turn = tokio::time::timeout(busy_timeout, self.rested(shares, share));
+            turn.await.map(Some).map_err(|_| Error::Busy)
         })
+    }
+
+    /// A turn of a share once it has rested.
+    async fn rested(&self, shares: &Shares<Share>, share: Share) -> Turn {
+        self.resting.lock().came(share);
+        loop {
+            let turn = shares.take(share).await;
+            let Some(until) = self.resting.lock().until(share) else { return turn };
+            // Others may have the connection meanwhile.
+            drop(turn);
+            tokio::time::sleep_until(until.into()).await;
+        }
+    }
+
+    /// Notes what a share has written with single statements.
+    fn took(&self, share: Share, params: &[Value]) {
+        self.resting.lock().took(share, Duration::ZERO, written(params));
     }
 
     /// A connection for a read of the program.
@@ -160,6 +187,7 @@ impl Statements {
             let _turn = self.turn(share).await?;
             let (lane, gate) = self.lane().await;
             let executed = lane.execute(sql, params).await;
+            self.transactions.took(share, params);
             drop(gate);
             match executed {
                 Err(Error::Locked) => {
@@ -194,6 +222,7 @@ impl Statements {
         Box::pin(async move {
             let (lane, gate) = self.lane().await;
             let rows = lane.query(sql, params).await;
+            self.transactions.took(share, params);
             drop(gate);
             match rows {
                 Err(Error::Locked) => {
@@ -273,7 +302,7 @@ impl Statements {
             let place = self.waiters.line_up(share, waiting);
             let turns = async {
                 while place.is_waiting() {
-                    let turn = self.shares.take(share).await;
+                    let turn = self.transactions.rested(&self.shares, share).await;
                     let next = self.waiters.next(share);
                     if !next.is_empty() {
                         tokio::spawn(self.clone().run_all(share, next, Some(turn)));
@@ -291,7 +320,12 @@ impl Statements {
             waiting.into_iter().map(|waiting| ((waiting.sql, waiting.params), waiting.done)).unzip();
         if statements.len() > 1 {
             match self.together(&statements).await {
-                Ok(rows) => return done.into_iter().zip(rows).for_each(|(done, rows)| done(Ok(rows))),
+                Ok(rows) => {
+                    for (_, params) in &statements {
+                        self.transactions.took(share, params);
+                    }
+                    return done.into_iter().zip(rows).for_each(|(done, rows)| done(Ok(rows)));
+                }
                 // Whether they were committed is unknown.
                 Err(Error::ConnectionLost(reason)) => {
                     return done.into_iter().for_each(|done| done(Err(Error::ConnectionLost(reason.clone()))));

@@ -1,7 +1,7 @@
 //! Copies of a whole database file: from a running database, with checks, and restoring them.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -133,22 +133,34 @@ fn findings(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
-/// A file that is removed unless it is finished.
+/// A file that is removed unless it is finished. Its process holds a lock on it, so that the files of killed processes can be
+/// told from others, and are removed by the next copy into their folder.
 struct Unfinished {
     path: PathBuf,
     is_finished: bool,
+    /// Open until the end: closing it would drop the locks that SQLite has on the file.
+    _locked: File,
 }
+
+/// The end of a name, before the id of the process.
+const UNFINISHED: &str = ".unfinished-";
 
 impl Unfinished {
     /// Creates an empty file beside `file` that only its owner may read: it will contain password hashes.
     fn create(file: &Path) -> Result<Self, BackupError> {
-        let path = with(file, &format!(".unfinished-{}", std::process::id()));
+        sweep(file);
+        let path = with(file, &format!("{UNFINISHED}{}", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&path).map_err(|error| write_error(file, &error))?;
-        Ok(Self { path, is_finished: false })
+        loop {
+            let created = options.open(&path).map_err(|error| write_error(file, &error))?;
+            // Another process may have taken the file for a killed one's before it was locked.
+            if !cfg!(unix) || (!matches!(created.try_lock(), Err(TryLockError::WouldBlock)) && path.exists()) {
+                return Ok(Self { path, is_finished: false, _locked: created });
+            }
+        }
     }
 
     fn path(&self) -> &Path {
@@ -184,6 +196,27 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_finished {
             let _gone = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes what killed processes have left in the folder of `file`. On systems whose locks also stop readers, nothing.
+fn sweep(file: &Path) {
+    if !cfg!(unix) {
+        return;
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The copy itself reports what is wrong with the folder.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_unfinished = name.rsplit_once(UNFINISHED).is_some_and(|(_, process)| process.parse::<u32>().is_ok());
+        let is_left = is_unfinished && File::open(&path).is_ok_and(|left| left.try_lock().is_ok());
+        if is_left && fs::remove_file(&path).is_ok() {
+            for suffix in BESIDE {
+                let _none = fs::remove_file(with(&path, suffix));
+            }
+            tracing::info!(file = %path.display(), "removed the copy of a backup that was killed");
         }
     }
 }

@@ -8,12 +8,14 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::connection::OnThread;
 use super::error::classify;
+use super::files::Files;
 use super::here::Here;
 use crate::Error;
 
@@ -25,6 +27,8 @@ const LONG: i64 = 10_000;
 const TOO_LONG: i64 = 20_000;
 /// How many pages a long log grows before the writer checks again how much of it has been moved.
 const LOOK_EVERY: i64 = 100;
+/// How often the files are checked while nothing is written.
+const CHECK_FILES: Duration = Duration::from_secs(2);
 
 /// How a checkpoint treats other connections.
 #[derive(Debug, Clone, Copy)]
@@ -95,16 +99,22 @@ enum Order {
 
 impl Checkpointer {
     /// Passes `connection` to a separate thread, which ends when the handle is dropped.
-    pub(super) fn start(connection: Connection, here: Arc<Here>) -> Self {
+    pub(super) fn start(connection: Connection, here: Arc<Here>, files: Arc<Files>) -> Self {
         let shared = Arc::<Shared>::default();
         let thread = std::thread::Builder::new()
             .name("sqlite-checkpoint".to_owned())
             .spawn({
-                let shared = shared.clone();
+                let (shared, here) = (shared.clone(), here.clone());
                 move || {
-                    while shared.wait() {
+                    let mut is_moving_log = true;
+                    while let Some(woken) = shared.wait() {
+                        let is_lost = files.check().is_err();
                         let _alone = shared.moving.lock();
-                        logged(checkpoint(&connection, Mode::Passive));
+                        if is_lost && std::mem::replace(&mut is_moving_log, false) {
+                            save(&connection, &here, &files);
+                        } else if !is_lost && woken == Order::Move {
+                            logged(checkpoint(&connection, Mode::Passive));
+                        }
                     }
                 }
             })
@@ -152,6 +162,19 @@ impl Checkpointer {
     }
 }
 
+/// Moves what was written before a file was lost into the database file that is open: all of it, if only the log is lost.
+/// Otherwise a log of this database would remain beside another one, which SQLite would read as that one's.
+fn save(connection: &Connection, here: &Here, files: &Files) {
+    here.pause();
+    if !files.may_move_log() {
+        tracing::error!(
+            "another process has begun another write-ahead log: what is only in the lost one cannot be saved"
+        );
+    } else if logged(checkpoint(connection, Mode::Truncate)).is_some() {
+        tracing::warn!("what the write-ahead log had was moved into the database file that this server had opened");
+    }
+}
+
 fn logged(outcome: Result<Log, Error>) -> Option<Log> {
     outcome.inspect_err(|error| tracing::warn!(%error, "cannot move the write-ahead log into the database file")).ok()
 }
@@ -177,16 +200,16 @@ impl Shared {
         }
     }
 
-    /// Waits until the log is to be moved. Whether to continue.
-    fn wait(&self) -> bool {
+    /// Waits until the log is to be moved ([`Order::Move`]), or until it is time to check the files ([`Order::Wait`]). `None` at
+    /// the end.
+    fn wait(&self) -> Option<Order> {
         let mut order = self.order.lock();
-        while *order == Order::Wait {
-            self.changed.wait(&mut order);
+        if *order == Order::Wait {
+            self.changed.wait_for(&mut order, CHECK_FILES);
         }
-        if *order == Order::Move {
-            *order = Order::Wait;
-            return true;
+        match *order {
+            Order::End => None,
+            Order::Move | Order::Wait => Some(std::mem::take(&mut *order)),
         }
-        false
     }
 }

@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, ToSql};
 use super::checkpoint::{self, Log, Mode};
 use super::error::classify;
 use super::limit;
+use crate::resting::written;
 use crate::row::{RowRef, Shape, Source, ValueRef};
 use crate::{Error, OpenError, Options, Row, Sql, Value};
 
@@ -88,6 +89,8 @@ impl Location {
 
     pub(super) fn open_reader(&self, options: &Options) -> Result<Connection, OpenError> {
         self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, options, |connection| {
+            // Only the writer, which closes last, removes the log.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.execute_batch("PRAGMA query_only = ON;")
         })
     }
@@ -111,6 +114,7 @@ impl Location {
 
     pub(super) fn open_checkpointer(&self, options: &Options) -> Result<Connection, OpenError> {
         self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, options, |connection| {
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.execute_batch("PRAGMA synchronous = FULL;")
         })
     }
@@ -138,7 +142,11 @@ impl Location {
                 limit::search(text.len())?;
                 Ok(Some(crate::dialect::fold_case(text).contains(needle)))
             })?;
+            connection.create_scalar_function("gatewright_fold_case", 1, fixed, |arguments| {
+                Ok(arguments.get_raw(0).as_str().ok().map(crate::dialect::fold_case))
+            })?;
             connection.create_aggregate_function("exact_sum", 1, fixed, super::sum::ExactSum)?;
+            super::number::create_functions(&connection, fixed)?;
             // Otherwise the planner looks at bound values, and prepares a statement again whenever they change: that
             // takes longer than most statements.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -162,6 +170,11 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
     use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, NotADatabase, ReadOnly};
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match error.sqlite_error_code() {
+        // Everything else that opens a file fails too.
+        Some(CannotOpen) if has_no_descriptors(folder) => {
+            "the process has no file descriptor left; raise its limit (`ulimit -n`, or `LimitNOFILE` of systemd)"
+                .to_owned()
+        }
         Some(CannotOpen) if !folder.exists() => format!("the folder {} does not exist; create it", folder.display()),
         Some(CannotOpen | ReadOnly) => {
             format!("no permission to write there; make the folder {} and the file writable", folder.display())
@@ -172,10 +185,20 @@ fn explain(error: &rusqlite::Error, path: &Path) -> String {
     }
 }
 
+/// Whether the limit of open files of the process, or of the machine, is reached.
+fn has_no_descriptors(folder: &Path) -> bool {
+    /// `ENFILE` and `EMFILE`, the same numbers on all Unix systems.
+    const TOO_MANY: [i32; 2] = [23, 24];
+    let refused = std::fs::read_dir(folder).err().and_then(|error| error.raw_os_error());
+    cfg!(unix) && refused.is_some_and(|code| TOO_MANY.contains(&code))
+}
+
 thread_local! {
     static CONNECTION: RefCell<Option<Connection>> = const { RefCell::new(None) };
     /// Whether a statement here has left changes since the last [check](OnThread::take_changed).
     static CHANGED: Cell<bool> = const { Cell::new(false) };
+    /// The bytes that statements here have written since the last [check](OnThread::take_written).
+    static WRITTEN: Cell<u64> = const { Cell::new(0) };
     /// The length of the write-ahead log after the last commit here that wrote something.
     static LOG_PAGES: Cell<i64> = const { Cell::new(0) };
 }
@@ -216,6 +239,14 @@ impl OnThread {
         Some(result)
     }
 
+    /// Leaves the file at the path of the log as it is when the connection is closed.
+    pub(super) fn keep_log(self) -> Result<(), Error> {
+        self.with(|connection| {
+            let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            kept.map(|_| ()).map_err(|error| classify(error, "close"))
+        })
+    }
+
     /// Closes the calling thread's connection.
     pub(super) fn close(self) {
         CONNECTION.with(|slot| slot.borrow_mut().take());
@@ -237,6 +268,11 @@ impl OnThread {
     /// itself has left none.
     pub(super) fn take_changed(self) -> bool {
         CHANGED.take()
+    }
+
+    /// The bytes that statements have written since the last call: those of their parameters.
+    pub(super) fn take_written(self) -> u64 {
+        WRITTEN.take()
     }
 
     /// Runs one of the engine's own statements: BEGIN, COMMIT, SAVEPOINT and the like.
@@ -268,7 +304,7 @@ impl OnThread {
         self.with(|connection| {
             let run = |statement: &mut Statement<'_>| {
                 bind(statement, params)?;
-                noting_changes(connection, statement, |statement| statement.raw_execute())
+                noting_changes(connection, statement, params, |statement| statement.raw_execute())
             };
             prepared(connection, sql, run).map(|changed| changed as u64).map_err(|error| classify(error, sql.as_str()))
         })
@@ -303,7 +339,7 @@ impl OnThread {
             let failed = |error| classify(error, sql.as_str());
             let run = |statement: &mut Statement<'_>| {
                 bind(statement, params)?;
-                noting_changes(connection, statement, |statement| {
+                noting_changes(connection, statement, params, |statement| {
                     let mut rows = statement.raw_query();
                     let mut state = start;
                     while let Some(row) = rows.next()? {
@@ -353,15 +389,17 @@ fn shape_of(sql: &Sql, statement: &Statement<'_>) -> Arc<Shape> {
     })
 }
 
-/// Runs a statement, and notes whether it leaves changes, even if `run` panics.
+/// Runs a statement, and notes what it writes and whether it leaves changes, even if `run` panics.
 fn noting_changes<T>(
     connection: &Connection,
     statement: &mut Statement<'_>,
+    params: &[Value],
     run: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     if statement.readonly() {
         return run(statement);
     }
+    WRITTEN.set(WRITTEN.get() + written(params));
     let (before, had_changed) = (connection.total_changes(), CHANGED.replace(true));
     let result = run(statement);
     // SQLite undoes a statement that violates a constraint, unless it is OR FAIL and has changed rows before.
@@ -407,6 +445,7 @@ impl ToSql for Param<'_> {
             Value::Int(value) => ToSqlOutput::Owned(Owned::Integer(*value)),
             Value::Float(value) => ToSqlOutput::Owned(Owned::Real(*value)),
             Value::Text(value) => ToSqlOutput::Borrowed(Raw::Text(value.as_bytes())),
+            Value::Json(value) => ToSqlOutput::Borrowed(Raw::Text(value.as_str().as_bytes())),
             Value::Bytes(value) => ToSqlOutput::Borrowed(Raw::Blob(value)),
             Value::Time(value) => ToSqlOutput::Owned(Owned::Text(time::format(*value))),
         })

@@ -7,8 +7,10 @@ mod checkpoint;
 mod claim;
 mod connection;
 mod error;
+mod files;
 mod here;
 mod limit;
+mod number;
 mod queue;
 mod reader;
 mod sum;
@@ -31,6 +33,7 @@ use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use checkpoint::Checkpointer;
 use claim::Claim;
 use connection::{Location, Opener};
+use files::Files;
 use here::Here;
 use limit::{Limit, Waiting};
 use reader::Readers;
@@ -46,6 +49,7 @@ const IDENTITY_READERS: usize = 2;
 
 pub(crate) struct Sqlite {
     threads: Arc<Threads>,
+    files: Arc<Files>,
     path: PathBuf,
     claim: Mutex<Option<Claim>>,
     deadlines: Deadlines,
@@ -98,8 +102,10 @@ impl Sqlite {
             let connection = location.open_writer(&options)?;
             let (place, settings) = (location.clone(), options.clone());
             let here = Arc::new(Here::new(cores, Arc::new(move || place.open_reader_here(&settings))));
-            let checkpointer = Checkpointer::start(location.open_checkpointer(&options)?, here.clone());
-            let writer = Writer::start(connection, checkpointer, handle.clone());
+            let files = Arc::new(Files::of(location.path()));
+            let checkpointer = location.open_checkpointer(&options)?;
+            let checkpointer = Checkpointer::start(checkpointer, here.clone(), files.clone());
+            let writer = Writer::start(connection, checkpointer, files.clone(), handle.clone());
             let path = location.path().to_owned();
             let open: Opener = Arc::new(move || location.open_reader(&options));
             let readers = |name, count, most| Readers::start(name, &open, count, most, &handle);
@@ -111,7 +117,7 @@ impl Sqlite {
                 // One share can use all cores, and leaves as many threads for others.
                 lists: readers("lists", 2 * cores, cores),
             });
-            Ok(Self { threads, path, claim: Mutex::default(), deadlines, list_timeout, search_bytes })
+            Ok(Self { threads, files, path, claim: Mutex::default(), deadlines, list_timeout, search_bytes })
         })
         .await
         .unwrap_or_else(|panic| {
@@ -127,7 +133,13 @@ impl Sqlite {
         Ok(())
     }
 
+    /// Fails if a file of the database was removed or replaced. Reads three entries of folders.
+    pub(crate) fn check_files(&self) -> Result<(), Error> {
+        self.files.check_open()
+    }
+
     pub(crate) async fn close(&self) {
+        self.files.close();
         let threads = self.threads.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || threads.close(CLOSING)).await {
             tracing::error!(%error, "closing the database failed");
@@ -142,6 +154,7 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         task::refuse_nested()?;
+        self.files.known()?;
         let (job, answer) = TxJob::new(work, Deadlines { statement: self.turn_of(share), ..self.deadlines });
         self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
@@ -154,6 +167,7 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         task::refuse_nested()?;
+        self.files.known()?;
         let (_waiting, limit) = self.limit(lane);
         let (job, answer) = TxJob::new(work, self.deadlines);
         let mut job = job.limited(limit);
@@ -218,6 +232,7 @@ impl Sqlite {
         returning: bool,
     ) -> Result<T, Error> {
         task::refuse_nested()?;
+        self.files.known()?;
         let (job, answer) = StatementJob::new(run, after_commit, self.turn_of(share), returning);
         self.threads.writer.submit(share, Box::new(job))?;
         received(answer).await
@@ -235,6 +250,7 @@ impl Sqlite {
         run: impl Fn(&OnThread) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         task::refuse_beside_a_read()?;
+        self.files.known()?;
         let short = matches!(lane, Lane::Records(_) | Lane::Identity);
         if short && let Some(result) = self.threads.here.try_read(&run) {
             return result;

@@ -1,22 +1,17 @@
 //! The queue of the writer. [Shares](Share) take turns, so that a write does not wait for all writes of another share.
 //! The program's own writes (sign-in, mail, outbox) get every second turn.
 //!
-//! A turn may be long, such as a batch under a rule that reads much. After it, a share rests as long as the turn took while
-//! others write, so that a caller whose request takes several writes (a registration) waits for one such turn and not for one
-//! at each write.
+//! After a long or a large turn, a share [rests](crate::resting) while others write.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::Job;
+use crate::resting::Resting;
 use crate::{Error, Share};
 
-/// A turn after which a share rests.
-const LONG: Duration = Duration::from_millis(50);
-/// How long others count as writing after a write.
-const RECENT: Duration = Duration::from_secs(1);
 /// Jobs of one share that may wait; past it, they are refused. The program's own are never: it bounds them where they come from.
 const MOST: usize = 4_096;
 
@@ -40,11 +35,7 @@ struct State {
     is_closed: bool,
     /// Which of the two has the turn.
     taken: Share,
-    /// Until when shares rest.
-    resting: HashMap<Share, Instant>,
-    /// The latest job that came, and the latest of another share.
-    came: Option<(Share, Instant)>,
-    came_before: Option<(Share, Instant)>,
+    resting: Resting,
 }
 
 impl Queue {
@@ -53,7 +44,7 @@ impl Queue {
         if state.is_closed {
             return Err(Error::Closed);
         }
-        state.note(share);
+        state.resting.came(share);
         if share == Share::default() {
             state.own.push_back(job);
         } else {
@@ -85,24 +76,18 @@ impl Queue {
                 return None;
             }
             state.is_idle = true;
-            match state.resting.values().min().copied() {
+            match state.resting.next() {
                 Some(until) => drop(self.arrived.wait_until(&mut state, until)),
                 None => self.arrived.wait(&mut state),
             }
         }
     }
 
-    /// Notes how long the job of the current turn took.
-    pub(super) fn took(&self, time: Duration) {
-        if time < LONG {
-            return;
-        }
+    /// Notes how long the job of the current turn took, and how many bytes it has written.
+    pub(super) fn took(&self, time: Duration, bytes: u64) {
         let mut state = self.state.lock();
-        let (share, now) = (state.taken, Instant::now());
-        let others = [state.came, state.came_before].into_iter().flatten().find(|(other, _)| *other != share);
-        if share != Share::default() && others.is_some_and(|(_, at)| now.duration_since(at) < RECENT + time) {
-            state.resting.insert(share, now + time);
-        }
+        let share = state.taken;
+        state.resting.took(share, time, bytes);
     }
 
     /// A job that waits already.
@@ -124,21 +109,11 @@ impl Queue {
 }
 
 impl State {
-    fn note(&mut self, share: Share) {
-        if self.came.is_some_and(|(latest, _)| latest != share) {
-            self.came_before = self.came;
-        }
-        self.came = Some((share, Instant::now()));
-    }
-
     /// The place of the first share in turn that does not rest. When the writer is about to end, no share rests.
     fn awake(&mut self) -> Option<usize> {
-        if !self.resting.is_empty() {
-            let now = Instant::now();
-            self.resting.retain(|_, until| *until > now);
-        }
-        let (resting, is_closed) = (&self.resting, self.is_closed);
-        self.turns.iter().position(|share| is_closed || !resting.contains_key(share))
+        self.resting.forget_rested();
+        let (resting, is_closed) = (&mut self.resting, self.is_closed);
+        self.turns.iter().position(|share| is_closed || resting.until(*share).is_none())
     }
 
     /// The job of the next turn.
@@ -168,10 +143,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use super::super::connection::OnThread;
     use super::super::writer::Undo;
     use super::*;
+    use crate::resting::LONG;
 
     /// A job that records its name when it ends.
     struct Named(&'static str, Arc<Mutex<Vec<&'static str>>>);
@@ -224,7 +201,7 @@ mod tests {
         // Without others it continues at once.
         push(1, "a1");
         assert!(run(queue.waiting()));
-        queue.took(2 * LONG);
+        queue.took(2 * LONG, 0);
         push(1, "a2");
         assert!(run(queue.waiting()));
 
@@ -233,13 +210,13 @@ mod tests {
         push(1, "a3");
         push(1, "a4");
         assert!(run(queue.waiting()));
-        queue.took(Duration::ZERO);
+        queue.took(Duration::ZERO, 0);
         assert!(run(queue.waiting()));
-        queue.took(20 * LONG);
+        queue.took(20 * LONG, 0);
         for name in ["b2", "b3"] {
             push(0, name);
             assert!(run(queue.waiting()));
-            queue.took(2 * LONG);
+            queue.took(2 * LONG, 0);
         }
         assert!(!run(queue.waiting()), "it rests, and nobody else is there");
         let began = Instant::now();
@@ -252,7 +229,7 @@ mod tests {
         assert!(run(queue.waiting()));
         push(1, "a5");
         assert!(run(queue.waiting()));
-        queue.took(4 * LONG);
+        queue.took(4 * LONG, 0);
         push(1, "a6");
         queue.close();
         assert!(run(queue.next()) && !run(queue.next()));

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::checkpoint::{Checkpointer, Mode};
 use super::connection::OnThread;
+use super::files::Files;
 use super::limit::{self, Limit};
 use super::queue::Queue;
 use super::{here, task};
@@ -56,7 +57,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Passes `connection` to a separate thread, which ends when the handle is closed or dropped.
-    pub(super) fn start(connection: Connection, mut checkpointer: Checkpointer, runtime: Handle) -> Self {
+    pub(super) fn start(
+        connection: Connection,
+        mut checkpointer: Checkpointer,
+        files: Arc<Files>,
+        runtime: Handle,
+    ) -> Self {
         let queue = Arc::<Queue>::default();
         let (running, ended) = threads::channel();
         std::thread::Builder::new()
@@ -68,9 +74,13 @@ impl Writer {
                     let _served = Served(&queue);
                     let on_thread = OnThread::settle(connection);
                     task::mark(on_thread, task::Role::Writer);
-                    serve(on_thread, &queue, &mut checkpointer);
+                    serve(on_thread, &queue, &files, &mut checkpointer);
                     drop(checkpointer);
-                    empty_log(on_thread);
+                    if files.may_move_log() {
+                        empty_log(on_thread);
+                    } else if let Err(error) = on_thread.keep_log() {
+                        tracing::warn!(%error, "the write-ahead log of another process may be removed");
+                    }
                     on_thread.close();
                     drop(running);
                 }
@@ -109,11 +119,11 @@ impl Drop for Writer {
     }
 }
 
-fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
+fn serve(on_thread: OnThread, jobs: &Queue, files: &Files, checkpointer: &mut Checkpointer) {
     let mut group = Vec::with_capacity(GROUP);
     let mut careful = 0_u32;
     while let Some(first) = jobs.next() {
-        if let Err(error) = on_thread.control("BEGIN IMMEDIATE") {
+        if let Err(error) = files.known().and_then(|()| on_thread.control("BEGIN IMMEDIATE")) {
             first.finish(Err(error));
             continue;
         }
@@ -123,8 +133,9 @@ fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
         let mut next = Some(first);
         while let Some(mut job) = next.take() {
             let ran = Instant::now();
+            on_thread.take_written();
             let is_good = job.run(on_thread, undo);
-            jobs.took(ran.elapsed());
+            jobs.took(ran.elapsed(), on_thread.take_written());
             group.push(job);
             // A job that ended the transaction took the earlier ones' work with it.
             if on_thread.is_autocommit() {
@@ -143,7 +154,7 @@ fn serve(on_thread: OnThread, jobs: &Queue, checkpointer: &mut Checkpointer) {
                 next = jobs.waiting();
             }
         }
-        commit(on_thread, &mut group);
+        commit(on_thread, files, &mut group);
         checkpointer.committed(on_thread);
     }
 }
@@ -175,33 +186,38 @@ fn empty_log(on_thread: OnThread) {
     }
 }
 
-fn commit(on_thread: OnThread, group: &mut Vec<Box<dyn Job>>) {
+fn commit(on_thread: OnThread, files: &Files, group: &mut Vec<Box<dyn Job>>) {
     let broken = on_thread.is_autocommit();
-    let outcome = if broken { Err(ended()) } else { committed(on_thread) };
+    let outcome = if broken { Err(ended()) } else { committed(on_thread, files) };
     match outcome {
         Ok(()) => group.drain(..).for_each(|job| job.finish(Ok(()))),
+        // They are stored in files that nobody finds any more. Another run would fail too.
+        Err(lost @ Error::FileLost(_)) => group.drain(..).for_each(|job| job.finish(Err(lost.clone()))),
         Err(error) => {
             undo(on_thread);
             if group.len() == 1 {
                 group.drain(..).for_each(|job| job.finish(Err(error.clone())));
             } else {
                 tracing::debug!(jobs = group.len(), error = %error, "a group commit failed; running its jobs one by one");
-                group.drain(..).for_each(|job| alone(on_thread, job));
+                group.drain(..).for_each(|job| alone(on_thread, files, job));
             }
         }
     }
 }
 
-fn committed(on_thread: OnThread) -> Result<(), Error> {
-    on_thread.control("COMMIT").inspect(|()| here::note_commit())
+/// Commits, and checks that what was committed is in files that others find.
+fn committed(on_thread: OnThread, files: &Files) -> Result<(), Error> {
+    on_thread.control("COMMIT").inspect(|()| here::note_commit())?;
+    files.check()
 }
 
 /// Runs one job in its own transaction, after its group failed.
-fn alone(on_thread: OnThread, mut job: Box<dyn Job>) {
+fn alone(on_thread: OnThread, files: &Files, mut job: Box<dyn Job>) {
     let mut run = || {
+        files.known()?;
         on_thread.control("BEGIN IMMEDIATE")?;
         job.run(on_thread, Undo::Alone);
-        if on_thread.is_autocommit() { Err(ended()) } else { committed(on_thread) }
+        if on_thread.is_autocommit() { Err(ended()) } else { committed(on_thread, files) }
     };
     let outcome = run();
     undo(on_thread);

@@ -4,6 +4,7 @@ use gatewright_db::{Engine, Value, dialect};
 
 use super::super::{Operand, Order, Type};
 use super::{Rows, Writer};
+use crate::declare::Kind;
 
 impl Writer<'_> {
     /// The value as text; NULL if it is absent or JSON null.
@@ -24,14 +25,21 @@ impl Writer<'_> {
         rows: &Rows,
     ) -> String {
         let is_type = self.is_type(left, as_type, rows);
-        let text = self.json_text(left, rows);
+        let (text, (column, path)) = (self.json_text(left, rows), self.json(left, rows));
+        let is_float = matches!(right, Operand::Column { kind: Kind::Float, .. });
         let right = self.element(right, as_type, rows);
         let order = order.sql();
         match (self.engine, as_type) {
-            (Engine::Sqlite, _) => format!("({is_type} AND {text} {order} {right})"),
-            (Engine::Postgres, Type::Number) => {
-                format!("(CASE WHEN {is_type} THEN CAST({text} AS numeric) {order} {right} ELSE FALSE END)")
+            (_, Type::Number) => {
+                let number = dialect::json_number(self.engine, &column, &path);
+                let compared = if is_float {
+                    dialect::json_number_and_float(self.engine, &number, order, &right)
+                } else {
+                    format!("{number} {order} {right}")
+                };
+                format!("(CASE WHEN {is_type} THEN {compared} ELSE FALSE END)")
             }
+            (Engine::Sqlite, _) => format!("({is_type} AND {text} {order} {right})"),
             (Engine::Postgres, Type::Bool) => {
                 format!("(CASE WHEN {is_type} THEN CAST({text} AS boolean) {order} {right} ELSE FALSE END)")
             }
@@ -56,12 +64,14 @@ impl Writer<'_> {
             word => (self.operand(word, rows), "'$'".to_owned()),
         };
         let element = self.element(element, as_type, rows);
+        if as_type == Type::Number {
+            return dialect::json_has_number(self.engine, &column, &path, &element);
+        }
         match self.engine {
             Engine::Sqlite => {
                 let of_type = match as_type {
-                    Type::Number => "\"_e\".\"type\" IN ('integer', 'real')",
                     Type::Bool => "\"_e\".\"type\" IN ('true', 'false')",
-                    Type::Text | Type::Time | Type::Own => "\"_e\".\"type\" = 'text'",
+                    Type::Number | Type::Text | Type::Time | Type::Own => "\"_e\".\"type\" = 'text'",
                 };
                 format!(
                     "(json_type({column}, {path}) = 'array' AND EXISTS (SELECT 1 FROM json_each({column}, {path}) AS \"_e\" \
@@ -117,9 +127,6 @@ impl Writer<'_> {
             }
             (Operand::Value(value), Engine::Postgres, Type::Text | Type::Time | Type::Own) => {
                 format!("CAST({} AS text)", self.bind(value.clone()))
-            }
-            (Operand::Column { .. }, Engine::Postgres, Type::Number) => {
-                format!("CAST({} AS numeric)", self.operand(operand, rows))
             }
             _ => self.operand(operand, rows),
         }

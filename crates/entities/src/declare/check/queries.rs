@@ -1,8 +1,10 @@
 //! The fields that lists search, and those that order cursors.
 
 use super::Check;
+use crate::declare::names::{cut, hint};
 use crate::declare::{Field, Kind, ModelField, names};
 use crate::value::Type;
+use crate::value::types::INDEXED_BYTES;
 
 /// The most columns of a cursor's key, besides the id.
 const MAX_CURSOR_FIELDS: usize = 4;
@@ -32,6 +34,8 @@ impl Check<'_> {
         let entity = self.entity;
         let names = match entity.cursor_fields.split_last() {
             Some((last, before)) if last == "id" => before,
+            // Ids that clients choose are in no order.
+            None if entity.client_ids => return vec!["created_at".to_owned()],
             _ => &entity.cursor_fields,
         };
         if names.len() > MAX_CURSOR_FIELDS {
@@ -52,7 +56,7 @@ impl Check<'_> {
         }
         for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {
             if let Type::Text(text) = &mut field.rule {
-                text.indexed = true;
+                text.index(INDEXED_BYTES);
             }
         }
         names.to_vec()
@@ -71,15 +75,10 @@ impl Check<'_> {
             Some(field) => Some(field),
             None => {
                 let known = entity.fields.iter().filter(|field| !field.hidden).map(|field| &*field.name);
-                let hint = gatewright_base::nearest(name, known).map(|meant| format!("; did you mean \"{meant}\"?"));
-                let message = format!("{attribute}: there is no field \"{}\"{}", cut(name), hint.unwrap_or_default());
+                let message = format!("{attribute}: there is no field \"{}\"{}", cut(name), hint(name, known));
                 self.wrong(attribute, message);
                 None
             }
         }
     }
-}
-
-fn cut(name: &str) -> String {
-    name.chars().take(80).collect()
 }

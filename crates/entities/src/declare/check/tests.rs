@@ -1,4 +1,5 @@
 use gatewright_db::Value;
+use gatewright_db::json::Json;
 
 use super::*;
 use crate::Literal;
@@ -47,7 +48,7 @@ fn every_type_and_attribute_can_be_declared() {
     assert_eq!(model.owner, Some(12));
     let default = |name: &str| model.fields.iter().find(|field| field.name == name).unwrap().default.clone();
     assert_eq!(default("price"), Some(Value::Text("9.99".into())));
-    assert_eq!(default("meta"), Some(Value::Text("{\"a\":[1]}".into())));
+    assert_eq!(default("meta"), Some(Value::Json(Json::read("{\"a\":[1]}").unwrap())));
     assert_eq!(default("title"), None);
 }
 
@@ -112,6 +113,12 @@ fn errors_have_their_positions() {
         (with(Field::int("a")).owner("a"), "the owner's field holds an account's id"),
         (with(Field::relation("a", "posts")).owner("a"), "the owner's field holds an account's id"),
         (with(Field::string("a").default("u1")).owner("a"), "stamped from the request"),
+        (with(Field::string("name")).label("nam"), "there is no field \"nam\"; did you mean \"name\"?"),
+        (with(Field::string("a").hidden()).label("a"), "no text for readers"),
+        (with(Field::json("a")).label("a"), "no text for readers"),
+        (with(Field::relation("a", "posts")).label("a"), "no text for readers"),
+        (with(Field::string("a").description("x".repeat(1001))), "field \"a\": a description has at most 1000"),
+        (Entity::new("posts").description("é".repeat(1001)), "a description has at most 1000"),
     ];
     for (entity, expected) in cases {
         refused(entity, expected);

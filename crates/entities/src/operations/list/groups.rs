@@ -11,6 +11,7 @@ use crate::declare::Kind;
 use crate::encode;
 use crate::error::Error;
 use crate::filter::Columns;
+use crate::filter::columns::Column;
 use crate::fragment::quoted;
 use crate::plan::{Plan, Scope};
 use crate::query::{Given, Groups as Asked, ListQuery};
@@ -127,16 +128,20 @@ impl Grouping {
             Kind::Decimal => format!("MIN({})", ordered(index)),
             _ => name(index),
         };
+        let sum = |index: usize| match plan.columns.at(index).kind {
+            Kind::Float => dialect::exact_sum_of_floats(plan.engine, &name(index)),
+            _ => dialect::exact_sum(plan.engine, &name(index)),
+        };
         let mut select: Vec<String> = self.by.iter().map(|index| shown(*index)).collect();
         select.push("COUNT(*)".to_owned());
         for (function, fields) in &self.values {
             for index in fields {
                 select.extend(match function {
-                    Function::Sum => vec![dialect::exact_sum(plan.engine, &name(*index))],
+                    Function::Sum => vec![sum(*index)],
                     Function::Min => vec![format!("MIN({})", ordered(*index))],
                     Function::Max => vec![format!("MAX({})", ordered(*index))],
                     Function::Avg => {
-                        vec![dialect::exact_sum(plan.engine, &name(*index)), format!("COUNT({})", name(*index))]
+                        vec![sum(*index), format!("COUNT({})", name(*index))]
                     }
                 });
             }
@@ -149,6 +154,7 @@ impl Grouping {
         } else {
             format!(" GROUP BY {} ORDER BY {}", by.join(", "), order.join(", "))
         };
+        // Bytes: rows are folded one by one until the answer is full.
         format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MAX_GROUPS + 1)
     }
 }
@@ -224,9 +230,13 @@ impl Grouping {
                     Function::Min | Function::Max => {
                         encode::value(&plan.table, &column.name, column.kind, &row.value(at)?, out)?;
                     }
-                    Function::Sum => out.extend_from_slice(sum(column.kind, &row.value(at)?).as_bytes()),
+                    Function::Sum => {
+                        let value = row.value(at)?;
+                        out.extend_from_slice(sum(column.kind, exact(plan, column, &value)?).as_bytes());
+                    }
                     Function::Avg => {
-                        out.extend_from_slice(average(column.kind, &row.value(at)?, &row.value(at + 1)?).as_bytes());
+                        let (value, count) = (row.value(at)?, row.value(at + 1)?);
+                        out.extend_from_slice(average(column.kind, exact(plan, column, &value)?, &count).as_bytes());
                         at += 1;
                     }
                 }
@@ -244,18 +254,32 @@ fn key(name: &str, out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-/// An exact sum as JSON: a number, or a text for decimals.
-fn sum(kind: Kind, exact: &ValueRef<'_>) -> String {
-    match (exact, kind) {
-        (ValueRef::Text(text), Kind::Decimal) => format!("\"{}\"", plain(text)),
-        (ValueRef::Text(text), Kind::Float) => float(text.parse().unwrap_or(f64::INFINITY)),
-        (ValueRef::Text(text), _) => plain(text).to_owned(),
-        _ => "null".to_owned(),
+/// The digits of an exact sum; `None` without values. On Postgres a sum is infinite or no number if one of its values is.
+fn exact<'a>(plan: &Plan, column: &Column, value: &'a ValueRef<'_>) -> Result<Option<&'a str>, DatabaseError> {
+    match value {
+        ValueRef::Text(text) if text.bytes().all(|byte| matches!(byte, b'-' | b'.' | b'0'..=b'9')) => Ok(Some(text)),
+        ValueRef::Null => Ok(None),
+        _ => Err(DatabaseError::Corrupt {
+            statement: format!("a sum of {}", plan.table),
+            column: column.name.clone(),
+            found: "a value that is not finite",
+            expected: "a number",
+        }),
     }
 }
 
-fn average(kind: Kind, exact: &ValueRef<'_>, count: &ValueRef<'_>) -> String {
-    let (ValueRef::Text(text), ValueRef::Int(count)) = (exact, count) else { return "null".to_owned() };
+/// An exact sum as JSON: a number, or a text for decimals.
+fn sum(kind: Kind, exact: Option<&str>) -> String {
+    match (exact, kind) {
+        (Some(text), Kind::Decimal) => format!("\"{}\"", plain(text)),
+        (Some(text), Kind::Float) => float(text.parse().unwrap_or(f64::INFINITY)),
+        (Some(text), _) => plain(text).to_owned(),
+        (None, _) => "null".to_owned(),
+    }
+}
+
+fn average(kind: Kind, exact: Option<&str>, count: &ValueRef<'_>) -> String {
+    let (Some(text), ValueRef::Int(count)) = (exact, count) else { return "null".to_owned() };
     let Some(count) = u64::try_from(*count).ok().filter(|count| *count > 0) else { return "null".to_owned() };
     let quotient = divided(text, count);
     match kind {
@@ -320,16 +344,18 @@ struct Groups {
     json: Vec<u8>,
     count: usize,
     has_more: bool,
+    /// How many groups are left out, because a value of theirs cannot be read.
+    unreadable: u32,
 }
 
-/// The groups as a JSON array, and whether there are more than fit into one answer.
+/// The groups as a JSON array, whether there are more than fit into one answer, and how many are unreadable.
 pub(super) async fn read(
     tx: &Tx,
     plan: &Arc<Plan>,
     scope: &Scope,
     most: usize,
     grouping: &Grouping,
-) -> Result<(Vec<u8>, bool), Error> {
+) -> Result<(Vec<u8>, bool, u32), Error> {
     let sql = grouping.statement(plan, scope.condition());
     let (plan, asked) = (plan.clone(), grouping.clone());
     let found = tx.fold(sql, scope.params.clone(), Groups::default(), move |groups, row| {
@@ -339,7 +365,16 @@ pub(super) async fn read(
         }
         let start = groups.json.len();
         groups.json.push(if groups.count == 0 { b'[' } else { b',' });
-        asked.append(&plan, row, &mut groups.json)?;
+        match asked.append(&plan, row, &mut groups.json) {
+            Ok(()) => {}
+            Err(error @ DatabaseError::Corrupt { .. }) => {
+                tracing::error!(table = %plan.table, %error, "a group of records has an unreadable value and is left out");
+                groups.json.truncate(start);
+                groups.unreadable += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
         if groups.json.len() > most && groups.count > 0 {
             groups.json.truncate(start);
             groups.has_more = true;
@@ -353,7 +388,7 @@ pub(super) async fn read(
         groups.json.push(b'[');
     }
     groups.json.push(b']');
-    Ok((groups.json, groups.has_more))
+    Ok((groups.json, groups.has_more, groups.unreadable))
 }
 
 #[cfg(test)]
@@ -380,12 +415,11 @@ mod tests {
 
     #[test]
     fn a_sum_is_json() {
-        let text = |text: &'static str| ValueRef::Text(text.into());
-        assert_eq!(sum(Kind::Int, &text("18446744073709551614")), "18446744073709551614");
-        assert_eq!(sum(Kind::Decimal, &text("10.50")), "\"10.5\"");
-        assert_eq!(sum(Kind::Float, &text("0.3")), "0.3");
-        assert_eq!(sum(Kind::Float, &text(&*"9".repeat(400).leak())), "null");
-        assert_eq!(sum(Kind::Int, &ValueRef::Null), "null");
-        assert_eq!(average(Kind::Int, &text("7"), &ValueRef::Int(2)), "3.5");
+        assert_eq!(sum(Kind::Int, Some("18446744073709551614")), "18446744073709551614");
+        assert_eq!(sum(Kind::Decimal, Some("10.50")), "\"10.5\"");
+        assert_eq!(sum(Kind::Float, Some("0.3")), "0.3");
+        assert_eq!(sum(Kind::Float, Some(&"9".repeat(400))), "null");
+        assert_eq!(sum(Kind::Int, None), "null");
+        assert_eq!(average(Kind::Int, Some("7"), &ValueRef::Int(2)), "3.5");
     }
 }

@@ -53,6 +53,9 @@ pub struct List {
     pub has_more: bool,
     /// How many records were read, if the page ended because of the [limit](ListQuery::looking_at).
     pub searched: Option<u32>,
+    /// How many records of the page, or groups, hold a value that cannot be read. They are left out and logged; the page counts
+    /// them.
+    pub unreadable: u32,
 }
 
 /// The position of a page in a list.
@@ -202,7 +205,7 @@ impl Reading {
     async fn run(self: Box<Self>, entities: &Entities, paging: Paging) -> Result<List, Error> {
         match paging {
             Paging::Page { number, sort, count } => {
-                let order = sort.unwrap_or_else(Keyset::by_id);
+                let order = sort.unwrap_or_else(|| self.plan.listed.clone());
                 if let Some(most) = self.looks_at
                     && !Box::pin(self.is_small(entities, &order, true, most)).await?
                 {
@@ -238,7 +241,7 @@ impl Reading {
     fn place(&self, entities: &Entities, from: &str, sort: Option<Keyset>) -> Result<(Keyset, Option<Place>), Error> {
         let orders = match sort {
             Some(sort) => vec![sort],
-            None => vec![self.plan.keyset.clone(), Keyset::by_id()],
+            None => vec![self.plan.keyset.clone(), self.plan.listed.clone()],
         };
         let mut opened = orders.into_iter().map(|order| {
             let place = entities.cursors().open(&self.plan, &order, from);
@@ -253,9 +256,9 @@ impl Reading {
 
     async fn grouped(self: Box<Self>, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
         let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let (json, has_more) =
+        let (json, has_more, unreadable) =
             db.read(async move |tx: &Tx| groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await).await?;
-        Ok(List { json, place: PagePlace::Groups, has_more, searched: None })
+        Ok(List { json, place: PagePlace::Groups, has_more, searched: None, unreadable })
     }
 
     async fn page(self: Box<Self>, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
@@ -300,12 +303,14 @@ impl Reading {
                 Count::Estimate if shown == 0 => self.estimate(tx, &found, 0).await?,
                 Count::Estimate => self.estimate(tx, &found, shown_to + i64::from(!is_last)).await?,
             };
-            Ok((json, total, !is_last && shown > 0, is_early.then(|| self.key(&rows, shown))))
+            let unreadable = rows.log_unreadable(shown)?;
+            Ok((json, total, !is_last && shown > 0, is_early.then(|| self.key(&rows, shown)), unreadable))
         });
-        let (json, total, has_more, early) = read.await?;
+        let (json, total, has_more, early, unreadable) = read.await?;
         let seal = |values| cursors.seal(&plan, &order_of, &Place { after: true, values }).ok_or(Error::TooLarge);
         let cursor = early.map(seal).transpose()?;
-        Ok(List { json, place: PagePlace::Number { total, page, limit, cursor }, has_more, searched: None })
+        let place = PagePlace::Number { total, page, limit, cursor };
+        Ok(List { json, place, has_more, searched: None, unreadable })
     }
 
     /// The rows of a page by its number, and one more, which shows whether there is a next page; with the values of the
@@ -378,12 +383,12 @@ impl Reading {
             rows.truncate(limit);
             let (json, shown) = self.write(tx, &rows, direction).await?;
             has_more |= shown < rows.len();
-            Ok((json, has_more && shown > 0, self.key(&rows, shown)))
+            Ok((json, has_more && shown > 0, self.key(&rows, shown), rows.log_unreadable(shown)?))
         });
-        let (json, has_more, values) = read.await?;
+        let (json, has_more, values, unreadable) = read.await?;
         let place = Place { after: direction == Direction::Forward, values };
         let cursor = has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(too_long)).transpose()?;
-        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched: None })
+        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched: None, unreadable })
     }
 
     /// The selected columns: the shown ones, the relations whose records are included, and the key of `order`.
@@ -418,7 +423,7 @@ impl Reading {
         }
     }
 
-    /// The JSON array, in forward order, of as many of the first rows as fit; and their number.
+    /// The JSON array, in forward order, of as many of the first rows as fit; and their number. Unreadable records count.
     async fn write(&self, tx: &Tx, rows: &Rows, direction: Direction) -> Result<(Vec<u8>, usize), Error> {
         let (found, count) = self.related(tx, rows).await?;
         let mut records: Vec<Vec<u8>> = Vec::new();
@@ -427,6 +432,10 @@ impl Reading {
         let mut bytes = 0;
         let mut shown = 0;
         for row in 0..count {
+            if rows.json(row).is_empty() {
+                shown += 1;
+                continue;
+            }
             let start = json.len();
             if start > 1 {
                 json.push(b',');

@@ -14,13 +14,12 @@ use crate::call::Call;
 use crate::condition::follow::Reader;
 use crate::condition::resolve::{Rights, resolve};
 use crate::condition::{Bound, Rule, Viewer};
-use crate::context::admission::reach;
+use crate::context::admission::{named_standing, reach};
 use crate::context::table::Table;
 use crate::error::Error;
 use crate::filter::syntax::Expression;
 use crate::fragment::quoted;
 use crate::plan::Keyset;
-use crate::tenancy;
 
 /// The most values that such a filter compares with.
 const MAX_VALUES: usize = 10_000;
@@ -80,11 +79,7 @@ async fn reader(
         needs_tenant |= target.plan.tenant.is_some() || target.plan.names_tenant;
         guards.insert(*index, reach(target, call, Action::Read).await?);
     }
-    let standing = if needs_tenant {
-        tenancy::standing(entities.memberships(), &call.identity, &call.tenant).await?
-    } else {
-        Standing::Unnamed
-    };
+    let standing = if needs_tenant { named_standing(entities, call).await? } else { Standing::Unnamed };
     Ok(Reader {
         catalog: plan.catalog.clone(),
         engine: plan.engine,

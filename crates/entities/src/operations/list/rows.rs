@@ -1,4 +1,4 @@
-use gatewright_db::{Error, RowRef, Sql, Tx, Value};
+use gatewright_db::{Error, RowRef, Sql, Tx, Value, unless_unreadable};
 
 use crate::encode::Projection;
 
@@ -12,8 +12,10 @@ pub(super) struct Rows {
     /// The most bytes of JSON.
     most: usize,
     json: Vec<u8>,
-    /// Where each record ends.
+    /// Where each record ends. An unreadable one has no JSON.
     ends: Vec<usize>,
+    /// Why records are unreadable, by their numbers.
+    unreadable: Vec<(usize, Error)>,
     /// The extra columns of the records, one row after the other.
     beside: Vec<Value>,
     /// How much that is for each.
@@ -26,7 +28,8 @@ impl Rows {
     /// Empty, with room for `most` bytes. About `expected` rows will be added.
     pub(super) fn new(most: usize, expected: usize) -> Self {
         let json = Vec::with_capacity(expected.saturating_mul(TYPICAL).min(most).min(RESERVED));
-        Self { most, json, ends: Vec::with_capacity(expected), beside: Vec::new(), width: 0, is_cut: false }
+        let ends = Vec::with_capacity(expected);
+        Self { most, json, ends, unreadable: Vec::new(), beside: Vec::new(), width: 0, is_cut: false }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,7 +65,14 @@ impl Rows {
             return Ok(());
         }
         let start = self.json.len();
-        projection.append(row, &mut self.json)?;
+        match projection.append(row, &mut self.json) {
+            Ok(()) => {}
+            Err(error @ Error::Unreadable { .. }) => {
+                self.json.truncate(start);
+                self.unreadable.push((self.ends.len(), error));
+            }
+            Err(error) => return Err(error),
+        }
         if self.json.len() > self.most && !self.ends.is_empty() {
             self.json.truncate(start);
             self.is_cut = true;
@@ -77,6 +87,7 @@ impl Rows {
     pub(super) fn truncate(&mut self, count: usize) {
         if count < self.ends.len() {
             self.ends.truncate(count);
+            self.unreadable.retain(|(index, _)| *index < count);
             self.beside.truncate(count * self.width);
             self.json.truncate(self.bytes());
         }
@@ -87,7 +98,17 @@ impl Rows {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The record of a row.
+    /// Logs which of the first `shown` records are unreadable, and returns their number.
+    pub(super) fn log_unreadable(&self, shown: usize) -> Result<u32, Error> {
+        let mut count = 0;
+        for (_, error) in self.unreadable.iter().take_while(|(index, _)| *index < shown) {
+            unless_unreadable::<()>(Err(error.clone()))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// The record of a row; empty if it is unreadable.
     pub(super) fn json(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.json[start..self.ends[index]]

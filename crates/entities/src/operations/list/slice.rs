@@ -27,6 +27,8 @@ struct Slice {
     next: Vec<Value>,
     /// How many records were read, if the page ends because of this limit.
     searched: Option<u32>,
+    /// How many records were left out, because they are unreadable.
+    unreadable: u32,
 }
 
 impl Reading {
@@ -42,12 +44,12 @@ impl Reading {
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
         let db = entities.db().clone().lane(Lane::Lists(self.share));
         let read = db.read(async move |tx: &Tx| self.slices(tx, &order, from.clone(), direction, most).await);
-        let Slice { json, next, searched } = read.await?;
+        let Slice { json, next, searched, unreadable } = read.await?;
         let has_more = !next.is_empty();
         let place = Place { after: direction == Direction::Forward, values: next };
         let cursor =
             has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(super::too_long)).transpose()?;
-        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched })
+        Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched, unreadable })
     }
 
     async fn slices(
@@ -73,11 +75,12 @@ impl Reading {
         let is_followed = rows.is_cut || rows.len() > limit;
         rows.truncate(limit);
         let (json, shown) = self.write(tx, &rows, direction).await?;
+        let unreadable = rows.log_unreadable(shown)?;
         if is_followed || shown < rows.len() {
-            return Ok(Slice { json, next: self.key(&rows, shown), searched: None });
+            return Ok(Slice { json, next: self.key(&rows, shown), searched: None, unreadable });
         }
         let searched = (!edge.is_empty()).then_some(most);
-        Ok(Slice { json, next: edge, searched })
+        Ok(Slice { json, next: edge, searched, unreadable })
     }
 
     /// Reads the next `size` records and adds those of the list to `rows`, up to one more than the page holds. Returns the key

@@ -89,6 +89,10 @@ struct Replay {
     announced: i64,
 }
 
+fn fresh() -> Sequence {
+    Sequence::new(Ledger::after(0), Witnesses::default(), Arc::new(Generation::first("log".to_owned())))
+}
+
 fn event() -> EntityEvent {
     EntityEvent::new(EventKind::Updated, "e", "e", "{}")
 }
@@ -157,7 +161,7 @@ fn explore(world: &World, replay: &mut impl FnMut(&World)) {
 /// Replays one order of steps, with the notifications in `lost` missing.
 fn replayed(end: &World, lost: u8) {
     let mut world = World { steps: end.steps.clone(), ..start(end.records) };
-    let mut replay = Replay { sequence: Sequence::new(Ledger::after(0)), read: None, out: Vec::new(), announced: 0 };
+    let mut replay = Replay { sequence: fresh(), read: None, out: Vec::new(), announced: 0 };
     let mut shown = Vec::new();
     for step in &end.steps {
         match *step {
@@ -250,7 +254,7 @@ fn nothing_is_skipped_repeated_or_out_of_order_after_late_commits() {
 /// While many write, there is nearly always a hole. What is below it does not wait for it.
 #[test]
 fn events_below_the_first_hole_go_out_without_a_read() {
-    let mut sequence = Sequence::new(Ledger::after(0));
+    let mut sequence = fresh();
     let mut arrive = |positions: &[i64]| -> Vec<i64> {
         let events = positions.iter().map(|position| (*position, event(), None)).collect::<Vec<_>>();
         sequence.arrive(events).into_iter().map(|(pending, _)| pending.position).collect()
@@ -261,4 +265,31 @@ fn events_below_the_first_hole_go_out_without_a_read() {
     assert_eq!(arrive(&[3]), [3]);
     assert_eq!(arrive(&[4]), [4, 5]);
     assert_eq!(arrive(&[6]), [6, 7]);
+}
+
+/// The database's count may or may not include what arrives while it runs, so it is subtracted from the room.
+#[test]
+fn what_arrives_while_the_log_is_counted_takes_its_room() {
+    let size = crate::log::sweep::size(event().record().len(), 0);
+    let is_full = |sequence: &Sequence| {
+        let full = sequence.full();
+        let mut told = std::pin::pin!(full.notified());
+        let woken = std::task::Context::from_waker(std::task::Waker::noop());
+        told.as_mut().poll(&mut { woken }).is_ready()
+    };
+    let mut sequence = fresh();
+    sequence.begin_count();
+    sequence.arrive([(1, event(), None), (2, event(), None)]);
+    assert!(!is_full(&sequence), "nobody is woken while it is counted");
+    sequence.end_count(3 * size);
+    assert!(!is_full(&sequence));
+    sequence.arrive([(3, event(), None)]);
+    assert!(is_full(&sequence));
+    sequence.arrive([(4, event(), None)]);
+    assert!(!is_full(&sequence), "once");
+
+    sequence.begin_count();
+    sequence.arrive([(5, event(), None)]);
+    sequence.end_count(size);
+    assert!(is_full(&sequence), "no room is left when the count ends");
 }

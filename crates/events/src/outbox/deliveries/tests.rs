@@ -40,7 +40,8 @@ async fn statements_and_transitions_agree_in_any_order() {
         let options = OutboxOptions { max_attempts: POLICY.max_attempts, ..OutboxOptions::default() };
         let outbox = Outbox::open(engine.db.clone(), ambient.clone(), options).await.unwrap();
         let consumer = Consumer::new("c", "a", async |_| Ok::<_, String>(())).unwrap();
-        let deliveries = Deliveries::new(engine.db.clone(), "r".to_owned(), &[Declared::of(&consumer)]);
+        let deliveries =
+            Deliveries::new(engine.db.clone(), "r".to_owned(), &[Declared::of(&consumer)], Budget::unlimited());
         let staging = outbox.clone();
         let id =
             engine.db.write(async move |tx: &gatewright_db::Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
@@ -66,8 +67,8 @@ async fn statements_and_transitions_agree_in_any_order() {
             let (expected, done) = match kind {
                 0 | 1 => {
                     let claimed = deliveries.claim(&consumer, 10, now, &POLICY).await.unwrap();
-                    leases.extend(claimed.iter().map(|claimed| claimed.lease));
-                    (model.claim(now, &POLICY), !claimed.is_empty())
+                    leases.extend(claimed.claimed.iter().map(|claimed| claimed.lease));
+                    (model.claim(now, &POLICY), !claimed.claimed.is_empty())
                 }
                 2 => {
                     let (new, kept) = deliveries.renew("c", lease, &ids, now, &POLICY).await.unwrap();
@@ -128,15 +129,15 @@ async fn a_dead_relay_loses_its_deliveries_and_a_live_one_keeps_them() {
         let outbox = Outbox::open(engine.db.clone(), ambient, OutboxOptions::default()).await.unwrap();
         let consumer = Consumer::new("c", "a", async |_| Ok::<_, String>(())).unwrap();
         let declared = || [Declared::of(&consumer)];
-        let [dead, other] =
-            ["dead", "other"].map(|name| Deliveries::new(engine.db.clone(), name.to_owned(), &declared()));
+        let [dead, other] = ["dead", "other"]
+            .map(|name| Deliveries::new(engine.db.clone(), name.to_owned(), &declared(), Budget::unlimited()));
         let staging = outbox.clone();
         let id =
             engine.db.write(async move |tx: &gatewright_db::Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
         let id: Arc<str> = id.await.unwrap().into();
         let (ids, now) = ([id.clone()], outbox.now());
         dead.expand(&[id.to_string()], now).await.unwrap();
-        let lease = dead.claim(&consumer, 1, now, &POLICY).await.unwrap()[0].lease;
+        let lease = dead.claim(&consumer, 1, now, &POLICY).await.unwrap().claimed[0].lease;
         assert_eq!(dead.holders().await.unwrap(), [], "its own are nobody else's business");
         assert_eq!(other.holders().await.unwrap(), [("dead".to_owned(), 0)]);
         dead.beat(1).await.unwrap();
@@ -146,7 +147,7 @@ async fn a_dead_relay_loses_its_deliveries_and_a_live_one_keeps_them() {
         assert_eq!(other.take_over("dead", 1).await.unwrap(), 1);
         assert_eq!(other.take_over("dead", 1).await.unwrap(), 0);
         // The clock does not advance: the new owner's lease has the same end.
-        let again = other.claim(&consumer, 1, now, &POLICY).await.unwrap();
+        let again = other.claim(&consumer, 1, now, &POLICY).await.unwrap().claimed;
         assert_eq!(again[0].lease, lease);
         assert_eq!(dead.succeeded("c", lease, &ids, now).await.unwrap(), [""; 0], "a stale owner settles nothing");
         assert_eq!(dead.renew("c", lease, &ids, now, &POLICY).await.unwrap().1, [""; 0]);

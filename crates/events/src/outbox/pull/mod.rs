@@ -69,6 +69,9 @@ pub enum PullError {
     /// The limit of waiting callers is reached.
     #[error(transparent)]
     TooManyWaiting(#[from] TooManyWaiting),
+    /// The memory that the caller may take is used up.
+    #[error("the caller's share of the memory budget is used up")]
+    NoMemory,
     /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),
@@ -83,7 +86,7 @@ impl Pulls {
             (consumer, counters)
         };
         Self(Arc::new(Inner {
-            rows: Rows::new(outbox.0.db.clone(), outbox.0.options.policy()),
+            rows: Rows::new(outbox.0.db.clone(), outbox.0.options.policy(), outbox.0.options.budget.clone()),
             outbox: outbox.clone(),
             consumers: consumers.into_iter().map(counted).collect(),
             waiting: Waiting::default(),
@@ -170,7 +173,7 @@ impl Pulls {
     }
 
     /// Takes events in a separate task, so that deliveries that were claimed for a disconnected caller are released.
-    async fn take(&self, consumer: &PullConsumer, token: &TokenId, limit: usize) -> Result<Vec<Event>, Error> {
+    async fn take(&self, consumer: &PullConsumer, token: &TokenId, limit: usize) -> Result<Vec<Event>, PullError> {
         let (answer, answered) = oneshot::channel();
         let (all, consumer, token) = (self.clone(), consumer.clone(), token.clone());
         tokio::spawn(async move {
@@ -195,7 +198,7 @@ impl Inner {
         found.map(|(consumer, counters)| (consumer, &**counters)).ok_or_else(|| PullError::Unknown(name.to_owned()))
     }
 
-    async fn take(&self, consumer: &PullConsumer, token: &TokenId, limit: usize) -> Result<Taken, Error> {
+    async fn take(&self, consumer: &PullConsumer, token: &TokenId, limit: usize) -> Result<Taken, PullError> {
         let ask = if consumer.takes_all() { limit } else { limit.max(FILTERED_AT_ONCE) };
         let (_, counters) =
             self.consumers.iter().find(|(known, _)| known.name() == consumer.name()).expect("it is ours");
@@ -205,7 +208,8 @@ impl Inner {
             counters.failed(claimed.expired, claimed.dead);
             lease = claimed.lease;
             let full = claimed.ids.len() + claimed.dead >= ask;
-            let Candidates { events, mut rest } = self.rows.read(consumer, &claimed.ids).await?;
+            let Candidates { events, mut rest } = self.rows.read(consumer, token, &claimed.ids).await?;
+            let is_short = events.is_empty() && !rest.is_empty();
             let (mut wanted, unwanted): (Vec<_>, Vec<_>) =
                 events.into_iter().partition(|event| consumer.takes(event.json()));
             rest.extend(wanted.split_off(limit.min(wanted.len())).into_iter().map(|event| event.id().to_owned()));
@@ -215,6 +219,9 @@ impl Inner {
                 counters.delivered(settled.changed);
             }
             self.give_back(consumer, token, lease, &rest).await;
+            if is_short {
+                return Err(PullError::NoMemory);
+            }
             if !wanted.is_empty() {
                 if full || !rest.is_empty() {
                     // There may be more, for another waiting caller.

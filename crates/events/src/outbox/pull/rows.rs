@@ -1,20 +1,20 @@
 //! The transitions of pulled deliveries as SQL statements. Each checks the token that holds the delivery.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::TokenId;
+use gatewright_base::{Budget, TokenId};
 use gatewright_db::{Db, Error, Sql, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::{PullConsumer, Receipt};
 use crate::outbox::Event;
 use crate::outbox::deliveries::{json, typed_time};
+use crate::outbox::payloads::{Payloads, Read, Staged};
 use crate::outbox::transition::{DeliveryStatus, Lease, Policy, later, refused};
 
 /// Bytes of payloads after which an answer ends.
-const ANSWER_BYTES: i64 = 4 << 20;
+const ANSWER_BYTES: usize = 4 << 20;
 /// The error that an operator sees for a delivery that was not acknowledged.
 const EXPIRED: &str = "the lease ended before the event was acknowledged";
 /// The error that an operator sees for a delivery that the consumer refused.
@@ -25,8 +25,7 @@ pub(super) struct Rows {
     db: Db,
     policy: Policy,
     claim: Sql,
-    sizes: Sql,
-    payloads: Sql,
+    payloads: Payloads,
     release: Sql,
 }
 
@@ -66,7 +65,7 @@ struct Held {
 }
 
 impl Rows {
-    pub(super) fn new(db: Db, policy: Policy) -> Self {
+    pub(super) fn new(db: Db, policy: Policy, budget: Budget) -> Self {
         let engine = db.engine();
         let expired = "claimed_until IS NOT NULL AND token IS NOT NULL";
         let claim = format!(
@@ -88,25 +87,12 @@ impl Rows {
             lock = dialect::for_update_skip_locked(engine),
             lease = typed_time(engine, 5),
         );
-        let sizes = format!(
-            "SELECT id, created_at, {} AS bytes FROM event_outbox WHERE {} ORDER BY created_at, id",
-            dialect::byte_length(engine, "payload"),
-            dialect::is_among(engine, "id", "?1")
-        );
-        let payloads = format!("SELECT id, payload FROM event_outbox WHERE {}", dialect::is_among(engine, "id", "?1"));
         let release = format!(
             "UPDATE event_outbox_delivery SET claimed_until = NULL, token = NULL, next_attempt_at = ?5
              WHERE consumer = ?1 AND token = ?2 AND claimed_until = ?3 AND COALESCE(status, '') = 'pending' AND {}",
             dialect::is_among(engine, "row_id", "?4")
         );
-        Self {
-            policy,
-            claim: claim.into(),
-            sizes: sizes.into(),
-            payloads: payloads.into(),
-            release: release.into(),
-            db,
-        }
+        Self { policy, claim: claim.into(), payloads: Payloads::new(&db, budget), release: release.into(), db }
     }
 
     /// Takes up to `limit` deliveries that are due for `token`, those of the oldest rows first. Those whose lease has
@@ -135,39 +121,21 @@ impl Rows {
         Ok(claimed)
     }
 
-    /// The events of claimed deliveries, as many as fit into one answer.
+    /// The events of claimed deliveries, as many as fit into one answer and into the memory of the token.
     pub(super) async fn read(
         &self,
         consumer: &PullConsumer,
+        token: &TokenId,
         claimed: &HashMap<String, u32>,
     ) -> Result<Candidates, Error> {
-        if claimed.is_empty() {
-            return Ok(Candidates { events: Vec::new(), rest: Vec::new() });
-        }
         let ids: Vec<&String> = claimed.keys().collect();
-        let (mut fit, mut rest, mut bytes) = (Vec::<(String, Timestamp)>::new(), Vec::new(), 0_i64);
-        for row in self.db.query(&self.sizes, params![json(&ids)]).await? {
-            let id: String = row.get("id")?;
-            bytes = bytes.saturating_add(row.get::<Option<i64>>("bytes")?.unwrap_or(0));
-            if bytes > ANSWER_BYTES && !fit.is_empty() {
-                rest.push(id);
-            } else {
-                fit.push((id, row.get("created_at")?));
-            }
-        }
-        let ids: Vec<&String> = fit.iter().map(|(id, _)| id).collect();
-        let mut payloads = HashMap::new();
-        for row in self.db.query(&self.payloads, params![json(&ids)]).await? {
-            payloads.insert(row.get::<String>("id")?, row.get::<Option<String>>("payload")?);
-        }
-        let event = |(id, created_at): (String, Timestamp)| Event {
-            payload: payloads.remove(&id).flatten().map_or_else(|| Arc::from("{}"), Arc::from),
-            attempt: claimed.get(&id).map_or(1, |attempts| attempts.saturating_add(1)),
-            kind: consumer.shared_type().clone(),
-            id: id.into(),
-            created_at,
+        let holder = format!("token {}", token.as_str());
+        let Read { rows, rest } = self.payloads.read(&self.db, &ids, &holder, ANSWER_BYTES).await?;
+        let event = |row: Staged| {
+            let attempt = claimed.get(&row.id).map_or(1, |attempts| attempts.saturating_add(1));
+            Event::of(row, consumer.shared_type().clone(), attempt)
         };
-        Ok(Candidates { events: fit.into_iter().map(event).collect(), rest })
+        Ok(Candidates { events: rows.into_iter().map(event).collect(), rest })
     }
 
     /// Gives deliveries back unread.

@@ -1,8 +1,13 @@
 use std::time::Duration;
 
 use gatewright_outbound::{Outbound, OutboundError};
-use http::Method;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Method, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use url::Url;
+
+use super::super::consumer::Advice;
 
 /// How long an endpoint may take, connecting included.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -10,6 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER: usize = 16 * 1024;
 /// How long that may take once the status is known.
 const REST: Duration = Duration::from_secs(1);
+/// The longest wait that an endpoint can ask for.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
 /// Calls one URL.
 pub(super) struct Client {
@@ -55,17 +62,27 @@ impl Client {
         Ok(Self { http: Outbound::new(TIMEOUT, private_networks)?, url })
     }
 
-    pub(super) async fn post(&self, id: &str, timestamp: i64, signatures: &str, body: Vec<u8>) -> Result<(), Refused> {
+    /// `now` is for an answer that names a time.
+    pub(super) async fn post(
+        &self,
+        id: &str,
+        now: Timestamp,
+        signatures: &str,
+        body: Vec<u8>,
+    ) -> Result<(), (Refused, Advice)> {
+        let silent = |error: OutboundError| (error.into(), Advice::None);
         let request = self
             .http
-            .request(Method::POST, &self.url)?
+            .request(Method::POST, &self.url)
+            .map_err(silent)?
             .header("content-type", "application/json")
             .header("webhook-id", id)
-            .header("webhook-timestamp", timestamp)
+            .header("webhook-timestamp", now.as_second())
             .header("webhook-signature", signatures)
             .body(body);
-        let mut response = request.send().await.map_err(OutboundError::from)?;
+        let mut response = request.send().await.map_err(|error| silent(error.into()))?;
         let status = response.status();
+        let advice = advice(status, response.headers(), now);
         let rest = async {
             let mut read = 0;
             while read < ANSWER
@@ -76,8 +93,33 @@ impl Client {
         };
         // The status has decided already.
         let _read_or_not = tokio::time::timeout(REST, rest).await;
-        if status.is_success() { Ok(()) } else { Err(Refused::Status(status.as_u16())) }
+        if status.is_success() { Ok(()) } else { Err((Refused::Status(status.as_u16()), advice)) }
     }
+}
+
+/// What an answer says about later webhooks (Standard Webhooks, "Delivery success and failure").
+fn advice(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Advice {
+    if status == StatusCode::GONE {
+        return Advice::Never;
+    }
+    match headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|text| retry_after(text, now)) {
+        Some(wait) => Advice::After(wait.min(LONGEST_WAIT)),
+        None => match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => Advice::Busy,
+            _ => Advice::None,
+        },
+    }
+}
+
+/// Seconds, or a time (RFC 9110, section 10.2.3). A time in the past asks for no wait.
+fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number holds are a long time too.
+        return Some(text.parse().map_or(LONGEST_WAIT, Duration::from_secs));
+    }
+    let time = DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(Duration::try_from(time.duration_since(now)).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -85,6 +127,45 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+
+    /// Calls the endpoint with this body.
+    async fn call(client: &Client, body: &[u8]) -> Result<(), Refused> {
+        client.post("id", Timestamp::UNIX_EPOCH, "v1,x", body.to_vec()).await.map_err(|(why, _)| why)
+    }
+
+    #[test]
+    fn an_answer_says_when_to_try_again() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let after = |seconds| Advice::After(Duration::from_secs(seconds));
+        for (status, header, expected) in [
+            (500, None, Advice::None),
+            (404, None, Advice::None),
+            (302, None, Advice::None),
+            (410, None, Advice::Never),
+            (410, Some("5"), Advice::Never),
+            (429, None, Advice::Busy),
+            (502, None, Advice::Busy),
+            (504, None, Advice::Busy),
+            (429, Some("120"), after(120)),
+            (503, Some(" 0 "), after(0)),
+            (500, Some("7"), after(7)),
+            (503, Some("Fri, 02 Jan 2026 03:05:05 GMT"), after(60)),
+            (503, Some("Fri, 02 Jan 2026 03:04:00 GMT"), after(0)),
+            (503, Some("Fri, 02 Jan 2099 03:04:00 GMT"), after(24 * 3600)),
+            (503, Some("99999999999999999999999"), after(24 * 3600)),
+            (503, Some("100000"), after(24 * 3600)),
+            (429, Some("-1"), Advice::Busy),
+            (429, Some("1.5"), Advice::Busy),
+            (429, Some("soon"), Advice::Busy),
+            (429, Some(""), Advice::Busy),
+            (503, Some("soon"), Advice::None),
+        ] {
+            let value = header.map(|text| (RETRY_AFTER, http::HeaderValue::from_str(text).unwrap()));
+            let headers: HeaderMap = value.into_iter().collect();
+            let found = advice(StatusCode::from_u16(status).unwrap(), &headers, now);
+            assert_eq!(found, expected, "{status} {header:?}");
+        }
+    }
 
     #[tokio::test]
     async fn private_addresses_and_names_are_refused_before_a_connection() {
@@ -108,7 +189,7 @@ mod tests {
             "https://localhost:1/",
         ] {
             let client = Client::new(Url::parse(url).unwrap(), false).unwrap();
-            assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Address), "{url}");
+            assert_eq!(call(&client, b"").await, Err(Refused::Address), "{url}");
         }
     }
 
@@ -134,7 +215,7 @@ mod tests {
     async fn an_endless_body_is_not_read_completely() {
         let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\n\r\n";
         let (client, serving) = endpoint(head, &[b'x'; 4096]).await;
-        assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Ok(()));
+        assert_eq!(call(&client, b"").await, Ok(()));
         // The endpoint notices that the client stopped reading.
         serving.await.unwrap();
     }
@@ -142,16 +223,16 @@ mod tests {
     #[tokio::test]
     async fn an_endless_head_is_not_read_completely() {
         let (client, serving) = endpoint("HTTP/1.1 200 OK\r\nx: ", &[b'x'; 4096]).await;
-        assert_eq!(client.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Broken));
+        assert_eq!(call(&client, b"").await, Err(Refused::Broken));
         serving.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_that_does_not_answer_or_finish_times_out() {
         let (silent, _serving) = endpoint("", b"").await;
-        assert_eq!(silent.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Timeout));
+        assert_eq!(call(&silent, b"").await, Err(Refused::Timeout));
         let (stuck, _serving) = endpoint("HTTP/1.1 200 OK\r\n", b"").await;
-        assert_eq!(stuck.post("id", 0, "v1,x", Vec::new()).await, Err(Refused::Timeout));
+        assert_eq!(call(&stuck, b"").await, Err(Refused::Timeout));
     }
 
     #[tokio::test]
@@ -168,7 +249,7 @@ mod tests {
         let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
         let accepted = tokio::spawn(async move { acceptor.accept(listener.accept().await.unwrap().0).await.is_ok() });
         let client = Client::new(url, true).unwrap();
-        assert_eq!(client.post("id", 0, "v1,x", b"canary".to_vec()).await, Err(Refused::Connect));
+        assert_eq!(call(&client, b"canary").await, Err(Refused::Connect));
         assert!(!accepted.await.unwrap(), "nothing was sent");
     }
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::consumer::{Advice, Failure};
 use super::event::entity_of;
 use super::{Consumer, ConsumerError, Event, MalformedPayload};
 pub use client::Refused;
@@ -97,7 +98,7 @@ impl Webhook {
             let target = target.clone();
             async move { target.deliver(&event).await }
         };
-        Ok(Consumer::new(&name, &event_type, handler)?)
+        Ok(Consumer::advised(&name, &event_type, handler)?)
     }
 }
 
@@ -106,15 +107,6 @@ struct Target {
     secrets: Vec<SigningSecret>,
     entities: Option<Vec<String>>,
     ambient: Ambient,
-}
-
-/// Why an event was not delivered. Contains nothing of the request or the response except the status.
-#[derive(Debug, thiserror::Error)]
-enum Failed {
-    #[error(transparent)]
-    Payload(#[from] MalformedPayload),
-    #[error(transparent)]
-    Call(#[from] Refused),
 }
 
 #[derive(Serialize)]
@@ -126,19 +118,22 @@ struct Body<'a> {
 }
 
 impl Target {
-    async fn deliver(&self, event: &Event) -> Result<(), Failed> {
-        let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| MalformedPayload)?;
-        let entity = entity_of(data.get())?;
+    async fn deliver(&self, event: &Event) -> Result<(), (Failure, Advice)> {
+        let malformed = || (Failure::from(MalformedPayload), Advice::None);
+        let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| malformed())?;
+        let entity = entity_of(data.get()).map_err(|_| malformed())?;
         let wanted =
             self.entities.as_ref().is_none_or(|names| names.iter().any(|name| entity.as_deref() == Some(name)));
         if !wanted {
             return Ok(());
         }
         let body = Body { event_type: event.event_type(), timestamp: time::format(event.created_at()), data };
-        let body = serde_json::to_vec(&body).map_err(|_| MalformedPayload)?;
-        let timestamp = self.ambient.now().as_second();
-        let signatures: Vec<_> = self.secrets.iter().map(|secret| secret.sign(event.id(), timestamp, &body)).collect();
-        Ok(self.client.post(event.id(), timestamp, &signatures.join(" "), body).await?)
+        let body = serde_json::to_vec(&body).map_err(|_| malformed())?;
+        let now = self.ambient.now();
+        let sign = |secret: &SigningSecret| secret.sign(event.id(), now.as_second(), &body);
+        let signatures: Vec<_> = self.secrets.iter().map(sign).collect();
+        let called = self.client.post(event.id(), now, &signatures.join(" "), body).await;
+        called.map_err(|(why, advice)| (why.into(), advice))
     }
 }
 

@@ -1,7 +1,7 @@
 // The frame: who is here, the way between pages, and what is shown when there is no page to show.
 
 import { get, keys, signOut } from "./api.js";
-import { el, link, path } from "./ui.js";
+import { el, fill, link, path } from "./ui.js";
 import { overview } from "./overview.js";
 import { users, user } from "./users.js";
 import { entities, records, record } from "./records.js";
@@ -66,7 +66,7 @@ async function show() {
 }
 
 function place(content) {
-  main.replaceChildren(...[content].flat());
+  fill(main, content);
   document.title = `${main.querySelector("h1")?.textContent || "Console"} · Console`;
   window.scrollTo(0, 0);
   main.focus({ preventScroll: true });

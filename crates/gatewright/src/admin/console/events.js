@@ -1,5 +1,5 @@
 import { get, keys } from "./api.js";
-import { ago, copied, el, field, link, section, select, table, tag } from "./ui.js";
+import { ago, copied, el, field, fill, link, section, select, table, tag } from "./ui.js";
 
 /** How many events are shown. */
 const MOST = 100;
@@ -20,7 +20,7 @@ export async function events({ query, signal, remember }) {
   let source;
   const draw = () => {
     if (pause.getAttribute("aria-pressed") === "true") return;
-    list.replaceChildren(table("Events", ["When", "What", "Record", "Data"], seen.map((event) => [
+    fill(list, table("Events", ["When", "What", "Record", "Data"], seen.map((event) => [
       ago(event.at), tag(event.type, event.type === "entity.deleted" ? "bad" : "good"),
       event.id ? link(["records", wanted.value, event.id], event.id) : "–", el("pre", { class: "cut" }, event.text),
     ]), "Nothing has happened since this page was opened. Writes appear here at once."));

@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { el, facts, field, section, select, tag, value } from "./ui.js";
+import { el, facts, field, fill, section, select, tag, value } from "./ui.js";
 
 /** Why somebody may do something with a record, or may not: every check with every term and its value. */
 export async function explain({ query, signal, remember }) {
@@ -18,9 +18,9 @@ export async function explain({ query, signal, remember }) {
     const asked = Object.fromEntries(Object.entries(inputs).filter(([, input]) => input && input.value.trim()).map(([name, input]) => [name, input.value.trim()]));
     remember(asked);
     try {
-      answer.replaceChildren(...drawn((await act("POST", "/explain", asked, { signal })).data));
+      fill(answer, ...drawn((await act("POST", "/explain", asked, { signal })).data));
     } catch (error) {
-      if (!signal.aborted) answer.replaceChildren(el("p", { role: "alert" }, error.message));
+      if (!signal.aborted) fill(answer, el("p", { role: "alert" }, error.message));
     }
   };
   const form = el("form", { onsubmit: (event) => { event.preventDefault(); ask(); } },
@@ -35,7 +35,7 @@ function drawn(explanation) {
   return [
     section("Answer", el("p", {}, verdict, explanation.reason ? ` ${explanation.reason}` : "")),
     ...(explanation.checks || []).map((check) => section(check.check,
-      el("p", {}, check.passed ? tag("passed", "good") : tag("failed", "bad"), check.detail ? ` ${check.detail}` : ""),
+      el("p", {}, check.passed === null ? tag("not checked", "note") : check.passed ? tag("passed", "good") : tag("failed", "bad"), check.detail ? ` ${check.detail}` : ""),
       check.rule && el("pre", {}, check.rule),
       check.terms?.length > 0 && facts(check.terms.map((term) => [
         el("span", {}, "\u2003".repeat(Math.min(term.depth || 0, 6)), term.holds ? tag("true", "good") : tag("false", "bad")),

@@ -1,11 +1,11 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, section, select, slowly, table, tag } from "./ui.js";
+import { ago, doing, el, field, fill, section, select, slowly, table, tag } from "./ui.js";
 
 const statuses = [["", "All"], ["pending", "Waiting"], ["sending", "Being sent"], ["failed", "Given up"], ["expired", "Expired"]];
 const kinds = { pending: "note", sending: "note", failed: "bad", expired: "" };
 const purposes = {
   magic_link: "Sign-in link", email_verification: "Verification", password_reset: "Password reset", invitation: "Invitation",
-  email_change: "Change of address", email_changed: "Notice: address changed", passkey_added: "Notice: passkey added",
+  email_change: "Change of address", email_changed: "Notice: address changed", email_change_undone: "Notice: change of address undone", passkey_added: "Notice: passkey added",
   two_factor_enabled: "Notice: second factor on", two_factor_disabled: "Notice: second factor off",
   backup_codes_replaced: "Notice: new backup codes", new_device: "Notice: new device",
 };
@@ -21,10 +21,10 @@ export async function mails({ query, signal, remember, me }) {
     try {
       const found = await get(`/mails?${new URLSearchParams({ ...asked, cursor, limit: "50" })}`, { signal });
       const empty = asked.status || asked.recipient ? "No mail matches." : "No mail is pending and none has failed.";
-      list.replaceChildren(shown(keys(found.data), me, () => search(cursor), empty),
+      fill(list, shown(keys(found.data), me, () => search(cursor), empty),
         el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing("Next page", () => search(found.cursor))));
     } catch (error) {
-      if (!signal.aborted) list.replaceChildren(el("p", { role: "alert" }, error.message));
+      if (!signal.aborted) fill(list, el("p", { role: "alert" }, error.message));
     }
   };
   recipient.addEventListener("input", slowly(() => search()));

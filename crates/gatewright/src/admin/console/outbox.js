@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, copied, doing, el, field, lasting, link, section, select, table, tag } from "./ui.js";
+import { ago, copied, doing, el, field, fill, lasting, link, section, select, table, tag } from "./ui.js";
 
 const kinds = { pending: "note", dispatched: "good", dead: "bad", abandoned: "note" };
 
@@ -17,7 +17,7 @@ export async function outbox({ query, signal, remember, me }) {
     const asked = { status: status.value, consumer: consumer.value };
     remember(asked);
     const found = await get(`/outbox/deliveries?${new URLSearchParams({ ...asked, cursor })}`, { signal });
-    list.replaceChildren(deliveries(keys(found.data), me, () => search(cursor)),
+    fill(list, deliveries(keys(found.data), me, () => search(cursor)),
       el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing("Next page", () => search(found.cursor))));
   };
   await search();

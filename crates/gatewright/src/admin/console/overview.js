@@ -1,6 +1,6 @@
 import { get, keys } from "./api.js";
 import { chart } from "./chart.js";
-import { ago, el, facts, lasting, link, section, tag } from "./ui.js";
+import { ago, el, facts, fill, lasting, link, section, tag } from "./ui.js";
 
 /** How often the numbers are asked for again, in milliseconds. */
 const PERIOD = 5000;
@@ -10,7 +10,7 @@ export async function overview({ signal, me }) {
   const content = el("div", {});
   const draw = async () => {
     const [health, series] = await Promise.all([get("/health", { signal }), get("/series", { signal })]);
-    content.replaceChildren(...drawn(keys(health.data), keys(series.data), me));
+    fill(content, ...drawn(keys(health.data), keys(series.data), me));
   };
   await draw();
   const timer = setInterval(() => { if (!document.hidden) draw().catch(() => {}); }, PERIOD);

@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, form, link, prose, section, table, tag } from "./ui.js";
+import { ago, doing, el, field, form, isolated, link, prose, section, table, tag } from "./ui.js";
 
 const listed = (input) => input.value.split(",").map((word) => word.trim()).filter(Boolean);
 
@@ -44,7 +44,7 @@ export async function services({ me, signal, go }) {
       me.mayWrite && (account.disabled
         ? doing("Enable", async () => { await act("POST", `${at}/enable`, {}); await again(); }, { said: "The account is enabled." })
         : doing("Disable", async () => { await act("POST", `${at}/disable`, {}); await again(); },
-          { kind: "danger", ask: `Disable ${account.name}? Its tokens are refused until it is enabled.`, said: "The account is disabled." })),
+          { kind: "danger", ask: `Disable ${isolated(account.name)}? Its tokens are refused until it is enabled.`, said: "The account is disabled." })),
     ];
   });
   const name = el("input", { name: "name", autocomplete: "off" });

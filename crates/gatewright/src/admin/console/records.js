@@ -1,6 +1,6 @@
 import { act, get, keys } from "./api.js";
 import { events } from "./watch.js";
-import { ago, copied, doing, el, facts, field, form, link, path, say, section, select, slowly, table, tag, value } from "./ui.js";
+import { ago, copied, doing, el, facts, field, fill, form, isolated, link, path, recordLink, recordPath, say, section, select, slowly, table, tag, value } from "./ui.js";
 
 /** How many fields a list shows. */
 const COLUMNS = 6;
@@ -10,6 +10,14 @@ async function described(signal) {
     const named = keys(entity);
     return { ...named, fields: keys(named.fields) };
   });
+}
+
+/** The entity by its table or its name. */
+async function find(name, signal) {
+  const all = await described(signal);
+  const entity = all.find(({ table: of }) => of === name) || all.find(({ name: of }) => of === name);
+  if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
+  return entity;
 }
 
 export async function entities({ signal }) {
@@ -23,8 +31,7 @@ export async function entities({ signal }) {
 
 /** The records of one entity: of every owner and, unless one is named, of every tenant. */
 export async function records({ parts: [, name], query, signal, remember }) {
-  const entity = (await described(signal)).find(({ table: of }) => of === name);
-  if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
+  const entity = await find(name, signal);
   const list = el("div", { "aria-live": "polite" });
   const inputs = {
     q: entity.searchable && el("input", { name: "q", type: "search", value: query.get("q") || "", autocomplete: "off" }),
@@ -45,19 +52,19 @@ export async function records({ parts: [, name], query, signal, remember }) {
     try {
       found = await get(`/records/${encodeURIComponent(name)}?${new URLSearchParams([...given, ["cursor", cursor]])}`, { signal, tenant });
     } catch (error) {
-      if (mine === latest && !signal.aborted) list.replaceChildren(el("p", { role: "alert" }, error.message));
+      if (mine === latest && !signal.aborted) fill(list, el("p", { role: "alert" }, error.message));
       return;
     }
     if (mine !== latest) return;
     const rows = found.data.map((record) => [
-      link(["records", name, record.id], `${String(record.id).slice(0, 8)}…`, { "aria-label": `Open ${record.id}` }),
+      opening(entity, record, tenant),
       ...shown.map((described) => value(record[described.key])),
       ago(record.createdAt || record.created_at),
     ]);
     const looked = found.searched ? before + found.searched : 0;
     const empty = looked ? "No match so far." : "No record matches. Programs write records over the API; see openapi.json.";
     const next = found.searched ? "Continue search" : "Next page";
-    list.replaceChildren(...[
+    fill(list, ...[
       looked && el("p", { role: "status" }, `${rows.length ? "These are the matches" : "No match"} among ${looked.toLocaleString("en")} records. Continue the search for more.`),
       ...missing(entity, asked, looked).map((message) => el("p", {}, message)),
       table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, empty),
@@ -94,11 +101,15 @@ function missing(entity, { sort, filter }, looked) {
 }
 
 /** One record: everything that is not hidden, a form for what can be changed, and its history. */
-export async function record({ parts: [, name, id], me, signal, go }) {
-  const entity = (await described(signal)).find(({ table: of }) => of === name);
-  if (!entity) throw Object.assign(new Error("There is no such entity."), { status: 404 });
-  const at = `/records/${encodeURIComponent(name)}/${encodeURIComponent(id)}`;
-  const { data, etag } = await get(at, { signal });
+export async function record({ parts: [, name, id], query, me, signal, go }) {
+  const tenant = query.get("tenant") || "";
+  const entity = await find(name, signal);
+  // A relation names the entity; the log and explanations name its table.
+  const tableName = entity.table;
+  const here = recordPath(tableName, id, tenant);
+  const at = `/records/${encodeURIComponent(tableName)}/${encodeURIComponent(id)}`;
+  const [{ data, etag }, labels] = await Promise.all([get(at, { signal, tenant }), labelled(entity, signal)]);
+  const related = labels.size ? await included(at, labels, { signal, tenant }) : {};
   const inTrash = Boolean(data.deletedAt || data.deleted_at);
   const inputs = new Map(me.mayWrite && !inTrash ? entity.fields.filter(({ writable }) => writable).map((of) => [of, control(of, data[of.key])]) : []);
   const save = doing("Save", async () => {
@@ -108,39 +119,72 @@ export async function record({ parts: [, name, id], me, signal, go }) {
       if (JSON.stringify(now) !== JSON.stringify(data[of.key] ?? null)) changed[of.key] = now;
     }
     if (!Object.keys(changed).length) return say("Nothing has changed.");
-    await act("PATCH", at, changed, { etag });
+    await act("PATCH", at, changed, { etag, tenant });
     say("The record is saved.");
-    await go(location.pathname);
+    await go(here);
   }, { kind: "" });
   const remove = doing("Delete", async () => {
-    await act("DELETE", at, undefined, { etag });
-    await go(path("records", name));
-    if (entity.softDelete) say("The record is in the trash.", async () => { await act("POST", `${at}/restore`, {}); await go(path("records", name, id)); });
+    await act("DELETE", at, undefined, { etag, tenant });
+    await go(path("records", tableName) + (tenant ? `?${new URLSearchParams({ tenant })}` : ""));
+    if (entity.softDelete) say("The record is in the trash.", async () => { await act("POST", `${at}/restore`, {}, { tenant }); await go(here); });
     else say("The record is deleted.");
   }, { kind: "danger", ask: entity.softDelete ? undefined : "Delete this record and all records that are deleted with it? This cannot be undone." });
   const restore = doing("Restore", async () => {
-    await act("POST", `${at}/restore`, {});
+    await act("POST", `${at}/restore`, {}, { tenant });
     say("The record is restored.");
-    await go(location.pathname);
+    await go(here);
   }, { kind: "" });
   const known = entity.fields.map(({ key }) => key);
+  const ofTenant = data.tenantId || data.tenant_id || tenant;
   const others = Object.keys(data).filter((key) => !known.includes(key) && key !== "id");
   return [
-    el("h1", {}, `${entity.name}: ${id}`),
-    el("p", {}, el("a", { href: `${path("explain")}?${new URLSearchParams({ table: name, id, operation: "read" })}` }, "Explain who may read it")),
+    el("h1", {}, `${entity.name}: ${named(entity, data, id)}`),
+    entity.description && el("p", {}, entity.description),
+    el("p", {}, el("a", { href: `${path("explain")}?${new URLSearchParams({ table: tableName, id, operation: "read", ...(ofTenant && { tenant: ofTenant }) })}` }, "Explain who may read it")),
     section("", facts([["Id", copied(String(data.id), "the id")],
-      ...[...known, ...others].map((key) => [key, linked(entity, key, data[key])])])),
+      ...[...known, ...others].map((key) => [key, linked(entity, key, data[key], tenant, labels.has(key) && related[key] && named(labels.get(key), related[key]))])])),
     inTrash && section("In the trash", el("p", {}, "This record is deleted. Programs do not see it."), me.mayWrite && el("div", { class: "acts" }, restore)),
     inputs.size > 0 && section("Change", form([save, remove],
       [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type)))),
-    me.features.includes("audit") && section("Who changed it", await events({ subject: `${name}/${id}`, limit: "20" }, signal)),
+    me.features.includes("audit") && section("Who changed it", await events({ subject: `${tableName}/${id}`, limit: "20" }, signal)),
   ].filter(Boolean);
 }
 
+/** What stands for a record: the value of its entity's label, or `otherwise`. */
+function named({ label }, record, otherwise = record.id) {
+  const text = String((label && record[label]) ?? "").trim();
+  return text ? isolated(text.length > 60 ? `${text.slice(0, 60)}…` : text) : otherwise;
+}
+
+/** The link of a row to its record: its label, or the beginning of its id. */
+function opening(entity, record, tenant) {
+  const label = named(entity, record, "");
+  const attributes = label ? { title: record.id } : { "aria-label": `Open ${record.id}` };
+  return recordLink(entity.table, record.id, tenant, label || `${String(record.id).slice(0, 8)}…`, attributes);
+}
+
+/** The entities with a label that relations lead to, by the relation's key. */
+async function labelled(entity, signal) {
+  const all = await described(signal);
+  const target = ({ relation }) => relation && all.find((of) => of.name === relation && of.label);
+  return new Map(entity.fields.filter(target).map((of) => [of.key, target(of)]));
+}
+
+/** The records that these relations lead to, by the relation's key. Without them, ids are shown. */
+async function included(at, labels, options) {
+  try {
+    const query = new URLSearchParams({ include: [...labels.keys()].join(","), fields: "id" });
+    return (await get(`${at}?${query}`, options)).data._included || {};
+  } catch {
+    return {};
+  }
+}
+
 /** A relation leads to the record that it names. */
-function linked(entity, key, held) {
+function linked(entity, key, held, tenant, label) {
   const { relation } = entity.fields.find((of) => of.key === key) || {};
-  return relation && typeof held === "string" ? link(["records", relation, held], held) : value(held);
+  if (!relation || typeof held !== "string") return value(held);
+  return relation === "users" ? link(["users", held], held) : recordLink(relation, held, tenant, label || held);
 }
 
 function control(of, held) {

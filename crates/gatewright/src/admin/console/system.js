@@ -1,5 +1,5 @@
 import { act, get, keys } from "./api.js";
-import { doing, el, facts, prose, section, table, tag, value } from "./ui.js";
+import { doing, el, facts, isolated, prose, section, table, tag, value } from "./ui.js";
 
 /** What the server runs with, what its database lacks, and the programs that may ask for tokens. */
 export async function system({ signal, me, go }) {
@@ -37,7 +37,7 @@ async function clients(signal, me, go) {
   const rows = keys((await get("/clients", { signal })).data).map((client) => [
     client.name, el("code", {}, client.id), client.confidential ? "confidential" : "public", (client.redirectUris || []).join(", "),
     me.mayWrite && doing("Remove", async () => { await act("DELETE", `/clients/${encodeURIComponent(client.id)}`); await go(location.pathname); },
-      { kind: "danger", ask: `Remove the client ${client.name}? Its tokens end.`, said: "The client is removed." }),
+      { kind: "danger", ask: `Remove the client ${isolated(client.name)}? Its tokens end.`, said: "The client is removed." }),
   ]);
   return section("OAuth clients", table("OAuth clients", ["Name", "Id", "Kind", "Redirects", "Actions"], rows, "No client is registered. `gatewright client create NAME` creates one."));
 }

@@ -9,14 +9,26 @@ export function el(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) =>
-    child instanceof Node ? child : String(child)));
-  return made;
+  return fill(made, children);
 }
+
+/** Replaces what is in an element. Text becomes text nodes; what is absent (`null`, `undefined`, `false`) is left out. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) =>
+    child instanceof Node ? child : String(child)));
+  return element;
+}
+
+/** A name within a sentence. One that is not ASCII is isolated, because it may be written from right to left. */
+export const isolated = (name) => /^[\x20-\x7e]*$/.test(name) ? name : `\u2068${name}\u2069`;
 
 /** A link within the console. The parts are escaped, so that an id cannot lead elsewhere. */
 export const link = (parts, text, attributes = {}) => el("a", { href: path(...parts), ...attributes }, text);
 export const path = (...parts) => ["/admin", ...parts.map((part) => encodeURIComponent(part))].join("/");
+
+/** The page of a record. `tenant` is the one that the operator works in, if any. */
+export const recordPath = (entity, id, tenant) => path("records", entity, id) + (tenant ? `?${new URLSearchParams({ tenant })}` : "");
+export const recordLink = (entity, id, tenant, text, attributes = {}) => el("a", { href: recordPath(entity, id, tenant), ...attributes }, text);
 
 const units = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
@@ -103,6 +115,11 @@ export function form(buttons, ...children) {
 /** A labelled field. */
 export function field(name, input, hint) {
   return el("label", {}, name, input, hint && el("span", { class: "hint" }, hint));
+}
+
+/** A box to tick, for an account whose mailbox nobody has proven. */
+export function unverified(box) {
+  return el("label", { class: "tick" }, box, "Also if the mailbox is not verified: anybody may have registered the account");
 }
 
 export function select(attributes, options, chosen) {

@@ -1,6 +1,6 @@
 import { act, get, keys } from "./api.js";
 import { events } from "./watch.js";
-import { ago, copied, doing, el, facts, field, form, link, section, slowly, table, tag } from "./ui.js";
+import { ago, copied, doing, el, facts, field, fill, form, isolated, link, section, slowly, table, tag, unverified } from "./ui.js";
 
 /** Search as you type. */
 export async function users({ query, signal, remember }) {
@@ -15,7 +15,7 @@ export async function users({ query, signal, remember }) {
     ]);
     const more = found.cursor && doing("Next page", () => search(q, found.cursor));
     const back = cursor && doing("First page", () => search(q));
-    list.replaceChildren(
+    fill(list, 
       table("Users", ["Address", "Roles", "Mailbox", "Created"], rows, q ? "No address begins with that." : "There is no account yet. `gatewright user create EMAIL` creates one."),
       el("div", { class: "acts" }, back, more));
   };
@@ -35,8 +35,9 @@ export async function user({ parts: [, id], me, signal, go }) {
   const again = () => go(location.pathname);
   const may = me.mayWrite;
   const input = el("input", { name: "roles", value: user.roles.join(", "), autocomplete: "off" });
+  const insist = el("input", { type: "checkbox", name: "unverified" });
   const save = doing("Save roles", async () => {
-    await act("PUT", `${at}/roles`, { roles: input.value.split(",").map((role) => role.trim()).filter(Boolean) });
+    await act("PUT", `${at}/roles`, { roles: input.value.split(",").map((role) => role.trim()).filter(Boolean), unverified: insist.checked });
     await again();
   }, { kind: "", said: "The roles are saved." });
   return [
@@ -62,7 +63,7 @@ export async function user({ parts: [, id], me, signal, go }) {
         { kind: "danger", ask: `Delete ${user.email} for good? Sessions, API tokens and memberships end. This cannot be undone.`, does: "Delete it", said: "The account is deleted." }),
       user.twoFactorEnabled && doing("Reset second factor", async () => { await act("DELETE", `${at}/two-factor`); await again(); },
         { kind: "danger", ask: `Remove the second factor of ${user.email}? The password alone signs in then.`, does: "Remove it", said: "The second factor is removed." }))),
-    may && section("Roles", form(save, field("Roles, separated by commas", input))),
+    may && section("Roles", form(save, field("Roles, separated by commas", input), !user.emailVerified && unverified(insist))),
     section("Sessions", table("Sessions", ["Last used", "Began", "Address", "Program", "Actions"], keys(sessions.data).map((session) => [
       ago(session.lastSeenAt), ago(session.createdAt), session.address || "–", session.userAgent || "–",
       may && doing("End", async () => { await act("DELETE", `${at}/sessions/${encodeURIComponent(session.id)}`); await again(); }, { said: "The session has ended." }),
@@ -70,13 +71,13 @@ export async function user({ parts: [, id], me, signal, go }) {
     section("API tokens", table("API tokens", ["Name", "Begins with", "Scopes", "Last used", "Ends", "Actions"], keys(tokens.data).map((token) => [
       token.name, el("code", {}, token.prefix), token.scopes.map((scope) => tag(scope)), ago(token.lastUsedAt), ago(token.expiresAt),
       may && doing("Revoke", async () => { await act("DELETE", `${at}/tokens/${encodeURIComponent(token.id)}`); await again(); },
-        { kind: "danger", ask: `Revoke the token ${token.name}? Programs that use it stop working.`, said: "The token is revoked." }),
+        { kind: "danger", ask: `Revoke the token ${isolated(token.name)}? Programs that use it stop working.`, said: "The token is revoked." }),
     ]), "No API token.")),
     me.features.includes("clients") && section("Connected programs", table("Connected programs", ["Program", "Scopes", "Connected", "Last token", "Actions"], keys(connections.data).map((program) => [
       el("span", {}, program.name, program.host && el("code", {}, program.host), program.tenant && tag(`in ${program.tenant}`)),
       program.scopes.map((scope) => tag(scope)), ago(program.createdAt), ago(program.lastUsedAt),
       may && doing("Disconnect", async () => { await act("DELETE", `${at}/connections/${encodeURIComponent(program.id)}`); await again(); },
-        { kind: "danger", ask: `Disconnect ${program.name} from ${user.email}? Its tokens stop working at once.`, said: "The program is disconnected." }),
+        { kind: "danger", ask: `Disconnect ${isolated(program.name)} from ${user.email}? Its tokens stop working at once.`, said: "The program is disconnected." }),
     ]), "No program is connected.")),
     me.features.includes("audit") && section("What happened", await events({ user: id, limit: "20" }, signal)),
   ];

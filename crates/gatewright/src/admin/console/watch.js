@@ -1,7 +1,11 @@
 // Who is locked out, and what happened.
 
 import { act, get, keys } from "./api.js";
-import { ago, doing, el, field, link, section, slowly, table, tag } from "./ui.js";
+import { ago, doing, el, field, fill, link, recordLink, section, slowly, table, tag } from "./ui.js";
+
+/** What acts are about, besides records. */
+const WITH_PAGE = ["users", "tenants", "outbox"];
+const WITHOUT_PAGE = ["clients", "mails", "invitations", "service-accounts"];
 
 export async function lockouts({ signal, me, go }) {
   const found = await get("/lockouts?limit=200", { signal });
@@ -24,9 +28,9 @@ export async function audit({ query, signal, remember }) {
     const asked = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value.trim()]));
     remember(asked);
     try {
-      list.replaceChildren(await events({ ...asked, cursor, limit: "50" }, signal, search));
+      fill(list, await events({ ...asked, cursor, limit: "50" }, signal, search));
     } catch (error) {
-      if (!signal.aborted) list.replaceChildren(el("p", { role: "alert" }, error.message));
+      if (!signal.aborted) fill(list, el("p", { role: "alert" }, error.message));
     }
   };
   const typed = slowly(() => search());
@@ -41,18 +45,19 @@ export async function events(asked, signal, more) {
   const found = await get(`/audit?${new URLSearchParams(given)}`, { signal });
   const rows = keys(found.data).map((event) => [
     ago(event.at), tag(event.kind), event.user ? link(["users", event.user], `${event.user.slice(0, 8)}…`, { "aria-label": `Open the account ${event.user}` }) : "–",
-    about(event.subject), event.remote || "–", details(event.meta),
+    about(event.subject, event.meta), event.remote || "–", details(event.meta),
   ]);
   const next = more && el("div", { class: "acts" }, asked.cursor && doing("First page", () => more()), found.cursor && doing("Next page", () => more(found.cursor)));
   return el("div", {}, table("Events", ["When", "What", "Account", "About", "From", "Details"], rows, "Nothing was recorded."), next);
 }
 
-function about(subject) {
+/** What an event is about. It leads to a record in the tenant that the event names. */
+function about(subject, meta) {
   if (!subject) return "–";
   const [kind, ...rest] = subject.split("/");
   const id = rest.join("/");
-  if (kind === "users") return link(["users", id], subject);
-  return ["outbox", "clients", "mails"].includes(kind) ? subject : link(["records", kind, id], subject);
+  if (!id || WITHOUT_PAGE.includes(kind)) return subject;
+  return WITH_PAGE.includes(kind) ? link([kind, id], subject) : recordLink(kind, id, meta?.tenant_id, subject);
 }
 
 function details(meta) {

@@ -1,13 +1,12 @@
 use gatewright_auth::Registration;
-use gatewright_auth::password::PasswordAlgorithm;
+use gatewright_auth::jwt::JwtAlgorithm;
+use gatewright_auth::password::{PasswordAlgorithm, PasswordPolicy};
 use gatewright_entities::{DeclarationError, Profile};
 use gatewright_http::RedirectUrls;
+use url::{Host, Url};
 
 use super::{Faults, is_loopback};
 use crate::config::{Config, Plugin};
-
-/// Below this cost, passwords are quick to guess from a stolen hash.
-const WEAK_BCRYPT_COST: u32 = 10;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let auth = &config.auth;
@@ -30,6 +29,12 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         faults.require(!time.is_zero(), key, "must be at least 1");
         faults.require(time <= LONGEST, key, "must be at most ten years (315360000)");
     }
+    let (fewest, most) = (PasswordPolicy::FEWEST, PasswordPolicy::LONGEST_MINIMUM);
+    faults.require(
+        (fewest..=most).contains(&auth.password_policy.min_length),
+        "auth.password_policy.min_length",
+        format!("must be {fewest} to {most}, is {}", auth.password_policy.min_length),
+    );
     if let PasswordAlgorithm::Bcrypt { cost } = auth.password {
         faults.require((4..=31).contains(&cost), "auth.bcrypt_cost", format!("must be 4 to 31, is {cost}"));
     }
@@ -39,9 +44,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "a role needs a name",
     );
     plugins(config, faults);
+    passkeys(config, faults);
     profile(config, faults);
-    for (index, url) in auth.redirect_urls.iter().enumerate() {
-        let key = format!("auth.redirect_urls[{index}]");
+    let urls = auth.redirect_urls.iter().enumerate().map(|(index, url)| (format!("auth.redirect_urls[{index}]"), url));
+    let app = config.server.app_url.iter().map(|url| ("server.app_url".to_owned(), url));
+    for (key, url) in urls.chain(app) {
         if let Err(problem) = RedirectUrls::parse(std::slice::from_ref(url)) {
             faults.add(&*key, problem.to_string());
         }
@@ -84,16 +91,8 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
 }
 
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {
-    let auth = &config.auth;
-    if !auth.enabled {
-        return;
-    }
-    warn_of_no_sign_in(config, warnings);
-    if config.server.dev_mode {
-        return;
-    }
-    if matches!(auth.password, PasswordAlgorithm::Bcrypt { cost } if cost < WEAK_BCRYPT_COST) {
-        warnings.add("auth.bcrypt_cost", "below 10, a stolen password hash is quick to guess");
+    if config.auth.enabled {
+        warn_of_no_sign_in(config, warnings);
     }
 }
 
@@ -125,6 +124,31 @@ fn plugins(config: &Config, faults: &mut Faults) {
             format!("auth.plugins[{index}]"),
             format!("\"{}\" is named twice; name it once", plugin.as_str()),
         );
+    }
+}
+
+/// What the start refuses too, where passkeys can be used: at a host with a name.
+fn passkeys(config: &Config, faults: &mut Faults) {
+    let url = config.public_url();
+    let Some(Host::Domain(host)) = url.host().filter(|_| config.plugins().contains(&Plugin::Passkeys)) else { return };
+    let is_within = |host: &str, domain: &str| {
+        host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')) && !domain.is_empty()
+    };
+    let passkeys = &config.auth.passkeys;
+    let rp_id = passkeys.rp_id.as_deref().unwrap_or(host);
+    faults.require(
+        is_within(host, rp_id),
+        "auth.passkeys.rp_id",
+        format!("must be {host}, the host of `server.public_url`, or a parent domain of it"),
+    );
+    for (index, text) in passkeys.origins.iter().enumerate() {
+        let origin = Url::parse(text).ok().filter(|url| url.origin().ascii_serialization() == *text);
+        let fits = origin.is_some_and(|url| {
+            let safe = url.scheme() == "https" || url.host_str() == Some("localhost");
+            safe && url.host_str().is_some_and(|host| is_within(host, rp_id))
+        });
+        let message = format!("must be an https:// origin of {rp_id} or of a domain below it");
+        faults.require(fits, format!("auth.passkeys.origins[{index}]"), message);
     }
 }
 
@@ -185,6 +209,29 @@ fn secrets(config: &Config, faults: &mut Faults) {
         let key = format!("auth.jwt_previous_secrets[{index}]");
         faults.require(!secret.is_empty(), &*key, "must not be empty: anybody could sign with it");
         faults.require_length(config, &key, secret);
+    }
+    keys(config, faults);
+}
+
+/// The key pairs of JSON web tokens.
+fn keys(config: &Config, faults: &mut Faults) {
+    let keys = &config.auth.keys;
+    faults.require(keys.rotate_days <= 3650, "auth.keys.rotate_days", "must be at most 3650");
+    faults.require_length(config, "auth.keys.secret", &keys.secret);
+    for (index, secret) in keys.previous_secrets.iter().enumerate() {
+        let key = format!("auth.keys.previous_secrets[{index}]");
+        faults.require(!secret.is_empty(), &*key, "must not be empty");
+        faults.require_length(config, &key, secret);
+    }
+    faults.require(
+        keys.files.is_empty() || config.auth.jwt_algorithm != JwtAlgorithm::Hs256,
+        "auth.keys.files",
+        "needs `auth.jwt_algorithm`: with HS256, `auth.jwt_secret` signs",
+    );
+    for (index, path) in keys.files.iter().enumerate() {
+        if let Err(error) = std::fs::read_to_string(path) {
+            faults.add(format!("auth.keys.files[{index}]"), format!("{} cannot be read: {error}", path.display()));
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod network;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod operations;
+mod posture;
 
 pub(super) use names::names_of;
 pub(crate) use network::is_loopback;
@@ -65,6 +66,7 @@ impl Config {
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         network::check(self, &mut faults);
+        posture::check(self, &mut faults);
         auth::check(self, &mut faults);
         authorization_server::check(self, &mut faults);
         admin::check(self, &mut faults);
@@ -97,6 +99,7 @@ impl Config {
         let mut warnings = Faults::default();
         auth::warn(self, &mut warnings);
         network::warn(self, &mut warnings);
+        posture::warn(self, &mut warnings);
         operations::warn(self, &mut warnings);
         entities::warn(self, &mut warnings);
         names::add(self, &mut warnings);

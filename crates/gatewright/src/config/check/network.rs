@@ -57,15 +57,6 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "server.drain_seconds",
         "must be at most 300: a stop takes this long",
     );
-    faults.require(
-        !server.dev_mode || server.allow_public_dev_mode || server.listen.ip().to_canonical().is_loopback(),
-        "server.dev_mode",
-        format!(
-            "is on and `server.listen` is {}, which other computers can reach: anybody could sign in as any user. Listen on \
-             127.0.0.1, or set `server.allow_public_dev_mode = true` (`--allow-public-dev`)",
-            server.listen
-        ),
-    );
     faults.require(server.max_body_bytes > 0, "server.max_body_bytes", "must be at least 1");
     faults.require(config.database.max_connections > 0, "database.max_connections", "must be at least 1");
     let list_timeout = config.database.list_timeout;
@@ -115,7 +106,7 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         None => false,
     }

@@ -16,6 +16,16 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "is required outside dev mode when a provider is configured: put the output of `gatewright secret` there",
     );
     faults.require_length(config, "auth.oauth.state_secret", &oauth.state_secret);
+    for (index, secret) in oauth.state_previous_secrets.iter().enumerate() {
+        let path = format!("auth.oauth.state_previous_secrets[{index}]");
+        faults.require(!secret.is_empty(), &*path, "must not be empty: anybody could sign with it");
+        faults.require_length(config, &path, secret);
+    }
+    faults.require(
+        !oauth.state_secret.is_empty() || oauth.state_previous_secrets.is_empty(),
+        "auth.oauth.state_previous_secrets",
+        "previous secrets without `auth.oauth.state_secret`: new states could not be signed",
+    );
     if let Some(key) = &oauth.token_encryption_key {
         faults.require(!key.is_empty(), "auth.oauth.token_encryption_key", "must not be empty");
         faults.require_length(config, "auth.oauth.token_encryption_key", key);

@@ -44,6 +44,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     }
 }
 
+/// The smallest event log, in bytes.
+const MIN_REPLAY: u64 = 64 << 10;
+/// The least limit of the outbox: the largest event, and what callers add until its bytes are counted.
+const MIN_OUTBOX: u64 = 64 << 20;
+
 /// The types of the events that the server emits itself.
 const EMITTED: [&str; 3] = ["entity.created", "entity.updated", "entity.deleted"];
 
@@ -106,6 +111,11 @@ fn events(config: &Config, faults: &mut Faults) {
     ] {
         faults.require(seats > 0, key, "must be at least 1");
     }
+    faults.require(
+        events.replay_bytes >= MIN_REPLAY,
+        "events.replay_bytes",
+        format!("must be at least {MIN_REPLAY}; `events.replay_seconds = 0` disables the event log"),
+    );
     let key = "events.fanout_url";
     let refused = match (events.fanout, &events.fanout_url) {
         (None, None) => None,
@@ -137,6 +147,11 @@ fn outbox(config: &Config, faults: &mut Faults) {
     faults.require(!outbox.poll_interval.is_zero(), "outbox.poll_interval_ms", "must be at least 1");
     faults.require(outbox.max_attempts > 0, "outbox.max_attempts", "must be at least 1");
     faults.require(!outbox.lease.is_zero(), "outbox.lease_seconds", "must be at least 1");
+    faults.require(
+        outbox.max_bytes == 0 || outbox.max_bytes >= MIN_OUTBOX,
+        "outbox.max_bytes",
+        format!("must be at least {MIN_OUTBOX}, or 0 for no limit"),
+    );
     faults.require(
         outbox.enabled || outbox.consumers.is_empty(),
         "outbox.enabled",

@@ -5,7 +5,8 @@ use super::node::{Node, Table, Value};
 use super::parse::parse_value;
 use crate::config::{Place, Problem};
 
-const PREFIX: &str = "GATEWRIGHT__";
+/// The beginning of every variable.
+pub(crate) const PREFIX: &str = "GATEWRIGHT__";
 
 /// Overrides the file with the environment: `GATEWRIGHT__AUTH__JWT_SECRET` is `auth.jwt_secret`. A text that parses as
 /// a TOML value is that value. Any other is text.

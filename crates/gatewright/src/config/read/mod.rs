@@ -11,7 +11,7 @@ mod section;
 mod setting;
 mod to_toml;
 
-pub(super) use environment::{almost, overlay};
+pub(super) use environment::{PREFIX, almost, overlay};
 pub(super) use node::{Node, Table, Value};
 pub(super) use parse::parse;
 pub(super) use report::{Finding, Report};

@@ -11,6 +11,7 @@ pub(crate) struct Finding {
 }
 
 /// Collects problems while a tree is read. It has the path of the setting that is being read.
+#[derive(Clone)]
 pub(crate) struct Report<'a> {
     findings: &'a RefCell<Vec<Finding>>,
     /// Collects settings, if they are described and nothing is read.

@@ -56,9 +56,24 @@ impl FromNode for String {
     }
 }
 
+/// The message does not contain the path: it may be a secret after all.
+const A_FILE: &str = "is the path of a file, not a secret: put the content of the file there. In a shell, an environment \
+                      variable takes it as \"$(cat FILE)\"";
+
+/// Whether a secret is the path of an existing file. Then the path was meant to be read, and anybody who knows the deployment
+/// could guess it.
+fn is_file(text: &str) -> bool {
+    !text.is_empty() && std::path::Path::new(text.trim()).is_file()
+}
+
 impl FromNode for Secret {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
-        text(node, report, "text").map(Self::new)
+        let text = text(node, report, "text")?;
+        if is_file(text) {
+            report.add(node, A_FILE);
+            return None;
+        }
+        Some(Self::new(text))
     }
 
     fn kind() -> String {

@@ -19,6 +19,8 @@ pub(crate) struct Section<'a> {
     place: Place,
     report: Report<'a>,
     known: Vec<&'static str>,
+    /// The beginnings of keys that end in a language.
+    translated: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
@@ -29,7 +31,8 @@ impl<'a> Section<'a> {
         read: impl FnOnce(&mut Section<'a>) -> T,
     ) -> T {
         let place = table.map_or(Place::Unwritten, |(_, place)| place.clone());
-        let mut section = Section { table: table.map(|(table, _)| table), place, report, known: Vec::new() };
+        let mut section =
+            Section { table: table.map(|(table, _)| table), place, report, known: Vec::new(), translated: Vec::new() };
         let value = read(&mut section);
         section.report_unknown();
         value
@@ -136,6 +139,17 @@ impl<'a> Section<'a> {
             .collect()
     }
 
+    /// The texts whose keys are `prefix` and a language of two letters, such as `message_de`, by language.
+    pub(crate) fn languages(&mut self, prefix: &'static str) -> Vec<(String, String)> {
+        self.translated.push(prefix);
+        let keys = self.table.into_iter().flat_map(|table| &table.0);
+        let texts = keys.filter_map(|(key, entry)| {
+            let language = language(key, prefix)?;
+            Some((language.to_owned(), String::from_node(&entry.node, &self.report.below(key))?))
+        });
+        texts.collect()
+    }
+
     fn refused_if_absent<T: FromNode>(&mut self, key: &'static str, about: &'static str) -> Option<T> {
         if self.table.is_some_and(|table| table.entry(key).is_none()) {
             self.report.add_at(self.place.clone(), &format!("`{key}` is missing"));
@@ -175,7 +189,8 @@ impl<'a> Section<'a> {
 
     fn report_unknown(&self) {
         for (key, entry) in self.table.into_iter().flat_map(|table| &table.0) {
-            if self.known.contains(&key.as_str()) {
+            let is_translated = self.translated.iter().any(|prefix| language(key, prefix).is_some());
+            if is_translated || self.known.contains(&key.as_str()) {
                 continue;
             }
             let report = self.report.below(key);
@@ -187,6 +202,12 @@ impl<'a> Section<'a> {
             report.note(Problem { place: entry.key_place.clone(), message });
         }
     }
+}
+
+/// The language in a key that ends in one.
+fn language<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
+    let language = key.strip_prefix(prefix)?;
+    (language.len() == 2 && language.bytes().all(|byte| byte.is_ascii_lowercase())).then_some(language)
 }
 
 /// The environment variable for `path`, if the mistake is in one.

@@ -8,7 +8,7 @@ use super::super::names::Page;
 use super::super::words::{
     Described, Part, boolean, in_path, instant, integer, json, list_of, object, or_null, string, textual,
 };
-use super::spelled;
+use super::{UNVERIFIED, spelled};
 
 pub(super) fn describe(draft: &Draft) -> Vec<Described> {
     let mut all = service_accounts(draft);
@@ -83,6 +83,7 @@ fn tenants(draft: &Draft) -> Vec<Described> {
     let id = || in_path("id", "The tenant's id.", string().min_length(Some(1)));
     let admin = |method, path: &str, name: &str, summary: &str| draft.admin(method, path, name, summary);
     let put = object([("member".to_owned(), string())]).property("roles", list_of(string()));
+    let put = put.property("unverified", boolean().description(Some(UNVERIFIED)));
     vec![
         admin(HttpMethod::Get, "/tenants", "adminListTenants", "The tenants that have members")
             .fails(&[404], Page::Never)
@@ -98,7 +99,7 @@ fn tenants(draft: &Draft) -> Vec<Described> {
         admin(HttpMethod::Put, "/tenants/{id}/members", "adminPutMember", "Add a member, or replace its roles")
             .parameter(id())
             .takes(put)
-            .fails(&[404], Page::Never)
+            .fails(&[404, 409], Page::Never)
             .done("The member has exactly these roles. `member` is an address or `service:NAME`."),
         admin(HttpMethod::Delete, "/tenants/{id}/members/{kind}/{member}", "adminRemoveMember", "End a membership")
             .parameter(id())

@@ -34,11 +34,19 @@ pub(super) fn proof() -> ObjectBuilder {
 
 /// The same where a young session needs no proof.
 pub(super) fn proof_unless_young() -> ObjectBuilder {
-    described("Required if the account has a password and the session is not younger than five minutes.")
+    with_proof(ObjectBuilder::new())
+}
+
+/// A body with the proof that a session needs which is not young.
+pub(super) fn with_proof(body: ObjectBuilder) -> ObjectBuilder {
+    proven(body, "Required if the account has a password and the session is not younger than five minutes.")
 }
 
 fn described(password: &str) -> ObjectBuilder {
-    ObjectBuilder::new()
-        .property("password", string().description(Some(password)))
+    proven(ObjectBuilder::new(), password)
+}
+
+fn proven(body: ObjectBuilder, password: &str) -> ObjectBuilder {
+    body.property("password", string().description(Some(password)))
         .property("code", string().description(Some("A code of the second factor, if the account has one.")))
 }

@@ -40,6 +40,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .auth(HttpMethod::Post, base, "/oauth2/authorize", "oauth2Consent", "Submit the consent page")
         .body(form(consent))
         .open_to(&[SESSION], false)
+        .answers(200, page("The user refused, and the client may not get the answer without a click."))
         .answers(303, to_client())
         .fails(&[400, 401, 403, 409, 413], Page::ForForms);
     let tokens = object([("access_token".to_owned(), string())])
@@ -64,8 +65,15 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     let token = programs(draft, base, "/oauth2/token", "oauth2Token", "Get tokens (RFC 6749)", form(request))
         .answers(200, json("Tokens.", tokens, Some(example)));
     let named = || object([("token".to_owned(), string())]).property("client_id", string());
-    let revoke = programs(draft, base, "/oauth2/revoke", "oauth2Revoke", "Revoke a token (RFC 7009)", form(named()))
-        .answers(200, empty("The token is no longer valid."));
+    let revoke = programs(
+        draft,
+        base,
+        "/oauth2/revoke",
+        "oauth2Revoke",
+        "End the connection of a token (RFC 7009)",
+        form(named()),
+    )
+    .answers(200, empty("The token and all others of its connection are no longer valid."));
     let about = object([("active".to_owned(), typed(Type::Boolean))]);
     let introspect = programs(
         draft,

@@ -1,3 +1,4 @@
+use gatewright_entities::Profile;
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -9,17 +10,25 @@ use crate::openapi::names::{JWT, Page, SESSION};
 use crate::openapi::words::{Part, boolean, empty, header, json, named, object, query, string, typed};
 
 /// Registration, sign-in by password, sign-out, and the current account.
-pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
+pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config, profile: Option<&Profile>) {
+    let invite = string().description(Some("The token of an invitation."));
+    let mut new = credentials().property("invite", invite);
+    if let Some(profile) = profile {
+        new = new.property("profile", super::profile::new(profile));
+        if profile.fields().any(|(field, _)| field.is_required() && !field.has_default()) {
+            new = new.required("profile");
+        }
+    }
     let example = value!({ "email": EMAIL, "password": "correct horse battery" });
+    let mut registration = example.clone();
+    if let Some(profile) = profile {
+        registration["profile"] = super::profile::example(profile);
+    }
     let register = draft
         .auth(HttpMethod::Post, base, "/register", "register", "Create an account")
-        .about("A JSON request only creates the account; a form also signs in. Roles are never taken from a request.")
+        .about("A JSON request only creates the account; a form also signs in. Roles are never taken from a request. A form sends a field of the profile as `profile_NAME`.")
         .parameter(query("next", "The same as in the body.", string()))
-        .submitted(
-            credentials().property("invite", string().description(Some("The token of an invitation."))),
-            true,
-            &example,
-        )
+        .submitted(new, true, &registration)
         .answers(200, registered(config))
         .answers(303, redirect())
         .fails(&[401, 409], Page::ForForms)
@@ -72,7 +81,6 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     }
 }
 
-/// The token that a script's requests need where CSRF is guarded against.
 pub(super) fn language(draft: &mut Draft, base: &str) {
     let choose = draft
         .auth(HttpMethod::Get, base, "/language", "chooseLanguage", "Choose the language of pages and mails")
@@ -91,6 +99,7 @@ pub(super) fn language(draft: &mut Draft, base: &str) {
     draft.add(choose);
 }
 
+/// The token that a script's requests need where CSRF is guarded against.
 pub(super) fn csrf(draft: &mut Draft, base: &str) {
     let key = draft.case.spell("csrf_token");
     let example = value!({ (key.as_str()): "f3c9…" });

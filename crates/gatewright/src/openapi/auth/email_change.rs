@@ -43,7 +43,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     ] {
         let asking = draft
             .auth(HttpMethod::Get, base, path, ask, "Open the page of a mailed link")
-            .about("It asks for confirmation. Opening it changes nothing.")
+            .about("It names the account and asks for confirmation. Opening it changes nothing.")
             .parameter(query("token", "The link's token.", string()))
             .answers(200, page("The page."))
             .fails(&[400, 401, 403, 500, 503], Page::ForForms);
@@ -51,7 +51,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
             .auth(HttpMethod::Post, base, path, act, summary)
             .submitted(if key == "changed" { token_or_code() } else { token() }, true, &value!({ "token": "5f0c…" }))
             .answers(200, done_or_page("The address is changed.", key))
-            .fails(&[401, 409], Page::ForForms);
+            .fails(&[401, 403, 409], Page::ForForms);
         draft.add(asking);
         draft.add(if key == "changed" { acting.limited() } else { acting });
     }

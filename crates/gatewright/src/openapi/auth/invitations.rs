@@ -1,10 +1,11 @@
 use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::schema::Type;
 
 use super::{next, redirect};
 use crate::openapi::Draft;
 use crate::openapi::names::Page;
-use crate::openapi::words::{boolean, json, object, query, string};
+use crate::openapi::words::{Part, boolean, in_path, instant, json, list_of, object, or_null, query, string};
 
 /// Opening an invitation, and accepting it with an existing account.
 pub(super) fn describe(draft: &mut Draft, base: &str) {
@@ -34,6 +35,28 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Get, base, "/tenants/accept", "showTenantInvitation", "Show an invitation to a tenant")
         .about("For links that were mailed by a version before 0.11.")
         .parameter(query("token", "The token of the link.", string()));
+    let case = draft.case;
+    let invited = object([
+        ("email".to_owned(), Part::from(string())),
+        ("inviter".to_owned(), or_null(Type::String).into()),
+        ("tenant".to_owned(), or_null(Type::String).into()),
+        ("roles".to_owned(), list_of(string()).into()),
+        (case.spell("expires_at"), instant().into()),
+    ]);
+    let example = value!({
+        "email": super::EMAIL, "inviter": "grace@example.com", "tenant": "Acme", "roles": ["member"],
+        (case.spell("expires_at")): "2026-02-01T12:00:00.000000Z",
+    });
+    let describe = draft
+        .auth(HttpMethod::Get, base, "/invitations/{token}", "describeInvitation", "Describe an invitation")
+        .about(
+            "For a front end's own page. `inviter` is the address of the sender, `tenant` the name of the tenant, and \
+             `roles` are those in the tenant; without a tenant, those of the account. Nothing is accepted.",
+        )
+        .parameter(in_path("token", "The token of the link.", string().min_length(Some(1))))
+        .answers(200, json("The invitation.", invited, Some(example)))
+        .fails(&[404], Page::Never);
+    draft.add(describe);
     draft.add(accept);
     for described in [show, of_before] {
         let described = described.answers(200, super::page("The page.")).answers(303, redirect());

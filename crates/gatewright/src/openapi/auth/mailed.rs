@@ -78,11 +78,18 @@ pub(super) fn password_reset(draft: &mut Draft, base: &str) {
         .answers(200, done_or_page("The mail is queued, if the account exists.", "sent"))
         .limited();
     let body = object([("password".to_owned(), string())]);
+    let end_others = boolean().description(Some(
+        "Whether API tokens, connected programs, passkeys, linked providers and sent invitations end too. Default: true.",
+    ));
     let body = body.property("token", string()).property("code", code());
+    let body = body.property("end_others", end_others);
     let example = value!({ "token": "5f0c…", "password": "correct horse battery" });
     let reset = draft
         .auth(HttpMethod::Post, base, "/reset-password", "resetPassword", "Set a new password")
-        .about(CODE)
+        .about(format!(
+            "{CODE} Everything else that has access to the account ends too, unless `end_others` is false. The answer names \
+             the kinds that have ended in `ended`, and counts those that stay in `kept`."
+        ))
         .submitted(body, true, &example)
         .answers(200, done_or_page("The password is set, and every session has ended.", "updated"))
         .answers(303, redirect())

@@ -7,6 +7,7 @@ mod core;
 mod devices;
 mod email_change;
 mod invitations;
+mod keys;
 mod mailed;
 mod passkeys;
 mod profile;
@@ -44,7 +45,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     for plugin in config.plugins() {
         match plugin {
             Plugin::Core => {
-                core::describe(draft, base, config);
+                core::describe(draft, base, config, profile.as_deref());
                 sessions::describe(draft, base);
                 devices::describe(draft, base);
             }
@@ -65,6 +66,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     }
     core::language(draft, base);
     stream_tickets::describe(draft, base);
+    keys::describe(draft);
     if crate::app::parts::invites(config) {
         invitations::describe(draft, base);
     }

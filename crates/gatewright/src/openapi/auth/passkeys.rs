@@ -2,11 +2,12 @@ use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
+use super::account_deletion::proof_unless_young;
 use super::signed_in;
 use crate::Config;
 use crate::openapi::names::Page;
 use crate::openapi::words::{
-    Part, boolean, empty, in_path, instant, json, json_body, list_of, named, object, or_null, string, typed,
+    Part, boolean, empty, in_path, instant, json, json_body, list_of, named, object, or_null, patch_body, string, typed,
 };
 use crate::openapi::{Draft, schema};
 
@@ -100,7 +101,7 @@ fn managing(draft: &mut Draft, base: &str) {
     let rename = draft
         .auth(HttpMethod::Patch, base, "/passkeys/{id}", "renamePasskey", "Rename a passkey")
         .parameter(id())
-        .body(json_body(object([("name".to_owned(), string())]), Some(value!({ "name": "My phone" }))))
+        .body(patch_body(object([("name".to_owned(), string())]), Some(value!({ "name": "My phone" }))))
         .for_sessions(Page::Never)
         .answers(200, json("The new name.", renamed, Some(value!({ "id": schema::ID, "name": "My phone" }))))
         .fails(&[404, 413, 415, 422], Page::Never);
@@ -108,12 +109,15 @@ fn managing(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Delete, base, "/passkeys/{id}", "removePasskey", "Remove a passkey")
         .about(
             "The last way to sign in cannot be removed: 409 `last_credential`. A magic link does not count as a way \
-             to sign in. Needs a session younger than five minutes: otherwise 403 `session_too_old`.",
+             to sign in. Needs a session younger than five minutes or, in the body, a fresh proof: otherwise 403 \
+             `session_too_old`.",
         )
         .parameter(id())
+        .submitted(proof_unless_young(), false, &value!({}))
         .for_sessions(Page::Never)
         .answers(204, empty("The passkey can no longer be used to sign in."))
-        .fails(&[404, 409], Page::Never);
+        .fails(&[404, 409], Page::Never)
+        .limited();
     for described in [list, rename, remove] {
         draft.add(described);
     }

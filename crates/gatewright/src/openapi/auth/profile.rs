@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Type};
 
 use super::example_user;
 use crate::openapi::names::Page;
-use crate::openapi::words::{json, json_body, named, object, typed};
+use crate::openapi::words::{json, named, object, patch_body, typed};
 use crate::openapi::{Draft, schema};
 
 /// The schema of `user.profile`.
@@ -20,6 +20,15 @@ pub(super) fn example(profile: &Profile) -> Value {
     fields.collect::<Map<_, _>>().into()
 }
 
+/// The profile of a new account.
+pub(super) fn new(profile: &Profile) -> ObjectBuilder {
+    let body = typed(Type::Object).additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    profile.fields().fold(body, |body, (field, _)| {
+        let body = body.property(field.key(), schema::write(field));
+        if field.is_required() && !field.has_default() { body.required(field.key()) } else { body }
+    })
+}
+
 /// The profile of the caller.
 pub(super) fn describe(draft: &mut Draft, base: &str, profile: &Profile) {
     let change = typed(Type::Object).additional_properties(Some(AdditionalProperties::FreeForm(false)));
@@ -31,7 +40,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, profile: &Profile) {
     let update = draft
         .auth(HttpMethod::Patch, base, "/me", "updateMe", "Change the profile")
         .about("Omitted fields stay unchanged; null clears a field. Nothing else of the account is changed.")
-        .body(json_body(body, Some(value!({ "profile": example(profile) }))))
+        .body(patch_body(body, Some(value!({ "profile": example(profile) }))))
         .for_sessions(Page::Never)
         .answers(
             200,

@@ -2,10 +2,11 @@ use serde_json::json as value;
 use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::schema::Type;
 
+use super::account_deletion::proof_unless_young;
 use crate::openapi::Draft;
 use crate::openapi::names::Page;
 use crate::openapi::words::{
-    Part, empty, header, in_path, instant, json, list_of, named, object, or_null, query, string,
+    Part, content, empty, header, in_path, instant, json, list_of, named, object, or_null, query, string,
 };
 
 /// Signing in with a provider.
@@ -29,6 +30,24 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .for_sessions(Page::ForForms)
         .answers(303, away())
         .fails(&[400, 404, 500, 502, 503], Page::ForForms);
+    let url = object([("url".to_owned(), string())]);
+    let link_with_proof = draft
+        .auth(HttpMethod::Post, base, "/oauth/{provider}/link", "linkOAuthWithProof", "The same, with a fresh proof")
+        .about(
+            "Needs a session younger than five minutes or, in the body, a fresh proof: otherwise 403 `session_too_old`. The \
+             answer has the provider's URL, for the browser that sent the request.",
+        )
+        .parameter(provider())
+        .submitted(proof_unless_young().property("next", string()), false, &value!({}))
+        .for_sessions(Page::ForForms)
+        .answers(
+            200,
+            json("Continue at this URL.", url, Some(value!({ "url": "https://accounts.example.com/authorize?…" })))
+                .content("text/html", content(string(), None))
+                .header("Set-Cookie", header("The state of the flow.", string())),
+        )
+        .fails(&[404, 502], Page::ForForms)
+        .limited();
     let back = empty("The caller is signed in, or the provider is linked.")
         .header("Location", header("A path on this origin.", string()))
         .header("Set-Cookie", header("The session.", string()));
@@ -41,7 +60,7 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .answers(303, back)
         .fails(&[400, 401, 403, 404, 409, 500, 502, 503], Page::ForForms)
         .limited();
-    for described in [begin, link, callback] {
+    for described in [begin, link, link_with_proof, callback] {
         draft.add(described);
     }
 }
@@ -67,11 +86,16 @@ pub(super) fn accounts(draft: &mut Draft, base: &str) {
     let unlinked = object([("unlinked".to_owned(), string())]);
     let unlink = draft
         .auth(HttpMethod::Delete, base, "/unlink/{provider}", "unlinkAccount", "Unlink a provider")
-        .about("Needs a session younger than five minutes: otherwise 403 `session_too_old`.")
+        .about(
+            "Needs a session younger than five minutes or, in the body, a fresh proof: otherwise 403 `session_too_old`. The last \
+             way to sign in cannot be removed: 409 `last_credential`.",
+        )
         .parameter(provider())
+        .submitted(proof_unless_young(), false, &value!({}))
         .for_sessions(Page::Never)
         .answers(200, json("The link is removed.", unlinked, Some(value!({ "unlinked": "google" }))))
-        .fails(&[404, 409], Page::Never);
+        .fails(&[404, 409], Page::Never)
+        .limited();
     draft.add(list);
     draft.add(unlink);
 }

@@ -3,9 +3,11 @@ use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::EMAIL;
+use super::account_deletion::with_proof;
 use crate::openapi::names::Page;
 use crate::openapi::words::{
-    Part, boolean, empty, in_path, instant, integer, json, json_body, list_of, named, object, or_null, query, string,
+    Part, boolean, empty, in_path, instant, integer, json, json_body, list_of, named, object, or_null, patch_body,
+    query, string,
 };
 use crate::openapi::{Draft, schema};
 
@@ -88,7 +90,9 @@ fn members(draft: &mut Draft, base: &str) {
         .for_sessions(Page::Never)
         .answers(200, json("The members, and on the first page the invitations.", listed, None))
         .fails(&[400, 404], Page::Never);
-    let body = object([("email".to_owned(), string())]).property("roles", roles());
+    let next = string().description(Some("Where accepting leads: a path on this origin, or an allowed URL."));
+    let body = object([("email".to_owned(), string())]).property("roles", roles()).property("next", next);
+    let body = with_proof(body);
     let answer = value!({
         "id": schema::ID, "email": EMAIL, "roles": ["member"],
         (draft.case.spell("expires_at")): "2026-02-01T12:00:00.000000Z",
@@ -96,7 +100,9 @@ fn members(draft: &mut Draft, base: &str) {
     let invite = draft
         .auth(HttpMethod::Post, base, "/tenants/{id}/members", "inviteTenantMember", "Invite somebody by mail")
         .about(
-            "The membership begins when an account with this address accepts. Only owners can give the role `owner`.",
+            "The membership begins when an account with this address accepts. Only owners can give the role `owner`. The \
+             roles `owner` and `admin` need a session younger than five minutes or, in the body, a fresh proof: otherwise \
+             403 `session_too_old`. The caller gets a mail about the invitation.",
         )
         .parameter(id())
         .body(json_body(body, Some(value!({ "email": EMAIL, "roles": ["member"] }))))
@@ -109,14 +115,16 @@ fn members(draft: &mut Draft, base: &str) {
         .auth(HttpMethod::Patch, base, "/tenants/{id}/members/{member}", "setTenantRoles", "Change a member's roles")
         .about(
             "Only owners can give the role `owner` or change the roles of an owner. The last owner cannot lose the \
-             role: 409 `last_owner`.",
+             role: 409 `last_owner`. The roles `owner` and `admin` need a session younger than five minutes or, in the \
+             body, a fresh proof: otherwise 403 `session_too_old`. The caller gets a mail about the change.",
         )
         .parameter(id())
         .parameter(member())
-        .body(json_body(object([("roles".to_owned(), roles())]), Some(value!({ "roles": ["admin"] }))))
+        .body(patch_body(with_proof(object([("roles".to_owned(), roles())])), Some(value!({ "roles": ["admin"] }))))
         .for_sessions(Page::Never)
         .answers(200, json("The member's roles.", changed, Some(value!({ "id": schema::ID, "roles": ["admin"] }))))
-        .fails(&[404, 409, 413, 415, 422], Page::Never);
+        .fails(&[404, 409, 413, 415, 422], Page::Never)
+        .limited();
     let remove = draft
         .auth(HttpMethod::Delete, base, "/tenants/{id}/members/{member}", "removeTenantMember", "Remove a member")
         .about("Every member may remove themselves. The last owner cannot be removed: 409 `last_owner`.")

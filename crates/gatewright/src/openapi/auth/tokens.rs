@@ -2,6 +2,7 @@ use serde_json::json as value;
 use utoipa::openapi::path::HttpMethod;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaFormat, Type};
 
+use super::account_deletion::with_proof;
 use crate::openapi::names::Page;
 use crate::openapi::words::{Part, empty, in_path, integer, json, json_body, list_of, named, object, or_null, string};
 use crate::openapi::{Draft, schema};
@@ -32,6 +33,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
             .minimum(Some(0))
             .description(Some("The lifetime in seconds. 0 or absent: the token does not expire.")),
     );
+    let body = with_proof(body);
     let example = value!({ "name": "deploy", "scopes": ["posts:read"], "ttl_seconds": 86400 });
     let answer = value!({
         "token": format!("svc_{}", "0123456789".repeat(4)), "id": schema::ID, "name": "deploy", "prefix": "svc_01234567",
@@ -40,13 +42,14 @@ pub(super) fn describe(draft: &mut Draft, base: &str) {
     let create = draft
         .auth(HttpMethod::Post, base, "/tokens", "createToken", "Issue an API token")
         .about(
-            "A session that began before the user enabled a second factor must sign in again first: 403. A token with \
-             a scope of `admin` needs a session younger than five minutes: otherwise 403 `session_too_old`.",
+            "A session that began before the user enabled a second factor must sign in again first: 403. Needs a session \
+             younger than five minutes or, in the body, a fresh proof: otherwise 403 `session_too_old`. The account's owner \
+             gets a mail.",
         )
         .body(json_body(body, Some(example)))
         .for_sessions(Page::Never)
         .answers(200, json("The token. It is shown only once.", named("IssuedApiToken"), Some(answer)))
-        .fails(&[409, 413, 415, 422], Page::Never);
+        .fails(&[409, 413, 415, 422, 429], Page::Never);
     let tokens = object([("tokens".to_owned(), list_of(named("ApiToken")))]);
     let list = draft
         .auth(HttpMethod::Get, base, "/tokens", "listTokens", "List the caller's API tokens")

@@ -102,6 +102,14 @@ async fn pages_have_the_branding_and_allow_only_its_logo() {
             "<a href=\"mailto:help@example.com\">Help</a>",
         ],
     );
+    // The ring around what has the focus is in the product's color, as links are.
+    has(&page, &[":focus-visible{outline:3px solid var(--link)"]);
+    has(
+        &server.page("/api/docs", &[]).await,
+        &["<title>Acme &amp; Sons API</title>", "<strong>Acme &amp; Sons</strong>"],
+    );
+    has(&server.page("/api/docs/page.css", &[]).await, &["--act: #ffee00; --on: #000000;"]);
+    has(&server.page("/openapi.json", &[]).await, &["\"title\":\"Acme & Sons\""]);
     let picture = server.page("/branding/logo", &[]).await;
     has(&picture, &["content-type: image/svg+xml", "x-content-type-options: nosniff", "default-src 'none'", "sandbox"]);
     let elsewhere = Server::start(|config| branded(config, "https://cdn.example.com/logo.png"), Router::new()).await;

@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::json;
 
 const APP: &str = "https://app.example.com";
-const CONFIG: &str = "[server]\npublic_url = \"https://api.example.com\"\n\
+const CONFIG: &str = "[server]\nallow_public_dev_mode = true\npublic_url = \"https://api.example.com\"\n\
                       [browser_backend]\nallowed_origins = [\"https://app.example.com\"]\n\
                       [[entity]]\nname = \"notes\"\n[[entity.field]]\nname = \"text\"\ntype = \"text\"\n";
 const ADA: &str = "ada@example.com";

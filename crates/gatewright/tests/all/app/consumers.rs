@@ -3,6 +3,7 @@
 use gatewright::auth::tokens::TokenDraft;
 use gatewright::base::{Roles, Subject};
 use gatewright_testing::{Actor, TestApp};
+use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -84,6 +85,20 @@ async fn a_program_pulls_acknowledges_and_refuses() {
         other.post("/consumers/crm/ack", json!({ "ids": [row] })).await.is(204);
         let metrics = app.anonymous().get("/metrics").await.is(200).text().to_owned();
         assert!(metrics.contains("gatewright_outbox_failed_total{consumer=\"crm\"} 1\n"), "{metrics}");
+    }
+}
+
+/// HEAD would take the events without showing them.
+#[tokio::test]
+async fn head_of_a_pull_takes_nothing() {
+    for app in TestApp::on_every_engine(CONFIG).await {
+        let worker = program(&app, "worker", &["consumers:crm"]).await;
+        post(&app, "/posts", "first").await;
+        for _ in 0..20 {
+            let answer = worker.json(Method::HEAD, "/consumers/crm/events", &Value::Null).await;
+            assert_eq!((answer.status(), answer.header("allow")), (405, Some("GET")));
+        }
+        assert_eq!(events(&worker, "?wait=25").await[0]["attempt"], 1, "{}", app.engine());
     }
 }
 

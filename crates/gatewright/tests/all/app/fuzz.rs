@@ -1,7 +1,7 @@
 //! Random requests cause no panic, no 500 and no redirect to another origin.
 //!
 //! Bodies of every kind, cookies, bearer tokens and `next` are random, half of them close to valid ones, against the
-//! routes of sign-in, of the account and of an entity. `GATEWRIGHT_FUZZ_CASES` says how many; in CI they are few.
+//! routes of sign-in, of the account and of an entity. `GATEWRIGHT_TEST_FUZZ_CASES` says how many; in CI they are few.
 
 use axum::body::Body;
 use gatewright::http::Next;
@@ -86,7 +86,7 @@ fn random_requests_cause_no_500_and_no_open_redirect() {
 }
 
 fn cases() -> u32 {
-    std::env::var("GATEWRIGHT_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+    std::env::var("GATEWRIGHT_TEST_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
 /// Limits would answer before what is to be tried.

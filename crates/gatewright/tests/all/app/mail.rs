@@ -66,6 +66,17 @@ async fn a_template_of_the_configuration_confirms_magic_links() {
 }
 
 #[test]
+fn the_reference_names_every_template() {
+    let about = gatewright::Config::settings()
+        .into_iter()
+        .find(|setting| setting.section == "email" && setting.key == "templates");
+    let about = format!("{:?}", about.unwrap());
+    for kind in gatewright_mail::Kind::ALL {
+        assert!(about.contains(&format!("`{}", kind.name())), "{}: {about}", kind.name());
+    }
+}
+
+#[test]
 fn the_check_reports_an_unusable_template_or_mail_server() {
     let mut config = Config::default();
     config.server.dev_mode = true;

@@ -93,9 +93,10 @@ async fn a_caller_sees_the_tools_that_they_may_call() {
         let write = ["articles_create", "articles_update", "articles_delete"];
         assert_eq!(tools(&app.anonymous()).await, read);
         let ada = app.signed_in("ada@example.com").await;
-        assert_eq!(tools(&ada).await, [&notes[..], &read].concat());
+        // The tool for several entities is there for callers who may write to any.
+        assert_eq!(tools(&ada).await, [&notes[..], &read, &["batch"]].concat());
         app.grant("ada@example.com", &["user", "editor"]).await;
-        assert_eq!(tools(&ada).await, [&notes[..], &read, &write].concat());
+        assert_eq!(tools(&ada).await, [&notes[..], &read, &write, &["batch"]].concat());
         assert_eq!(failed(&app.anonymous(), "articles_create", json!({ "title": "x" })).await["status"], 401);
         assert_eq!(failed(&app.anonymous(), "notes_list", json!({})).await["status"], 401);
     }
@@ -143,6 +144,14 @@ async fn the_tools_describe_their_arguments_and_effects() {
         }
         assert!(!listed.to_string().to_lowercase().contains("canary"), "{listed}");
         assert!(tool("notes_list")["description"].as_str().unwrap().contains("netPrice (decimal)"));
+        let arguments = tool("notes_list")["inputSchema"]["properties"].clone();
+        assert!(
+            arguments["filter"]["description"].as_str().unwrap().contains("has (a JSON list contains"),
+            "{arguments}"
+        );
+        for name in ["group", "sum", "min", "max", "avg"] {
+            assert!(arguments[name]["description"].is_string(), "{name}: {arguments}");
+        }
     }
 }
 
@@ -230,7 +239,7 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
             }
         };
         assert_eq!(listed(scoped(&["notes:read"])).await, ["notes_list", "notes_get"]);
-        assert_eq!(listed(scoped(&["notes:write"])).await, ["notes_create", "notes_update", "notes_delete"]);
+        assert_eq!(listed(scoped(&["notes:write"])).await, ["notes_create", "notes_update", "notes_delete", "batch"]);
         assert_eq!(listed(scoped(&["*:read"])).await, ["notes_list", "notes_get", "articles_list", "articles_get"]);
         assert!(listed(scoped(&["mcp:read", "mcp:write"])).await.is_empty(), "the surface itself is no table");
         assert!(listed(scoped(&[])).await.is_empty());

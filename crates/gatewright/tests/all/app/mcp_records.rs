@@ -122,7 +122,7 @@ async fn the_tenant_is_named_by_the_same_header_as_in_rest() {
         assert_eq!(call(&ada, &["acme"], "notes_list", json!({})).await["structuredContent"]["total"], 1);
 
         for (actor, workspaces, count) in
-            [(&ada, &["acme"][..], 5), (&ada, &[], 0), (&bob, &["acme"], 0), (&bob, &["other"], 5)]
+            [(&ada, &["acme"][..], 6), (&ada, &[], 0), (&bob, &["acme"], 0), (&bob, &["other"], 6)]
         {
             assert_eq!(names(&ask(actor, workspaces, "tools/list", json!({})).await).len(), count, "{workspaces:?}");
         }
@@ -187,4 +187,75 @@ async fn rpc_call(actor: &Actor, name: &str, arguments: Value) -> Value {
     let request = message(actor).header(header::ORIGIN, "http://127.0.0.1:8080");
     let params = json!({ "name": name, "arguments": arguments });
     actor.send(request.body(body("tools/call", &params)).unwrap()).await.is(200).json()["result"].clone()
+}
+
+/// What a schema allows, the tool takes, and the other way round.
+#[tokio::test]
+async fn the_pattern_of_a_decimal_is_what_its_tools_accept() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ada = app.signed_in("ada@example.com").await;
+        let listed = ada.rpc("tools/list", json!({})).await.is(200).json();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        for tool in ["notes_create", "notes_update"] {
+            let schema = &tools.iter().find(|described| described["name"] == tool).unwrap()["inputSchema"];
+            let price = &schema["properties"]["netPrice"];
+            // A change takes a value or an operator.
+            let value = if price["anyOf"].is_array() { &price["anyOf"][0] } else { price };
+            let pattern = value["pattern"].as_str().unwrap();
+            let pattern = regex::Regex::new(pattern).unwrap();
+            for (text, is_decimal) in [
+                ("1", true),
+                ("-1.50", true),
+                ("007", true),
+                ("0.10", true),
+                ("1e3", true),
+                ("1.5E-3", true),
+                ("1e+3", true),
+                ("12345678901234567890123456789012345678", true),
+                ("", false),
+                ("-", false),
+                ("+1", false),
+                (".5", false),
+                ("5.", false),
+                (".", false),
+                ("e3", false),
+                (".e3", false),
+                ("1e", false),
+                ("1,5", false),
+                ("1.2.3", false),
+                (" 1", false),
+                ("1 ", false),
+                ("1\n", false),
+                ("0x10", false),
+                ("NaN", false),
+                ("Infinity", false),
+                ("\u{661}", false),
+            ] {
+                assert_eq!(pattern.is_match(text), is_decimal, "{text:?}");
+                let made = worked(&ada, "notes_create", json!({ "title": "t" })).await;
+                let mut arguments = json!({ "title": "t", "netPrice": text });
+                if tool == "notes_update" {
+                    arguments["id"] = made["data"]["id"].clone();
+                }
+                let answer = rpc_call(&ada, tool, arguments).await;
+                assert_eq!(answer["isError"] != true, is_decimal, "{tool} {text:?}: {answer}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_of_the_protocol_refuse_invented_cursors() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let ada = app.signed_in("ada@example.com").await;
+        for list in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
+            for cursor in ["", "invented", "eyJwYWdlIjoyfQ"] {
+                let answer = ada.rpc(list, json!({ "cursor": cursor })).await.json();
+                assert_eq!(answer["error"]["code"], -32602, "{list} {cursor}: {answer}");
+            }
+            let answer = ada.rpc(list, json!({})).await.json();
+            assert!(answer["result"].is_object(), "{list}: {answer}");
+            assert!(answer["result"]["nextCursor"].is_null(), "{list}: {answer}");
+        }
+    }
 }

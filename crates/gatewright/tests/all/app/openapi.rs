@@ -120,7 +120,7 @@ async fn mounted(app: &TestApp) -> BTreeSet<(String, String)> {
 }
 
 /// The paths in the router's own description of itself.
-fn paths(listed: &str) -> BTreeSet<String> {
+pub(super) fn paths(listed: &str) -> BTreeSet<String> {
     let quoted = listed.split('"').skip(1).step_by(2);
     quoted.filter(|text| text.starts_with('/') && !text.contains("__private")).map(str::to_owned).collect()
 }

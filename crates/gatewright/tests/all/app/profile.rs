@@ -15,7 +15,6 @@ const FIELDS: &str = r#"
 [[auth.profile.field]]
 name = "display_name"
 type = "string"
-required = true
 max = 20
 public = true
 [[auth.profile.field]]
@@ -98,7 +97,6 @@ async fn invalid_fields_are_refused_by_name_and_nothing_changes() {
         let cases: &[(Value, &[(&str, &str)])] = &[
             (json!({}), &[("profile", "required")]),
             (json!({ "profile": "x" }), &[("profile", "type")]),
-            (json!({ "profile": { "displayName": null } }), &[("displayName", "required")]),
             (json!({ "profile": { "displayName": "x".repeat(21) } }), &[("displayName", "max")]),
             (
                 json!({ "profile": { "bio": "kept?", "theme": "red", "birthday": "1990-02-30" } }),
@@ -260,11 +258,138 @@ async fn a_profile_is_exported_and_deleted_with_its_account() {
     }
 }
 
+/// The same fields, of which an account must have one, and another has a default.
+fn required() -> String {
+    FIELDS
+        .replace("max = 20\n", "required = true\nmax = 20\n")
+        .replace("default = \"light\"\n", "required = true\ndefault = \"light\"\n")
+}
+
+/// A form of a page.
+async fn form(actor: &Actor, path: &str, pairs: &[(&str, &str)]) -> gatewright_testing::Answer {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    let request = actor.request(Method::POST, path).header("content-type", "application/x-www-form-urlencoded");
+    actor.send(request.body(body.into()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_registration_needs_the_required_fields_of_the_profile() {
+    for app in TestApp::on_every_engine(&required()).await {
+        let anybody = app.anonymous();
+        let register = async |more: Value| {
+            let mut body = json!({ "email": ANN, "password": PASSWORD });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            anybody.post("/auth/register", body).await
+        };
+        let cases: &[(Value, &[(&str, &str)])] = &[
+            (json!({}), &[("displayName", "required")]),
+            (json!({ "profile": {} }), &[("displayName", "required")]),
+            (json!({ "profile": { "displayName": null } }), &[("displayName", "required")]),
+            (json!({ "profile": { "theme": "dark" } }), &[("displayName", "required")]),
+            (json!({ "profile": { "displayName": "x".repeat(21) } }), &[("displayName", "max")]),
+            (json!({ "profile": { "displayName": "Ann", "nickname": "x" } }), &[("nickname", "unknown_field")]),
+            (json!({ "profile": { "displayName": "Ann", "roles": ["admin"] } }), &[("roles", "unknown_field")]),
+            (json!({ "profile": "Ann" }), &[("profile", "type")]),
+            (
+                json!({ "profile_display_name": "Ann" }),
+                &[("displayName", "required"), ("profileDisplayName", "unknown")],
+            ),
+            // Everything that is wrong is named at once.
+            (json!({ "email": "x", "profile": {} }), &[("displayName", "required"), ("email", "invalid")]),
+            // A password that is the name is found first.
+            (
+                json!({ "password": "Ann Ann Ann", "profile": { "displayName": "Ann Ann Ann" } }),
+                &[("password", "personal")],
+            ),
+        ];
+        for (body, expected) in cases {
+            let refused = register(body.clone()).await.is(422);
+            let mut found = errors(&refused);
+            found.sort();
+            let found: Vec<_> = found.iter().map(|(field, code)| (&**field, &**code)).collect();
+            assert_eq!(found, *expected, "{}: {body}", app.engine());
+        }
+        let made = register(json!({ "profile": { "displayName": "Ann", "bio": "hello" } })).await.is(200);
+        let profile =
+            json!({ "displayName": "Ann", "theme": "light", "birthday": null, "bio": "hello", "settings": null });
+        assert_eq!(made.at("/user/profile"), profile, "{}", app.engine());
+        let mut ann = app.anonymous();
+        assert_eq!(ann.sign_in(ANN).await.is(200).at("/user/profile"), profile);
+        // A required field cannot be cleared later.
+        let refused = change(&ann, json!({ "displayName": null })).await.is(422);
+        assert_eq!(errors(&refused), [("displayName".to_owned(), "required".to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn the_form_of_registrations_asks_for_required_fields() {
+    for app in TestApp::on_every_engine(&required()).await {
+        let anybody = app.anonymous();
+        let page = anybody.get("/register").await.is(200);
+        assert!(
+            page.text().contains("name=\"profile_display_name\" type=\"text\" value=\"\" required maxlength=\"20\"")
+        );
+        assert!(!page.text().contains("profile_theme"), "it has a default");
+        let typed = [("email", BEN), ("password", PASSWORD), ("profile_display_name", ""), ("next", "/here")];
+        let again = form(&anybody, "/auth/register", &typed).await.is(422);
+        assert!(
+            again.text().contains("profile_display_name") && again.text().contains("Display name: is required"),
+            "{}",
+            again.text()
+        );
+        let long = "<b>".repeat(7);
+        let typed = [("email", BEN), ("password", PASSWORD), ("profile_display_name", &long), ("next", "/here")];
+        let again = form(&anybody, "/auth/register", &typed).await.is(422);
+        assert!(again.text().contains(&"&lt;b&gt;".repeat(7)), "what was typed stays: {}", again.text());
+        let typed = [("email", BEN), ("password", PASSWORD), ("profile_display_name", "Ben"), ("next", "/here")];
+        let done = form(&anybody, "/auth/register", &typed).await.is(303);
+        assert_eq!(done.header("location"), Some("/here"));
+        let mut ben = app.anonymous();
+        assert_eq!(ben.sign_in(BEN).await.is(200).at("/user/profile/displayName"), "Ben", "{}", app.engine());
+    }
+}
+
+#[tokio::test]
+async fn an_account_of_a_magic_link_is_asked_for_required_fields() {
+    for app in TestApp::on_every_engine(&required()).await {
+        let mut ann = app.anonymous();
+        let fields = [("email", ANN), ("password", ""), ("next", "/here")];
+        let sent = form(&ann, "/auth/magic-link/send", &fields).await.is(200);
+        ann.keep_cookies(&sent);
+        let mails = loop {
+            let mails = ann.get("/dev/mail.json").await.is(200).json();
+            if mails.as_array().is_some_and(|mails| !mails.is_empty()) {
+                break mails;
+            }
+            tokio::task::yield_now().await;
+        };
+        let link = mails[0]["links"][0].as_str().unwrap().to_owned();
+        let token = link.split_once("token=").unwrap().1.split('&').next().unwrap().to_owned();
+        let done = form(&ann, "/auth/magic-link/verify", &[("token", &token)]).await.is(303);
+        assert_eq!(done.header("location"), Some("/account/profile?next=%2Fhere"), "{}", app.engine());
+        ann.keep_cookies(&done);
+        let page = ann.get("/account/profile?next=%2Fhere").await.is(200);
+        assert!(page.text().contains("name=\"profile_display_name\"") && !page.text().contains("profile_bio"));
+        let refused = form(&ann, "/account/profile", &[("profile_display_name", ""), ("next", "/here")]).await.is(422);
+        assert!(refused.text().contains("profile_display_name"), "{}", refused.text());
+        let done = form(&ann, "/account/profile", &[("profile_display_name", "Ann"), ("next", "/here")]).await.is(303);
+        assert_eq!(done.header("location"), Some("/here"));
+        assert_eq!(ann.get("/auth/me").await.at("/user/profile/displayName"), "Ann");
+        // Nothing is asked twice, and the page leads nowhere else.
+        assert_eq!(ann.get("/account/profile?next=%2Fhere").await.is(303).header("location"), Some("/here"));
+        let away = ann.get("/account/profile?next=https://evil.example").await.is(303);
+        assert_eq!(away.header("location"), Some("/"));
+    }
+}
+
 #[tokio::test]
 async fn without_declared_fields_there_is_no_profile() {
     for app in TestApp::on_every_engine("").await {
         let ann = app.signed_in(ANN).await;
         change(&ann, json!({})).await.is(405);
+        let body = json!({ "email": BEN, "password": PASSWORD, "profile": { "displayName": "Ben" } });
+        let refused = app.anonymous().post("/auth/register", body).await.is(422);
+        assert_eq!(errors(&refused), [("profile".to_owned(), "unknown".to_owned())]);
         let me = ann.get("/auth/me").await.is(200);
         assert!(!me.text().contains("profile"), "{}", me.text());
     }
@@ -272,10 +397,7 @@ async fn without_declared_fields_there_is_no_profile() {
 
 /// Posts the form of the account page.
 async fn post_form(actor: &Actor, pairs: &[(&str, &str)]) -> gatewright_testing::Answer {
-    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    let request = actor.request(Method::POST, "/account/profile");
-    let request = request.header("content-type", "application/x-www-form-urlencoded");
-    actor.send(request.body(body.into()).unwrap()).await
+    form(actor, "/account/profile", pairs).await
 }
 
 #[tokio::test]
@@ -286,7 +408,7 @@ async fn the_account_page_has_a_form_for_the_profile() {
         let page = ann.get("/account").await.is(200);
         for part in [
             "Display name</label>",
-            "name=\"profile_display_name\" type=\"text\" value=\"\" required maxlength=\"20\"",
+            "name=\"profile_display_name\" type=\"text\" value=\"\" maxlength=\"20\"",
             "type=\"date\" value=\"1990-02-28\"",
             "<option value=\"light\" selected>",
             "<textarea id=\"profile_bio\"",
@@ -313,7 +435,6 @@ async fn the_account_page_has_a_form_for_the_profile() {
             page.text()
         );
         for (name, value, told) in [
-            ("profile_display_name", "", "Display name:"),
             ("profile_display_name", &*"x".repeat(21), "Display name:"),
             ("profile_theme", "red", "Theme:"),
             ("profile_birthday", "1990-02-30", "Birthday:"),
@@ -349,5 +470,20 @@ async fn a_change_is_audited_by_the_names_of_fields() {
         assert!(details[0].contains("displayName") && !details[0].contains("theme"), "{details:?}");
         assert!(details[1].contains("theme") && details[1].contains("bio"), "{details:?}");
         assert!(!details.concat().contains("canary"), "{details:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_name_in_the_profile_is_no_password() {
+    for app in TestApp::on_every_engine(FIELDS).await {
+        let ann = app.signed_in(ANN).await;
+        change(&ann, json!({ "displayName": "Ann of Example" })).await.is(200);
+        for weak in ["Ann of Example", "ann OF example"] {
+            let body = json!({ "currentPassword": PASSWORD, "password": weak });
+            let refused = ann.post("/auth/change-password", body).await.is(422);
+            assert_eq!(errors(&refused), [("password".to_owned(), "personal".to_owned())]);
+        }
+        let body = json!({ "currentPassword": PASSWORD, "password": "Ann of Examples" });
+        ann.post("/auth/change-password", body).await.is(200);
     }
 }

@@ -37,7 +37,7 @@ fn configuration(at: SocketAddr) -> String {
         )
     };
     format!(
-        "[server]\njson_case = \"snake\"\npublic_url = \"http://app.example.com\"\n{}userinfo_url = \
+        "[server]\njson_case = \"snake\"\nallow_public_dev_mode = true\npublic_url = \"http://app.example.com\"\n{}userinfo_url = \
          \"http://{at}/google/userinfo\"\n{}userinfo_url = \"http://{at}/github/user\"\nemails_url = \
          \"http://{at}/github/emails\"\nredirect_url = \"https://other.example.com/back\"\n",
         provider("google"),

@@ -28,7 +28,7 @@ async fn deleted(ada: &Actor) -> String {
 
 #[tokio::test]
 async fn no_page_of_another_origin_restores_a_record_with_the_session_cookie() {
-    let config = format!("[server]\npublic_url = \"https://app.example.com\"\n{NOTES}");
+    let config = format!("[server]\nallow_public_dev_mode = true\npublic_url = \"https://app.example.com\"\n{NOTES}");
     for app in TestApp::on_every_engine(&config).await {
         let ada = app.signed_in("ada@example.com").await;
         let path = deleted(&ada).await;

@@ -8,7 +8,8 @@ use gatewright::config::{Absent, Setting};
 use super::{problems, read};
 
 /// Sections that are written `[[…]]`.
-const LISTS: [&str; 5] = ["entity", "entity.field", "outbox.consumer", "auth.oauth.oidc", "auth.profile.field"];
+const LISTS: [&str; 6] =
+    ["entity", "entity.field", "entity.check", "outbox.consumer", "auth.oauth.oidc", "auth.profile.field"];
 
 /// Sections whose keys the operator chooses.
 const FREE: [&str; 2] = ["roles", "tenancy.roles"];

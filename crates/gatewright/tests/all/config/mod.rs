@@ -3,6 +3,7 @@ mod environment;
 mod refusals;
 mod secrets;
 mod values;
+mod weakened;
 
 use gatewright::Config;
 use gatewright::config::{Loader, Problems};
@@ -10,9 +11,9 @@ use gatewright::config::{Loader, Problems};
 /// The settings that a file needs to be checked as in production.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Reads a file, in dev mode so that only what the test writes can be wrong.
+/// Reads a file, in dev mode at any address so that only what the test writes can be wrong.
 fn read(text: &str) -> Result<Config, Problems> {
-    Loader::text("f.toml", text).dev_mode().load()
+    Loader::text("f.toml", text).dev_mode().allow_public_dev_mode().load()
 }
 
 /// Reads a file as production would.

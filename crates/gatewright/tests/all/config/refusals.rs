@@ -325,6 +325,11 @@ fn a_wrong_declaration_is_refused_at_its_line() {
         ),
         (format!("{FIELD}type = \"enum\""), "f.toml:3:1: entity[0].field[0].values: ", "values"),
         (format!("{PROFILE}type = \"relation\"\nto = \"users\""), "f.toml:3:8: auth.profile.field[0].type: ", "\"b\""),
+        (
+            format!("{PROFILE}type = \"json\"\nrequired = true"),
+            "f.toml:4:12: auth.profile.field[0].required: ",
+            "no page can ask for it",
+        ),
         (format!("{PROFILE}type = \"int\"\nunique = true"), "f.toml:4:10: auth.profile.field[0].unique: ", "unique"),
         (format!("{PROFILE}type = \"int\"\nmin = 5\nmax = 3"), "f.toml:4:7: auth.profile.field[0].min: ", "3"),
         (

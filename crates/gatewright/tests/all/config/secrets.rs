@@ -36,6 +36,69 @@ fn an_empty_previous_secret_would_let_anybody_sign() {
     assert_eq!(problems(read(&text)), expected);
 }
 
+/// Whoever mounts secrets as files may write the path instead of the content.
+#[test]
+fn the_path_of_a_file_is_refused_wherever_a_secret_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a-secret-file-with-a-long-name-0123456789");
+    std::fs::write(&file, SECRET).unwrap();
+    let path = file.to_str().unwrap();
+    let absent = folder.path().join("no-file-with-a-long-name-0123456789");
+    let provider = "client_id = \"a\"\nclient_secret = ";
+    let webhook = "[outbox]\nenabled = true\n[[outbox.consumer]]\nname = \"a\"\nevent = \"a.b\"\nurl = \"https://a\"\n";
+    let doors = [
+        ("auth.jwt_secret", "[auth]\njwt_secret = ".to_owned(), ""),
+        ("auth.jwt_previous_secrets[0]", format!("[auth]\njwt_secret = \"{SECRET}\"\njwt_previous_secrets = ["), "]"),
+        ("csrf.secret", "[csrf]\nsecret = ".to_owned(), ""),
+        ("csrf.previous_secrets[0]", format!("[csrf]\nsecret = \"{SECRET}\"\nprevious_secrets = ["), "]"),
+        ("auth.oauth.state_secret", "[auth.oauth]\nstate_secret = ".to_owned(), ""),
+        (
+            "auth.oauth.state_previous_secrets[0]",
+            format!("[auth.oauth]\nstate_secret = \"{SECRET}\"\nstate_previous_secrets = ["),
+            "]",
+        ),
+        ("auth.keys.secret", "[auth.keys]\nsecret = ".to_owned(), ""),
+        ("auth.keys.previous_secrets[0]", "[auth.keys]\nprevious_secrets = [".to_owned(), "]"),
+        ("auth.oauth.token_encryption_key", "[auth.oauth]\ntoken_encryption_key = ".to_owned(), ""),
+        (
+            "auth.oauth.token_previous_encryption_keys[0]",
+            format!("[auth.oauth]\ntoken_encryption_key = \"{SECRET}\"\ntoken_previous_encryption_keys = ["),
+            "]",
+        ),
+        ("auth.oauth.google.client_secret", format!("[auth.oauth.google]\n{provider}"), ""),
+        ("auth.oauth.github.client_secret", format!("[auth.oauth.github]\n{provider}"), ""),
+        (
+            "auth.oauth.oidc[0].client_secret",
+            format!("[[auth.oauth.oidc]]\nname = \"x\"\nissuer = \"https://a.example\"\n{provider}"),
+            "",
+        ),
+        ("email.smtp_url", "[email]\nfrom = \"a@example.com\"\nsmtp_url = ".to_owned(), ""),
+        ("outbox.consumer[0].secret", format!("{webhook}secret = "), ""),
+    ];
+    for (key, before, after) in &doors {
+        for text in [path.to_owned(), format!(" {path}\n")] {
+            let written = format!("{before}{}{after}\n", serde_json::Value::from(text));
+            for found in [problems(read(&written)), problems(read_for_production(&written))] {
+                assert!(found.contains(&format!("{key}: is the path of a file")), "{key}: {found}");
+                assert!(!found.contains("a-secret-file"), "{found}");
+            }
+        }
+        let written = format!("{before}{}{after}\n", serde_json::Value::from(absent.to_str().unwrap()));
+        assert!(!problems(read(&written)).contains("path of a file"), "{key}");
+    }
+    let environment = variables([("GATEWRIGHT__AUTH__JWT_SECRET", path)]);
+    let found = problems(Loader::empty().environment(environment).load());
+    assert!(found.contains("GATEWRIGHT__AUTH__JWT_SECRET: auth.jwt_secret: is the path of a file"), "{found}");
+    // Every setting that the reference calls a secret is a row.
+    for setting in gatewright::Config::settings() {
+        let key = format!("{}.{}", setting.section, setting.key);
+        let is_row = doors.iter().any(|(door, ..)| door.replace("[0]", "") == key);
+        // URLs are no paths; the other secret of a consumer is read like the first.
+        let is_alike = key.ends_with("_url") || key == "database.url" || key == "outbox.consumer.previous_secret";
+        assert!(is_row || is_alike || !setting.kind.contains("secret"), "{key} is no row");
+    }
+}
+
 #[test]
 fn sessions_only_in_memory_must_be_accepted_outside_dev_mode() {
     let text =
@@ -49,7 +112,7 @@ fn sessions_only_in_memory_must_be_accepted_outside_dev_mode() {
 fn a_secret_appears_in_no_debug_text_and_in_no_problem() {
     const CANARY: &str = "canary-7f3a-canary-7f3a-canary-7f3a";
     let text = format!(
-        "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\ndirect_url = \"postgres://u:{CANARY}@h/d\"\n"
+        "[auth]\njwt_secret = \"{CANARY}\"\njwt_previous_secrets = [\"{CANARY}\"]\n[auth.keys]\nsecret = \"{CANARY}\"\nprevious_secrets = [\"{CANARY}\"]\n[database]\nurl = \"postgres://u:{CANARY}@h/d\"\ndirect_url = \"postgres://u:{CANARY}@h/d\"\n"
     );
     let config = read_for_production(&text).unwrap();
     assert!(!format!("{config:?}").contains("canary"));

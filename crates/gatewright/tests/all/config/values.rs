@@ -3,7 +3,7 @@ use std::time::Duration;
 use gatewright::Config;
 use gatewright::config::{Loader, Plugin};
 
-use super::{problems, read};
+use super::{problems, read, variables};
 
 #[test]
 fn an_empty_file_is_the_documented_defaults() {
@@ -101,16 +101,44 @@ fn an_https_server_on_loopback_without_a_trusted_proxy_is_warned_about() {
 }
 
 #[test]
-fn dev_mode_needs_a_loopback_address_or_an_acknowledgement() {
-    for loopback in ["127.0.0.1:8080", "127.1.2.3:80", "localhost:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-        read(&format!("[server]\nlisten = \"{loopback}\"")).unwrap();
+fn dev_mode_needs_addresses_of_this_computer_or_an_acknowledgement() {
+    let listen = |address: &str| format!("listen = \"{address}\"");
+    let public = |url: &str| format!("public_url = \"{url}\"");
+    let own = ["127.0.0.1:8080", "127.1.2.3:80", "localhost:80", "[::1]:80", "[::ffff:127.0.0.1]:80"].map(listen);
+    let own_names =
+        ["http://localhost", "https://127.0.0.1:8443", "http://app.localhost:1", "http://[::1]:80"].map(public);
+    let others = ["0.0.0.0:8080", "[::]:8080", "192.168.1.20:80", "[::ffff:0.0.0.0]:80"].map(listen);
+    let other_names = [
+        "https://example.com",
+        "http://10.0.0.1",
+        "http://0.0.0.0:8080",
+        "https://localhost.example.com",
+        "https://notlocalhost",
+        "http://[::ffff:10.0.0.1]",
+        "http://[2001:db8::1]",
+    ];
+    for setting in own.into_iter().chain(own_names) {
+        for text in [format!("[server]\n{setting}"), format!("[server]\ndev_mode = true\n{setting}")] {
+            let loaded = Loader::text("f.toml", text).dev_mode().load_with_warnings().unwrap();
+            assert_eq!(loaded.1.iter().filter(|warning| warning.message.contains("dev_mode")).count(), 0, "{setting}");
+        }
     }
-    for public in ["0.0.0.0:8080", "[::]:8080", "192.168.1.20:80", "[::ffff:0.0.0.0]:80"] {
-        let refused = problems(read(&format!("[server]\nlisten = \"{public}\"")));
-        assert!(refused.contains("server.dev_mode: is on") && refused.contains("--allow-public-dev"), "{refused}");
-        read(&format!("[server]\nallow_public_dev_mode = true\nlisten = \"{public}\"")).unwrap();
-        Loader::empty().dev_mode().allow_public_dev_mode().listen(public).load().unwrap();
-        // Commands other than `serve` work with such a configuration.
-        Loader::text("f.toml", format!("[server]\nlisten = \"{public}\"")).for_management().load().unwrap();
+    for setting in others.into_iter().chain(other_names.map(public)) {
+        let file = |more: &str| Loader::text("f.toml", format!("[server]\n{more}{setting}"));
+        for loader in [file("dev_mode = true\n"), file("").dev_mode()] {
+            let refused = problems(loader.clone().load());
+            assert!(refused.contains("server.dev_mode: is on") && refused.contains("--allow-public-dev"), "{refused}");
+            let (_, warnings) = loader.clone().allow_public_dev_mode().load_with_warnings().unwrap();
+            assert!(warnings.iter().any(|warning| warning.message.contains("sign in as any user")), "{setting}");
+            // Commands other than `serve` work with such a configuration.
+            loader.for_management().load().unwrap();
+        }
+        file("dev_mode = true\nallow_public_dev_mode = true\n").load().unwrap();
     }
+    // The environment, as in a container, and the flag for the address.
+    let listens = [("GATEWRIGHT__SERVER__LISTEN", "0.0.0.0:8080")];
+    assert!(problems(Loader::empty().environment(variables(listens)).dev_mode().load()).contains("server.dev_mode"));
+    assert!(problems(Loader::empty().dev_mode().listen("0.0.0.0:8080").load()).contains("server.dev_mode"));
+    let insists = [listens[0], ("GATEWRIGHT__SERVER__ALLOW_PUBLIC_DEV_MODE", "true")];
+    Loader::empty().environment(variables(insists)).dev_mode().load().unwrap();
 }

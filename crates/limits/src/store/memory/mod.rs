@@ -83,13 +83,22 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn attempt<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, Verdict> {
+    fn count<'a>(&'a self, key: &'a Key, policy: &'a Policy) -> StoreFuture<'a, (Verdict, i64)> {
         // Lazily, so that an attempt that is never awaited does not count.
         Box::pin(async move {
             let (hash, shard) = self.place(key);
             // The time is taken under the lock, so that attempts are counted in its order.
             let mut shard = shard.lock();
             Ok(shard.attempt(hash, key.as_str(), policy, self.now()))
+        })
+    }
+
+    fn give_back<'a>(&'a self, key: &'a Key, policy: &'a Policy, at: i64) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let (hash, shard) = self.place(key);
+            let mut shard = shard.lock();
+            shard.give_back(hash, key.as_str(), policy, (at, self.now()));
+            Ok(())
         })
     }
 

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use hashbrown::HashTable;
 
 use super::order::{Linked, Links, Order};
-use crate::policy::{History, decide};
+use crate::policy::{History, decide, give_back};
 use crate::{Policy, Verdict};
 
 /// Up to `room` keys.
@@ -74,7 +74,7 @@ impl Shard {
         self.table.len()
     }
 
-    pub(super) fn attempt(&mut self, hash: u64, key: &str, policy: &Policy, now: i64) -> Verdict {
+    pub(super) fn attempt(&mut self, hash: u64, key: &str, policy: &Policy, now: i64) -> (Verdict, i64) {
         let slot = self.find(hash, key).unwrap_or_else(|| {
             let scope = self.scope(key);
             self.make_room(scope, now);
@@ -84,13 +84,22 @@ impl Shard {
         let before = held.place();
         let (verdict, history) = decide(policy, std::mem::take(&mut held.history), now);
         (held.ends, held.history) = (history.ends(policy), history);
+        let at = held.history.counted_at();
         let after = held.place();
         // Every attempt moves a counting key to the end of its order; a block stays where it is until it ends.
         if before != after || after == Place::Counting {
             self.leave(slot, before);
             self.join(slot, after);
         }
-        verdict
+        (verdict, at)
+    }
+
+    /// Takes back the attempt of a key that counts under the first time, at the second. The key keeps its place.
+    pub(super) fn give_back(&mut self, hash: u64, key: &str, policy: &Policy, (at, now): (i64, i64)) {
+        if let Some(slot) = self.find(hash, key) {
+            let held = self.slots.at_mut(slot);
+            held.history = give_back(policy, std::mem::take(&mut held.history), at, now);
+        }
     }
 
     pub(super) fn forget(&mut self, hash: u64, key: &str) {

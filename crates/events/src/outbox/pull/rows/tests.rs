@@ -39,8 +39,9 @@ async fn statements_and_transitions_agree_in_any_order() {
         let options = OutboxOptions { max_attempts: POLICY.max_attempts, ..OutboxOptions::default() };
         let outbox = Outbox::open(engine.db.clone(), ambient.clone(), options).await.unwrap();
         let consumer = PullConsumer::new("c", "a").unwrap();
-        let rows = Rows::new(engine.db.clone(), POLICY);
-        let deliveries = Deliveries::new(engine.db.clone(), "r".to_owned(), &[consumer.declared()]);
+        let rows = Rows::new(engine.db.clone(), POLICY, Budget::unlimited());
+        let deliveries =
+            Deliveries::new(engine.db.clone(), "r".to_owned(), &[consumer.declared()], Budget::unlimited());
         let staging = outbox.clone();
         let id = engine.db.write(async move |tx: &Tx| staging.append(tx, "a", &serde_json::Map::new()).await);
         let id = id.await.unwrap();

@@ -101,6 +101,7 @@ async fn roles_are_replaced_except_the_callers_own_admin_role() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         app.registered("ann@example.com").await;
+        app.prove_mailbox("ann@example.com").await;
         let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
         let set = async |id: &str, roles: Value| {
             operator.json(Method::PUT, &format!("/admin/api/users/{id}/roles"), &json!({ "roles": roles })).await
@@ -265,6 +266,7 @@ async fn each_act_is_recorded_with_who_and_from_where() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await.from_address("203.0.113.9".parse().unwrap());
         app.registered("ann@example.com").await;
+        app.prove_mailbox("ann@example.com").await;
         let (id, own) = (id_of(&app, "ann@example.com").await, id_of(&app, OPERATOR).await);
         let path = format!("/admin/api/users/{id}/roles");
         operator.json(Method::PUT, &path, &json!({ "roles": ["editor"] })).await.is(204);
@@ -325,5 +327,47 @@ async fn an_account_that_is_being_deleted_is_shown_and_stays_closed() {
         assert_eq!((shown.at("/data/deleting"), shown.at("/data/disabled")), (json!(true), json!(true)));
         let listed = operator.get("/admin/api/users?q=ann").await.is(200);
         assert_eq!(listed.at("/data/0/deleting"), json!(true), "{}", app.engine());
+    }
+}
+
+/// Every route that gives an account something, whether it names it by address or by id. What takes something away passes.
+#[tokio::test]
+async fn an_account_that_nobody_has_proven_gets_nothing_unless_the_operator_insists() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let ann = app.signed_in("ann@example.com").await;
+        let user = format!("/admin/api/users/{}", id_of(&app, "ann@example.com").await);
+        let roles = format!("{user}/roles");
+        let doors = [
+            (Method::PUT, roles.clone(), json!({ "roles": ["user", "editor"] })),
+            (Method::PUT, "/admin/api/tenants/acme/members".to_owned(), json!({ "member": "ann@example.com" })),
+        ];
+        for (method, path, body) in &doors {
+            let refused = operator.json(method.clone(), path, body).await.is(409);
+            assert_eq!(refused.at("/code"), "email_unverified", "{path}");
+            assert!(refused.at("/detail").as_str().unwrap().contains("anybody may have registered"), "{path}");
+            let mut body = body.clone();
+            body["unverified"] = json!(false);
+            operator.json(method.clone(), path, &body).await.is(409);
+            body["unverified"] = json!(true);
+            operator.json(method.clone(), path, &body).await.is(204);
+        }
+        assert_eq!(operator.get(&user).await.is(200).at("/data/roles"), json!(["user", "editor"]));
+        operator.json(Method::PUT, &roles, &json!({ "roles": ["user"] })).await.is(204);
+        operator.json(Method::PUT, &roles, &json!({ "roles": ["user", "editor"] })).await.is(409);
+        ann.get("/auth/me").await.is(200);
+        operator.delete(&format!("{user}/sessions")).await.is(204);
+        operator.post(&format!("{user}/disable"), json!({})).await.is(204);
+        operator.delete(&user).await.is(204);
+        // Accounts with a proven mailbox and those that an operator created.
+        app.registered("bob@example.com").await;
+        app.prove_mailbox("bob@example.com").await;
+        app.app().auth().unwrap().accounts().create("cid@example.com", None, None).await.unwrap();
+        for email in ["bob@example.com", "cid@example.com"] {
+            let path = format!("/admin/api/users/{}/roles", id_of(&app, email).await);
+            operator.json(Method::PUT, &path, &json!({ "roles": ["editor"] })).await.is(204);
+            let body = json!({ "member": email });
+            operator.json(Method::PUT, "/admin/api/tenants/acme/members", &body).await.is(204);
+        }
     }
 }

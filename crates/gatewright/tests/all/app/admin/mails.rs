@@ -36,7 +36,7 @@ async fn forgot(app: &TestApp, email: &str) {
 
 /// The letters of a list, once there are so many.
 async fn mails(operator: &Actor, query: &str, count: usize) -> Vec<Value> {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let found = operator.get(&format!("/admin/api/mails{query}")).await.is(200).json();
         let rows = found["data"].as_array().unwrap().clone();

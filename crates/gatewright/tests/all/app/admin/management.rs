@@ -39,10 +39,35 @@ async fn an_operator_creates_and_disables_service_accounts() {
 }
 
 #[tokio::test]
+async fn an_operators_act_is_refused_while_the_audit_log_cannot_be_written() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        let rename = async |from: &str, to: &str| {
+            app.app().db().execute(format!("ALTER TABLE {from} RENAME TO {to}"), vec![]).await.unwrap();
+        };
+        rename("audit_log", "audit_away").await;
+        let refused = operator.post("/admin/api/service-accounts", json!({ "name": "robot" })).await.is(503);
+        assert!(refused.text().contains("nothing was done"), "{}", refused.text());
+        assert_eq!(operator.get("/admin/api/service-accounts").await.is(200).at("/data"), json!([]));
+        rename("audit_away", "audit_log").await;
+        operator.post("/admin/api/service-accounts", json!({ "name": "robot" })).await.is(201);
+        operator.post("/admin/api/service-accounts", json!({ "name": "robot" })).await.is(409);
+        let audit = operator.get("/admin/api/audit?kind=admin.acted").await.is(200);
+        let acts: Vec<_> = audit.json()["data"].as_array().unwrap().iter().map(|act| act["meta"].clone()).collect();
+        // Both are of one moment.
+        let mut statuses: Vec<_> = acts.iter().filter_map(|meta| meta["status"].as_u64()).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 409], "{acts:?}");
+        assert!(acts.iter().all(|meta| meta.get("pending").is_none()), "{acts:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_operator_sees_tenants_and_changes_their_members() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let ann = app.signed_in("ann@example.com").await;
+        app.prove_mailbox("ann@example.com").await;
         let (ann_id, members) = (id_of(&app, "ann@example.com").await, "/admin/api/tenants/acme/members");
         assert_eq!(operator.get("/admin/api/tenants").await.is(200).at("/data"), json!([]));
         let put = async |body: serde_json::Value| operator.json(Method::PUT, members, &body).await;
@@ -75,11 +100,32 @@ async fn an_operator_sees_tenants_and_changes_their_members() {
     }
 }
 
+/// The identifier of a tenant is its name until its owner chooses one.
+#[tokio::test]
+async fn an_operator_gives_no_tenant_a_name_that_a_reader_cannot_see() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        app.signed_in("ann@example.com").await;
+        app.prove_mailbox("ann@example.com").await;
+        for tenant in ["ac\u{200b}me", "\u{202e}emca", "acme\u{fe0f}", "\u{2800}", "ac\u{ad}me"] {
+            let encoded = tenant.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
+            let body = json!({ "member": "ann@example.com" });
+            operator.json(Method::PUT, &format!("/admin/api/tenants/{encoded}/members"), &body).await.is(404);
+            let body = json!({ "email": "bob@example.com", "tenant": tenant });
+            operator.post("/admin/api/invitations", body).await.is(422);
+            // The command line takes names of tenants by this function, too.
+            assert!(gatewright::tenant_id(tenant).is_err(), "{tenant:?}");
+        }
+        assert_eq!(operator.get("/admin/api/tenants").await.is(200).at("/data"), json!([]));
+    }
+}
+
 #[tokio::test]
 async fn removing_or_demoting_a_member_drops_their_invitations() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         let operator = operator(&app).await;
         let (owner, ann) = (app.signed_in("owner@example.com").await, app.signed_in("ann@example.com").await);
+        app.prove_mailbox("ann@example.com").await;
         let ann_id = id_of(&app, "ann@example.com").await;
         let made = owner.post("/auth/tenants", json!({ "name": "Acme" })).await.is(201);
         let tenant = made.at("/id").as_str().unwrap().to_owned();

@@ -6,6 +6,7 @@ mod mails;
 mod management;
 mod operations;
 mod records;
+mod tenants;
 
 use gatewright_testing::{Actor, TestApp};
 use jiff::SignedDuration;

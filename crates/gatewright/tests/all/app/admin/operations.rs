@@ -39,6 +39,9 @@ async fn the_configuration_is_shown_without_a_secret() {
 [auth]
 jwt_secret = "{CANARY}"
 jwt_previous_secrets = ["{CANARY}"]
+[auth.keys]
+secret = "{CANARY}"
+previous_secrets = ["{CANARY}"]
 [auth.oauth]
 state_secret = "{CANARY}"
 [auth.oauth.github]

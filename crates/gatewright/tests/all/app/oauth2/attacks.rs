@@ -222,11 +222,10 @@ async fn a_document_at_a_private_address_is_never_fetched() {
         }
         // Dev mode reads documents on this computer; there is none.
         let refused = user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
-        assert!(refused.text().contains("no connection"), "{}", refused.text());
+        assert!(refused.text().contains("cannot be fetched, or is not valid"), "{}", refused.text());
         // The fetches of one user are limited without affecting others.
-        for _ in 0..12 {
-            user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await;
-        }
+        let address = authorize("https://127.0.0.1:1/client.json", &[]);
+        join_all((0..12).map(|_| user.get(&address))).await;
         user.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(503);
         let other = app.signed_in("bob@example.com").await;
         other.get(&authorize("https://127.0.0.1:1/client.json", &[])).await.is(400);
@@ -236,7 +235,8 @@ async fn a_document_at_a_private_address_is_never_fetched() {
 }
 
 /// Clients that registered themselves, each from the network that an expression over its number `i` names.
-async fn registered(app: &TestApp, clients: u32, network: &str, connected: bool) {
+/// `user`: an expression for the user who has connected a client, if one has.
+async fn registered(app: &TestApp, clients: u32, network: &str, user: Option<&str>) {
     let db = app.app().db();
     let sql = format!(
         "INSERT INTO oauth2_clients (id, name, source, redirect_uris, created_at, network) \
@@ -245,13 +245,17 @@ async fn registered(app: &TestApp, clients: u32, network: &str, connected: bool)
          FROM n, (SELECT created_at FROM oauth2_clients ORDER BY created_at LIMIT 1) c"
     );
     db.execute(sql, vec![]).await.unwrap();
-    if connected {
-        let sql = "INSERT INTO oauth2_consents (id, user_id, client_id, resource, tenant_id, client_name, scopes, created_at) \
-                   SELECT 'consent-' || id, 'somebody', id, 'r', '', 'Flood', '[]', created_at FROM oauth2_clients \
-                   WHERE source = 'registration'";
+    if let Some(user) = user {
+        let sql = format!(
+            "INSERT INTO oauth2_consents (id, user_id, client_id, resource, tenant_id, client_name, scopes, created_at) \
+             SELECT 'consent-' || id, {user}, id, 'r', '', 'Flood', '[]', created_at FROM oauth2_clients WHERE name = 'Flood'"
+        );
         db.execute(sql, vec![]).await.unwrap();
     }
 }
+
+/// Each network has 50 clients of a full table.
+const NETWORKS: &str = "'10.' || (i % 200) || '.0.0/16'";
 
 async fn flood_left(app: &TestApp) -> usize {
     let sql = "SELECT id FROM oauth2_clients WHERE source = 'registration' AND name = 'Flood'";
@@ -283,7 +287,7 @@ async fn one_network_cannot_fill_the_table_of_clients() {
 async fn a_full_table_displaces_unconnected_clients_and_otherwise_answers_503() {
     for app in TestApp::on_every_engine(ENTITIES).await {
         public_client(&app).await;
-        registered(&app, 10_000, "'10.' || (i % 200) || '.0.0/16'", false).await;
+        registered(&app, 10_000, NETWORKS, None).await;
         let register =
             async || app.anonymous().post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await;
         let honest = text(&register().await.is(201).json(), "client_id");
@@ -293,7 +297,7 @@ async fn a_full_table_displaces_unconnected_clients_and_otherwise_answers_503() 
 
         let sql = "DELETE FROM oauth2_clients WHERE name = 'Flood'";
         app.app().db().execute(sql, vec![]).await.unwrap();
-        registered(&app, 9_999, "NULL", true).await;
+        registered(&app, 9_999, NETWORKS, Some("'user-' || id")).await;
         let full = register().await.is(503);
         assert_eq!(
             (full.header("retry-after"), full.json()["error"].as_str()),
@@ -301,6 +305,40 @@ async fn a_full_table_displaces_unconnected_clients_and_otherwise_answers_503() 
         );
         assert_eq!(flood_left(&app).await, 9_999, "nothing that users connected is displaced");
         code(&user, &honest, &[]).await;
+    }
+}
+
+/// The attack: a few accounts connect as many clients as they may, and so keep the whole table.
+#[tokio::test]
+async fn fifty_accounts_do_not_end_registration() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let register = async |from: &str| {
+            let from = app.anonymous().from_address(from.parse().unwrap());
+            from.post("/auth/oauth2/register", json!({ "redirect_uris": [CALLBACK] })).await
+        };
+        let honest = text(&register("203.0.113.1").await.is(201).json(), "client_id");
+        let user = app.signed_in("ada@example.com").await;
+        code(&user, &honest, &[]).await;
+        let by_account = "'user-' || (CAST(substr(id, 7) AS int) % 50)";
+        for (what, network, by) in
+            [("fifty accounts", NETWORKS, by_account), ("accounts of one network", "'10.1.0.0/16'", "'user-' || id")]
+        {
+            registered(&app, 9_999, network, Some(by)).await;
+            let tries = (0..20).map(|n| register(["203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.5"][n % 4]));
+            let tries = join_all(tries).await;
+            assert!(tries.iter().all(|answer| answer.status() == 201), "{what} on {}", app.engine());
+            code(&user, &honest, &[]).await;
+            for sql in [
+                "DELETE FROM oauth2_consents WHERE client_name = 'Flood'",
+                "DELETE FROM oauth2_clients WHERE id NOT IN (SELECT client_id FROM oauth2_consents)",
+            ] {
+                app.app().db().execute(sql, vec![]).await.unwrap();
+            }
+        }
+        // Connections that are over keep nothing, whoever has made them.
+        registered(&app, 9_999, NETWORKS, Some("'user-' || id")).await;
+        app.wait(SignedDuration::from_hours(24 * 31));
+        register("203.0.113.6").await.is(201);
     }
 }
 

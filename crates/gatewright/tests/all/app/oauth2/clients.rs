@@ -1,6 +1,7 @@
 use axum::body::Body;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures_util::future::join_all;
 use gatewright::auth::plugins::authorization_server::ClientPurpose;
 use gatewright_testing::{Answer, TestApp};
 use http::{Method, header};
@@ -131,15 +132,118 @@ async fn a_client_revokes_its_tokens() {
         revoke(&other, &access).await.is(200);
         app.anonymous().bearing(&access).get("/notes").await.is(200);
         revoke("nobody", &access).await.is(401);
-        revoke(&client, &access).await.is(200);
-        app.anonymous().bearing(&access).get("/notes").await.is(401);
-
-        let next = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200).json();
-        revoke(&client, &text(&next, "refresh_token")).await.is(200);
-        app.anonymous().bearing(&text(&next, "access_token")).get("/notes").await.is(401);
-        refresh(&app, &client, &text(&next, "refresh_token")).await.is(400);
+        revoke(&other, &text(&tokens, "refresh_token")).await.is(200);
+        refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200);
         revoke(&client, "gwr_unknown").await.is(200);
         drop(user);
+    }
+}
+
+/// A token of a connection, in every state that it can be in when its client gives it back.
+#[tokio::test]
+async fn a_revocation_ends_the_grant_whatever_the_state_of_its_token() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = super::public_client(&app).await;
+        // The expired one is the last, because the user's session is too old for a consent then.
+        for state in ["access", "spent refresh", "refresh", "first of many access", "spent twice ago", "expired access"]
+        {
+            let code = code(&user, &client, &[]).await;
+            let first = exchange(&app, &client, &code, &[]).await.is(200).json();
+            let mut newest = first.clone();
+            let refreshes = match state {
+                "access" | "refresh" => 0,
+                "spent refresh" | "expired access" => 1,
+                "spent twice ago" => 2,
+                _ => 6,
+            };
+            for _ in 0..refreshes {
+                app.wait(jiff::SignedDuration::from_millis(1));
+                newest = refresh(&app, &client, &text(&newest, "refresh_token")).await.is(200).json();
+            }
+            if state == "expired access" {
+                app.wait(jiff::SignedDuration::from_mins(61));
+                newest = refresh(&app, &client, &text(&newest, "refresh_token")).await.is(200).json();
+            }
+            let kind = if state.contains("access") { "access_token" } else { "refresh_token" };
+            let program = app.anonymous().bearing(&text(&newest, "access_token"));
+            program.get("/notes").await.is(200);
+            let pairs = [("client_id", &*client), ("token", &*text(&first, kind))];
+            form(&app.anonymous(), "/auth/oauth2/revoke", &pairs).await.is(200);
+            assert_eq!(program.get("/notes").await.status(), 401, "{state} on {}", app.engine());
+            refresh(&app, &client, &text(&newest, "refresh_token")).await.is(400);
+            // Once more changes nothing.
+            form(&app.anonymous(), "/auth/oauth2/revoke", &pairs).await.is(200);
+        }
+    }
+}
+
+/// A program that was closed before it redeemed its code gives it back.
+#[tokio::test]
+async fn a_revoked_code_is_not_redeemed_and_a_spent_one_ends_its_tokens() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let (client, other) = (super::public_client(&app).await, super::public_client(&app).await);
+        let revoke = async |client: &str, code: &str| {
+            form(&app.anonymous(), "/auth/oauth2/revoke", &[("client_id", client), ("token", code)]).await.is(200);
+        };
+        let unspent = code(&user, &client, &[]).await;
+        revoke(&client, &unspent).await;
+        exchange(&app, &client, &unspent, &[]).await.is(400);
+
+        let spent = code(&user, &client, &[]).await;
+        revoke(&other, &spent).await;
+        let tokens = exchange(&app, &client, &spent, &[]).await.is(200).json();
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/notes").await.is(200);
+        revoke(&client, &spent).await;
+        assert_eq!(program.get("/notes").await.status(), 401, "{}", app.engine());
+        refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
+    }
+}
+
+#[tokio::test]
+async fn a_revocation_wins_every_race_with_a_refresh() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = super::public_client(&app).await;
+        let races = (0..20).map(async |round| {
+            let code = code(&user, &client, &[]).await;
+            let tokens = exchange(&app, &client, &code, &[]).await.is(200).json();
+            let token = text(&tokens, "refresh_token");
+            let pairs = [("client_id", &*client), ("token", &*token)];
+            let anonymous = app.anonymous();
+            let (refreshed, revoked) =
+                tokio::join!(refresh(&app, &client, &token), form(&anonymous, "/auth/oauth2/revoke", &pairs));
+            revoked.is(200);
+            let mut alive = vec![tokens];
+            if refreshed.status() == 200 {
+                alive.push(refreshed.json());
+            }
+            for tokens in alive {
+                let access = app.anonymous().bearing(&text(&tokens, "access_token"));
+                assert_eq!(access.get("/notes").await.status(), 401, "round {round} on {}", app.engine());
+                refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
+            }
+        });
+        join_all(races).await;
+        let sql = "SELECT id FROM oauth2_grants WHERE ended_at IS NULL";
+        assert!(app.app().db().query(sql, vec![]).await.unwrap().is_empty(), "{}", app.engine());
+    }
+}
+
+#[tokio::test]
+async fn a_service_revokes_one_token_and_keeps_the_others() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let (id, secret) = service(&app, "notes:read").await;
+        let issue = async || {
+            let body = "grant_type=client_credentials";
+            text(&basic(&app, "/auth/oauth2/token", &id, &secret, body).await.is(200).json(), "access_token")
+        };
+        let (first, second) = (issue().await, issue().await);
+        basic(&app, "/auth/oauth2/revoke", &id, &secret, &format!("token={first}")).await.is(200);
+        app.anonymous().bearing(&first).get("/notes").await.is(401);
+        app.anonymous().bearing(&second).get("/notes").await.is(200);
     }
 }
 

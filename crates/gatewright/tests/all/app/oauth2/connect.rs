@@ -72,6 +72,22 @@ async fn consent_is_remembered_for_the_client_and_its_scopes() {
     }
 }
 
+/// A HEAD would issue a code and show it to nobody.
+#[tokio::test]
+async fn head_of_the_authorization_endpoint_issues_no_code() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let user = app.signed_in("ada@example.com").await;
+        let client = public_client(&app).await;
+        code(&user, &client, &[]).await;
+        let count = async || app.app().db().query("SELECT id FROM oauth2_grants", vec![]).await.unwrap().len();
+        let before = count().await;
+        let request = user.request(http::Method::HEAD, &authorize(&client, &[])).body("".into()).unwrap();
+        let answer = user.send(request).await;
+        assert_eq!((answer.status(), answer.header("allow")), (405, Some("GET, POST")), "{}", app.engine());
+        assert_eq!(count().await, before, "{}", app.engine());
+    }
+}
+
 #[tokio::test]
 async fn a_program_learns_which_scope_it_lacks_and_where_to_get_it() {
     for app in TestApp::on_every_engine(ENTITIES).await {
@@ -278,7 +294,8 @@ async fn a_disconnection_whose_caller_leaves_can_be_repeated() {
                 break;
             }
         }
-        assert!(moments > 3, "a disconnection takes more than {moments} moments, {}", app.engine());
+        // It runs to its end in a task of its own.
+        assert!(moments > 1, "a disconnection takes more than {moments} moments, {}", app.engine());
     }
 }
 

@@ -3,6 +3,7 @@
 mod attacks;
 mod clients;
 mod connect;
+mod registered;
 mod tenants;
 
 use axum::body::Body;

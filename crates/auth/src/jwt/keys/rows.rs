@@ -1,0 +1,111 @@
+use gatewright_db::{Db, Error, Step, params};
+use jiff::{SignedDuration, Timestamp};
+
+/// The name under which the table is brought up to date.
+pub(crate) const COMPONENT: &str = "jwt_signers";
+
+/// The steps that create the table. `follows` is the id of the signer before: two servers cannot add a successor of one.
+pub(crate) const MIGRATIONS: &[Step] = &[Step {
+    version: 1,
+    name: "keys that sign JWTs",
+    sql: "CREATE TABLE auth_jwt_signers (
+            id {text} PRIMARY KEY,
+            follows {text} NOT NULL UNIQUE,
+            public_key {text},
+            sealed {bytes},
+            created_at {time} NOT NULL,
+            signs_from {time} NOT NULL,
+            token_seconds {int} NOT NULL
+          )",
+}];
+
+/// A row. Without a public key it is the secret of HS256.
+pub(super) struct Stored {
+    pub(super) id: String,
+    pub(super) public_key: Option<String>,
+    pub(super) sealed: Option<Vec<u8>>,
+    pub(super) created_at: Timestamp,
+    pub(super) signs_from: Timestamp,
+    pub(super) lifetime: SignedDuration,
+}
+
+/// The table `auth_jwt_signers`.
+#[derive(Debug, Clone)]
+pub(super) struct Rows(pub(super) Db);
+
+impl Rows {
+    /// All of them, in the order in which they sign.
+    pub(super) async fn all(&self) -> Result<Vec<Stored>, Error> {
+        // Bytes: the server alone writes this table, and a few rows are left.
+        let sql = "SELECT id, follows, public_key, sealed, created_at, signs_from, token_seconds FROM auth_jwt_signers \
+                   ORDER BY signs_from, created_at, id";
+        let rows = self.0.query(sql, params![]).await?;
+        let read = |row: &gatewright_db::Row| -> Result<(String, Stored), Error> {
+            let stored = Stored {
+                id: row.get("id")?,
+                public_key: row.get("public_key")?,
+                sealed: row.get("sealed")?,
+                created_at: row.get("created_at")?,
+                signs_from: row.get("signs_from")?,
+                lifetime: SignedDuration::from_secs(row.get("token_seconds")?),
+            };
+            Ok((row.get("follows")?, stored))
+        };
+        Ok(in_order(rows.iter().map(read).collect::<Result<_, _>>()?))
+    }
+
+    /// Adds a signer behind `follows`. `false` if another server has added one.
+    pub(super) async fn add(&self, follows: Option<&str>, new: &Stored) -> Result<bool, Error> {
+        let sql = "INSERT INTO auth_jwt_signers (id, follows, public_key, sealed, created_at, signs_from, token_seconds) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let follows = follows.unwrap_or_default();
+        let Stored { id, public_key, sealed, created_at, signs_from, lifetime } = new;
+        let values = params![
+            id.as_str(),
+            follows,
+            public_key.clone(),
+            sealed.clone(),
+            *created_at,
+            *signs_from,
+            lifetime.as_secs()
+        ];
+        match self.0.execute(sql, values).await {
+            Ok(_) => Ok(true),
+            Err(Error::Unique { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores a private key that was sealed anew.
+    pub(super) async fn reseal(&self, id: &str, sealed: Vec<u8>) -> Result<(), Error> {
+        self.0.execute("UPDATE auth_jwt_signers SET sealed = ?2 WHERE id = ?1", params![id, sealed]).await.map(|_| ())
+    }
+
+    /// Notes that tokens may live this long.
+    pub(super) async fn lengthen(&self, id: &str, lifetime: SignedDuration) -> Result<(), Error> {
+        let sql = "UPDATE auth_jwt_signers SET token_seconds = ?2 WHERE id = ?1 AND token_seconds < ?2";
+        self.0.execute(sql, params![id, lifetime.as_secs()]).await.map(|_| ())
+    }
+
+    pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
+        self.0.execute("DELETE FROM auth_jwt_signers WHERE id = ?1", params![id]).await.map(|_| ())
+    }
+
+    /// Whether there were accounts before this table.
+    pub(super) async fn has_users(&self) -> Result<bool, Error> {
+        Ok(self.0.query_opt("SELECT 1 AS one FROM users LIMIT 1", params![]).await?.is_some())
+    }
+}
+
+/// Each behind the one that it follows. Times do not say it: two can be equal, and clocks differ.
+fn in_order(mut rows: Vec<(String, Stored)>) -> Vec<Stored> {
+    let mut ordered: Vec<Stored> = Vec::with_capacity(rows.len());
+    while !rows.is_empty() {
+        let behind = |row: &(String, Stored)| ordered.last().is_some_and(|last| last.id == row.0);
+        // The first one follows a row that was removed, or none.
+        let is_first = |row: &(String, Stored)| !rows.iter().any(|(_, other)| other.id == row.0);
+        let next = rows.iter().position(behind).or_else(|| rows.iter().position(is_first)).unwrap_or(0);
+        ordered.push(rows.remove(next).1);
+    }
+    ordered
+}

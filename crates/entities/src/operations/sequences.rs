@@ -1,0 +1,55 @@
+//! The numbers of sequences, given in the transaction of a write.
+
+use gatewright_db::{Tx, Value};
+
+use super::rules::{self, Subject};
+use crate::error::Error;
+use crate::plan::{NumberedField, Plan};
+use crate::schema::sequences::{self, TABLE};
+
+/// Gives a new record its numbers. `row` returns the parameters of its INSERT.
+pub(super) async fn number(
+    tx: &Tx,
+    plan: &Plan,
+    values: &mut [Option<Value>],
+    row: impl Fn(&[Option<Value>]) -> Vec<Value>,
+) -> Result<(), Error> {
+    for sequence in &plan.sequences {
+        let row = row(values);
+        values[sequence.field] = Some(next(tx, plan, sequence, Subject::Created(&row)).await?);
+    }
+    Ok(())
+}
+
+/// Gives a record a new number where the change moves it into another scope.
+pub(super) async fn number_again(
+    tx: &Tx,
+    plan: &Plan,
+    id: &str,
+    values: &mut [Option<Value>],
+    now: &Value,
+) -> Result<(), Error> {
+    for sequence in &plan.sequences {
+        let given: Vec<usize> = sequence.scope.iter().copied().filter(|index| values[*index].is_some()).collect();
+        let subject = Subject::Changed(id, values, now);
+        if given.is_empty() || rules::changed_among(tx, plan, &given, subject).await?.is_empty() {
+            continue;
+        }
+        values[sequence.field] = Some(next(tx, plan, sequence, subject).await?);
+    }
+    Ok(())
+}
+
+async fn next(tx: &Tx, plan: &Plan, sequence: &NumberedField, subject: Subject<'_>) -> Result<Value, Error> {
+    let (from, mut params) = rules::row(plan, subject, &std::collections::BTreeSet::new());
+    let column = &plan.fields.at(sequence.field).column;
+    params.push(Value::Text(sequences::name(&plan.table, column)));
+    let sql = format!(
+        "INSERT INTO {TABLE} (name, scope, last) SELECT CAST(?{} AS text), {}, 1 FROM {from} WHERE TRUE \
+         ON CONFLICT (name, scope) DO UPDATE SET last = {TABLE}.last + 1 RETURNING last",
+        params.len(),
+        sequence.sql
+    );
+    let row = tx.query_opt(sql, params).await?.ok_or(Error::NotFound)?;
+    Ok(Value::Int(row.get("last")?))
+}

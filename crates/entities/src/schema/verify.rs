@@ -1,0 +1,145 @@
+//! Every stored value, read through the declaration: `gatewright verify`.
+//!
+//! A value is reported if it is not of its field's type, and JSON also if one of its numbers is not in canonical form,
+//! which only values of older versions and of other programs are. Bounds, patterns and words of an enum are
+//! [`broken_rules`](super::broken_rules).
+
+use std::fmt;
+use std::sync::Arc;
+
+use gatewright_base::is_upper_uuid;
+use gatewright_db::json;
+use gatewright_db::schema::describe;
+use gatewright_db::{Db, Error, RowRef, Sql, params};
+
+use crate::Declarations;
+use crate::declare::{Kind, Model, names};
+use crate::encode;
+use crate::fragment::quoted;
+use crate::value::{Type, code};
+
+/// How many rows are read at once. Only one of them is in memory.
+const PAGE: usize = 500;
+
+/// An id that no request finds.
+const UPPER: &str = "holds a UUID in upper case; ids are looked up in lower case";
+
+/// A value that the declaration does not describe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The table.
+    pub table: String,
+    /// The id of the record.
+    pub id: String,
+    /// The column.
+    pub column: String,
+    /// What is wrong with the value. It never contains the value itself.
+    pub reason: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} of {:?}: {}", self.table, self.column, self.id, self.reason)
+    }
+}
+
+/// Reads every row of the declared entities in the order of their ids, and calls `each` for each value that the
+/// declaration does not describe. Returns the number of rows. Tables and columns that are missing are left out: a
+/// migration creates them.
+pub async fn verify(db: &Db, declarations: &Declarations, mut each: impl FnMut(Finding)) -> Result<u64, Error> {
+    let mut rows = 0;
+    for model in &declarations.models {
+        let Some(shape) = describe(db, &model.table).await? else { continue };
+        let columns: Vec<Column> = columns(model).filter(|column| shape.column(&column.name).is_some()).collect();
+        rows += table(db, &model.table, columns, &mut each).await?;
+    }
+    Ok(rows)
+}
+
+/// A column and the type of its values.
+struct Column {
+    name: String,
+    kind: Kind,
+    rule: Type,
+}
+
+fn columns(model: &Model) -> impl Iterator<Item = Column> {
+    let time = |name: &str| Column {
+        name: name.to_owned(),
+        kind: Kind::Timestamp,
+        rule: Type::Timestamp(crate::value::types::Bounds::default()),
+    };
+    let fields = model.fields.iter().map(|field| Column {
+        name: field.name.clone(),
+        kind: field.kind,
+        rule: field.rule.clone(),
+    });
+    let times = ["created_at", "updated_at"].into_iter().chain(model.soft_delete.then_some(names::DELETED_COLUMN));
+    fields.chain(times.map(time))
+}
+
+/// A page in progress.
+#[derive(Debug, Clone, Default)]
+struct Page {
+    rows: usize,
+    last: Option<String>,
+    found: Vec<Finding>,
+}
+
+async fn table(db: &Db, table: &str, columns: Vec<Column>, each: &mut impl FnMut(Finding)) -> Result<u64, Error> {
+    let select: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+    let select = std::iter::once("\"id\"".to_owned()).chain(select).collect::<Vec<_>>().join(", ");
+    // Bytes: a row is in memory until it is checked.
+    let sql = format!("SELECT {select} FROM {} WHERE \"id\" > ?1 ORDER BY \"id\" LIMIT {PAGE}", quoted(table));
+    let (sql, columns, table): (Sql, Arc<[Column]>, Arc<str>) = (sql.into(), columns.into(), table.into());
+    let (mut rows, mut last) = (0, String::new());
+    loop {
+        let (columns, table) = (columns.clone(), table.clone());
+        let read = move |page: &mut Page, row: &RowRef<'_>| {
+            let id: String = row.get(0)?;
+            if is_upper_uuid(id.as_bytes()) {
+                let (table, column) = (table.to_string(), "id".to_owned());
+                page.found.push(Finding { table, id: id.clone(), column, reason: UPPER.to_owned() });
+            }
+            for (index, column) in columns.iter().enumerate() {
+                if let Err(reason) = column.check(&table, row, index + 1) {
+                    let (table, column) = (table.to_string(), column.name.clone());
+                    page.found.push(Finding { table, id: id.clone(), column, reason });
+                }
+            }
+            (page.rows, page.last) = (page.rows + 1, Some(id));
+            Ok(())
+        };
+        let page = db.fold(&sql, params![&last], Page::default(), read).await?;
+        rows += page.rows as u64;
+        page.found.into_iter().for_each(&mut *each);
+        match page.last {
+            Some(id) => last = id,
+            None => return Ok(rows),
+        }
+    }
+}
+
+impl Column {
+    /// What is wrong with the value at `index`.
+    fn check(&self, table: &str, row: &RowRef<'_>, index: usize) -> Result<(), String> {
+        let other = |found: &str, expected: &str| format!("holds {found} where {expected} belongs");
+        let mut wire = Vec::new();
+        let written = row.value(index).and_then(|value| encode::value(table, &self.name, self.kind, &value, &mut wire));
+        match written {
+            Ok(()) => {}
+            Err(Error::Corrupt { found, expected, .. }) => return Err(other(found, expected)),
+            Err(error) => return Err(error.to_string()),
+        }
+        let text = String::from_utf8(wire).map_err(|_| other("text of another encoding", "UTF-8"))?;
+        match &self.rule {
+            _ if text == "null" => Ok(()),
+            Type::Relation if is_upper_uuid(text.trim_matches('"').as_bytes()) => Err(UPPER.to_owned()),
+            Type::Json => json::check(&text).map_err(|unstorable| format!("holds JSON with {unstorable}")),
+            rule => match rule.read(&text) {
+                Err(fault) if [code::TYPE, code::CHARACTERS].contains(&fault.code) => Err(fault.message),
+                Ok(_) | Err(_) => Ok(()),
+            },
+        }
+    }
+}

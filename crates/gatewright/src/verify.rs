@@ -1,0 +1,47 @@
+//! Reads what a database holds through the configuration: `gatewright verify`.
+
+use gatewright_db::{Db, OpenError, Options};
+use gatewright_entities::schema;
+use gatewright_entities::{DeclarationErrors, Declarations};
+
+use crate::app::parts;
+use crate::{Config, db};
+
+pub use gatewright_entities::schema::Finding;
+
+/// Why the database was not read to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The entities are declared wrongly.
+    #[error(transparent)]
+    Declarations(#[from] DeclarationErrors),
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] db::Error),
+}
+
+/// Refuses a configuration whose Postgres database answers, and whose encoding is not UTF8. A server on it would not start.
+pub async fn check_encoding(config: &Config) -> Result<(), OpenError> {
+    let urls = [Some(&config.database.url), config.database.direct_url.as_ref()];
+    for url in urls.into_iter().flatten() {
+        Db::check_encoding(url.expose(), &Options::default()).await?;
+    }
+    Ok(())
+}
+
+/// Reads every record of the declared entities in batches, and calls `each` for each value that is not of its field's
+/// type, and for JSON with a number that is not in canonical form. Returns the number of records. A server may run at
+/// the same time. Nothing is changed.
+pub async fn verify(config: &Config, each: impl FnMut(Finding)) -> Result<u64, VerifyError> {
+    let declarations = Declarations::check(&config.entities)?;
+    let mut config = config.clone();
+    config.database.create_file = false;
+    let db = parts::open(&config).await?;
+    let rows = schema::verify(&db, &declarations, each).await;
+    db.close().await;
+    Ok(rows?)
+}
