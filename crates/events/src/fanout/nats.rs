@@ -28,7 +28,16 @@ pub struct NatsFanout {
     roots: Option<PathBuf>,
     subject: String,
     /// The connection to send messages over, if there is one.
-    connection: Mutex<Option<Client>>,
+    connection: Mutex<Option<Sending>>,
+}
+
+/// A connection to send over. Its driver reports messages as flushed that it only queued, and a connection that is closed
+/// loses what the server has not read: so the server itself confirms each batch, by a message that follows it.
+struct Sending {
+    client: Client,
+    inbox: String,
+    confirmed: Subscription,
+    batches: u64,
 }
 
 enum Credentials {
@@ -96,13 +105,29 @@ impl NatsFanout {
         Ok((client, is_lost))
     }
 
-    async fn connection(&self) -> Result<Client, FanoutError> {
+    async fn connection(&self) -> Result<Sending, FanoutError> {
         // Taken away while it is used: one that did not do its work is not used again.
         let current = self.connection.lock().take();
-        match current.filter(|client| client.connection_state() == State::Connected) {
-            Some(client) => Ok(client),
-            None => Ok(self.connect().await?.0),
+        if let Some(sending) = current.filter(|sending| sending.client.connection_state() == State::Connected) {
+            return Ok(sending);
         }
+        let (client, lost) = self.connect().await?;
+        let inbox = client.new_inbox();
+        let messages = client.subscribe(inbox.clone()).await.map_err(FanoutError::new)?;
+        let confirmed = Subscription { messages, early: VecDeque::new(), lost, _client: client.clone() };
+        Ok(Sending { client, inbox, confirmed, batches: 0 })
+    }
+}
+
+impl Sending {
+    /// Waits until the server has everything that was published before.
+    async fn confirm(&mut self) -> Result<(), FanoutError> {
+        self.batches += 1;
+        let batch = Bytes::from(self.batches.to_string());
+        self.client.publish(self.inbox.clone(), batch.clone()).await.map_err(FanoutError::new)?;
+        self.client.flush().await.map_err(FanoutError::new)?;
+        while self.confirmed.next().await? != Received::Message(batch.clone()) {}
+        Ok(())
     }
 }
 
@@ -113,20 +138,17 @@ impl Fanout for NatsFanout {
     }
 
     async fn send(&self, messages: &[Bytes]) -> Result<usize, FanoutError> {
-        let client = self.connection().await?;
-        let (most, mut refused) = (client.max_payload(), 0);
+        let mut sending = self.connection().await?;
+        let (most, mut refused) = (sending.client.max_payload(), 0);
         for message in messages {
             if message.len() > most {
                 refused += 1;
                 continue;
             }
-            client.publish(self.subject.clone(), message.clone()).await.map_err(FanoutError::new)?;
+            sending.client.publish(self.subject.clone(), message.clone()).await.map_err(FanoutError::new)?;
         }
-        client.flush().await.map_err(FanoutError::new)?;
-        if client.connection_state() != State::Connected {
-            return Err(FanoutError::new("the connection was lost"));
-        }
-        *self.connection.lock() = Some(client);
+        sending.confirm().await?;
+        *self.connection.lock() = Some(sending);
         Ok(refused)
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn run(mut egress: Egress, backend: Arc<dyn Fanout>, shared: Ar
         };
         send_events(&messages, &*backend, &shared).await;
     }
-    // The remaining events are sent once, without waiting for an unavailable backend.
+    // The remaining events are sent without waiting for an unavailable backend.
     loop {
         let messages = egress.ready(EVENTS);
         if messages.is_empty() {
@@ -71,7 +71,10 @@ async fn send_events(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) 
     }
 }
 
-/// Sends until it succeeds, or only once if the bus has ended. `None` if it failed.
+/// Attempts to send a batch after the stop: a connection that ended unnoticed must not cost the last events.
+const LAST_ATTEMPTS: u32 = 2;
+
+/// Sends until it succeeds, or at most [`LAST_ATTEMPTS`] times after the stop. `None` if it failed.
 async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> Option<usize> {
     for failures in 1.. {
         match shared.with_timeout(backend.send(messages)).await {
@@ -82,7 +85,9 @@ async fn deliver(messages: &[Bytes], backend: &dyn Fanout, shared: &Shared) -> O
             Err(error) => shared.fails(&shared.sends, &error),
         }
         let pause = tokio::time::sleep(shared.pause(failures));
-        shared.stop.run_until_cancelled(pause).await?;
+        if shared.stop.run_until_cancelled(pause).await.is_none() && failures >= LAST_ATTEMPTS {
+            return None;
+        }
     }
     None
 }
