@@ -76,6 +76,12 @@ type = "uuid"
 name = "extra"
 type = "json"
 [[entity.field]]
+name = "days"
+type = "list"
+of = "enum"
+values = ["mon", "tue"]
+default = ["mon"]
+[[entity.field]]
 name = "state"
 type = "enum"
 values = ["open", "closed"]

@@ -41,6 +41,15 @@ type = "decimal"
 name = "meta"
 type = "json"
 [[entity.field]]
+name = "tags"
+type = "list"
+of = "string"
+max_items = 20
+[[entity.field]]
+name = "weights"
+type = "list"
+of = "float"
+[[entity.field]]
 name = "day"
 type = "date"
 "#;
@@ -55,7 +64,7 @@ async fn filled(server: &Server, database: &str) -> String {
     let topic = ada.post("/topics", &json!({ "name": "Ä" })).await.is(201).json()["data"]["id"].clone();
     for number in 0..120 {
         let post = json!({ "title": format!("post {number}"), "topic": topic, "price": format!("{number}.5"),
-                           "meta": { "b": number, "a": [1.5, null] }, "day": "2024-02-29" });
+                           "meta": { "b": number, "a": [1.5, null] }, "tags": ["é", format!("tag {number}")], "weights": [1e300, 0.1, number], "day": "2024-02-29" });
         ada.post("/posts", &post).await.is(201);
     }
     let gone = ada.get("/posts?title=post 7").await.is(200).json()["data"][0]["id"].as_str().unwrap().to_owned();

@@ -55,6 +55,16 @@ unique = true
 name = "extra"
 type = "json"
 [[entity.field]]
+name = "tags"
+type = "list"
+of = "string"
+max_items = 20
+unique_items = true
+[[entity.field]]
+name = "sums"
+type = "list"
+of = "decimal"
+[[entity.field]]
 name = "canary_secret"
 type = "string"
 hidden = true

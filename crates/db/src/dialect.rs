@@ -1,11 +1,15 @@
 //! The differences between the engines, one named function for each.
 
 mod fold;
+mod lists;
 
 use std::sync::LazyLock;
 
 pub use fold::fold_case;
 use fold::{LAST_FOLDED, folded_in};
+pub use lists::{
+    ItemType, json_distinct, json_element, json_has_text, json_item, json_items, json_parameter, json_root,
+};
 
 use crate::{Engine, Error, Tx, params};
 
@@ -305,6 +309,8 @@ pub fn json_number(engine: Engine, column: &str, path: &str) -> String {
 /// Whether the JSON array at `path` in `column` has `number`. On Postgres `number` is a `numeric`.
 pub fn json_has_number(engine: Engine, column: &str, path: &str, number: &str) -> String {
     match engine {
+        // The operator fails for text that is no JSON, and the function does not.
+        Engine::Sqlite if path == json_root(engine) => format!("has_number({column}, {number})"),
         Engine::Sqlite => format!("has_number({column} -> {path}, {number})"),
         Engine::Postgres => {
             format!("(jsonb_typeof({column} #> {path}) = 'array' AND ({column} #> {path}) @> to_jsonb({number}))")

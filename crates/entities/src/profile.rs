@@ -207,10 +207,11 @@ fn value_of(field: &PlanField, stored: Option<&str>) -> Json {
     let fits = |json: &str| match field.rule.read(json) {
         _ if field.kind == Kind::Json => true,
         Ok(_) => true,
-        Err(fault) => [code::MIN, code::MAX, code::PATTERN].contains(&fault.code),
+        Err(fault) => [code::MIN, code::MAX, code::PATTERN, code::DUPLICATE].contains(&fault.code),
     };
     match stored {
-        Some("null") => Json::Null,
+        // A list is never null.
+        Some("null") if field.kind != Kind::List => Json::Null,
         Some(json) if fits(json) => serde_json::from_str(json).unwrap_or(Json::Null),
         Some(_) | None => field.default_value().unwrap_or(Json::Null),
     }
@@ -407,5 +408,29 @@ mod tests {
         let many: Vec<_> = (0..51).map(|n| ProfileField::new(Field::int(format!("n{n}")))).collect();
         Profile::declare(&many, JsonCase::Camel).unwrap_err();
         Profile::declare(&many[..50], JsonCase::Camel).unwrap();
+    }
+
+    #[test]
+    fn a_list_of_a_profile_is_an_array_or_empty() {
+        let tags = Field::list("tags", Kind::String).max_items(2).unique_items();
+        let profile = Profile::declare(&[ProfileField::new(tags)], JsonCase::Camel).unwrap();
+        let empty = json!({ "tags": [] });
+        for stored in [None, Some("{}"), Some(r#"{"tags":null}"#), Some(r#"{"tags":7}"#)] {
+            assert_eq!(Json::from(profile.shown(stored)), empty, "{stored:?}");
+        }
+        assert_eq!(profile.missing(None), [""; 0]);
+        let stored = profile.merge(None, br#"{"profile": {"tags": ["b", "a"]}}"#, false).unwrap();
+        assert_eq!(Json::from(profile.shown(Some(&stored))), json!({ "tags": ["b", "a"] }));
+        // One that a later limit forbids is shown.
+        let older = r#"{"tags":["a","a","b"]}"#;
+        assert_eq!(Json::from(profile.shown(Some(older))), json!({ "tags": ["a", "a", "b"] }));
+        for (value, code) in [("null", code::TYPE), (r#"["a","a"]"#, code::DUPLICATE), (r#"["a","b","c"]"#, code::MAX)]
+        {
+            let body = format!(r#"{{"profile": {{"tags": {value}}}}}"#);
+            let Err(BodyError::Invalid(errors)) = profile.merge(Some(&stored), body.as_bytes(), false) else {
+                panic!("{value} is refused");
+            };
+            assert_eq!((&*errors[0].field, errors[0].code), ("tags", code), "{value}");
+        }
     }
 }

@@ -26,6 +26,8 @@ mod all {
     mod keys;
     mod library;
     mod list;
+    mod list_operators;
+    mod lists;
     mod mixed_batch;
     mod operators;
     mod outbox;

@@ -19,7 +19,7 @@ pub(crate) use stored::respelled;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub(crate) use stored::{comparable, exact};
 #[cfg(feature = "sqlite")]
-pub(crate) use stored::{has_number, nearest};
+pub(crate) use stored::{distinct, has_number, nearest};
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 64;

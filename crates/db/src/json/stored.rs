@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 use std::collections::BTreeMap;
+#[cfg(feature = "sqlite")]
+use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
@@ -84,6 +86,17 @@ pub(crate) fn nearest(text: &str) -> Option<Number> {
 pub(crate) fn has_number(array: &str, number: Number) -> bool {
     let elements: Vec<&RawValue> = serde_json::from_str(array).unwrap_or_default();
     elements.iter().any(|element| Number::nearest(element.get()) == Some(number))
+}
+
+/// The items of an array, as JSON text, each once and as text: a text itself, a number in its own spelling. Text that is not
+/// an array has none.
+#[cfg(feature = "sqlite")]
+pub(crate) fn distinct(array: &str) -> String {
+    let items: Vec<&RawValue> = serde_json::from_str(array).unwrap_or_default();
+    let mut seen = HashSet::with_capacity(items.len());
+    let text = |item: &RawValue| serde_json::from_str(item.get()).unwrap_or_else(|_| item.get().to_owned());
+    let distinct = items.into_iter().map(text).filter(|item: &String| seen.insert(item.clone()));
+    serde_json::Value::from(distinct.collect::<Vec<String>>()).to_string()
 }
 
 /// A decimal number in a form that is the same for all of its spellings. `None` if it is not one.

@@ -36,8 +36,8 @@ pub(crate) fn follow(text: &str, catalog: &Catalog, entity: usize) -> Result<Fol
     let mut resolver =
         Resolver { catalog, rights: Rights::Reader, row: 0, entities: BTreeSet::new(), names_tenant: false };
     let ended = resolver.field(At { row: 0, entity, depth: 0 }, &Path(steps)).map_err(|fault| fault.message)?;
-    if ended.column.kind == Kind::Json {
-        return Err(format!("a list cannot be sorted by \"{}\": JSON has no order", ended.column.key));
+    if let Some(what) = ended.column.kind.unordered() {
+        return Err(format!("a list cannot be sorted by \"{}\": {what} has no order", ended.column.key));
     }
     let steps = ended.hops.iter().map(|hop| &*hop.from_column).chain([&*ended.column.name]);
     Ok(Followed {

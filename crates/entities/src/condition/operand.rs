@@ -12,6 +12,7 @@ use crate::filter::columns::Column;
 use crate::filter::lexer::Place;
 use crate::filter::syntax::{Comparison, Literal, Operand as Written, Operator, Word};
 use crate::filter::typed::{coerce, needle};
+use crate::value::list;
 
 /// A side of a comparison, after its path was followed.
 enum Side {
@@ -180,8 +181,14 @@ fn contains(left: Side, right: Side, place: Place, right_place: Place) -> Result
 fn has(left: Side, right: Side, place: Place, right_place: Place) -> Result<Condition, Fault> {
     let (array, is_roles) = match left {
         Side::Field(field) if field.column.kind == Kind::Json => (field.operand, false),
+        Side::Field(field) if field.column.kind == Kind::List => return has_item(field, right, right_place),
         Side::Caller(caller @ (Word::Roles | Word::TenantRoles)) => (word(caller), true),
-        _ => return Err(Fault::new(place, "has takes an array on its left: a json field, @roles or @tenant_roles")),
+        _ => {
+            return Err(Fault::new(
+                place,
+                "has takes an array on its left: a list, a json field, @roles or @tenant_roles",
+            ));
+        }
     };
     let (element, as_type) = match right {
         Side::Literal(literal) => {
@@ -198,6 +205,33 @@ fn has(left: Side, right: Side, place: Place, right_place: Place) -> Result<Cond
         return Err(Fault::new(right_place, "a role is a text"));
     }
     Ok(Condition::Has { array, element, as_type })
+}
+
+/// A list has an item: a value of the items' type or, where they are texts, a text.
+fn has_item(list: Ended, right: Side, right_place: Place) -> Result<Condition, Fault> {
+    let item = list.column.item().unwrap_or_else(|| list.column.clone());
+    let are_texts = matches!(item.kind, Kind::String | Kind::Enum | Kind::Uuid);
+    let (element, as_type) = match right {
+        Side::Literal(literal) => {
+            let value = coerce(&item, literal).map_err(|message| Fault::new(right_place, message))?;
+            let element = list::element(value);
+            let is_number = matches!(element, Value::Int(_) | Value::Float(_));
+            (Operand::Value(element), if is_number { Type::Number } else { Type::Text })
+        }
+        Side::Caller(Word::Me) if are_texts => (Operand::Me, Type::Text),
+        Side::Caller(Word::Tenant) if are_texts => (Operand::Tenant, Type::Text),
+        Side::Field(field) if are_texts && is_text(&field.column) => (field.operand, Type::Text),
+        Side::Field(_) | Side::Caller(_) => {
+            let takes = if are_texts { "a value, a text field, @me or @tenant" } else { "a value" };
+            return Err(Fault::new(right_place, format!("\"{}\" has takes {takes} on its right", item.key)));
+        }
+    };
+    Ok(Condition::Has { array: list.operand, element, as_type })
+}
+
+/// The number of a list's items.
+fn items(list: Ended) -> Operand {
+    Operand::Length(Box::new(list.operand))
 }
 
 /// A literal as JSON has it. A number is read as one that is written.
@@ -229,6 +263,11 @@ fn ordered(left: Side, order: Order, right: Side, place: Place, right_place: Pla
             let misfit = "a json value is compared with a text, a number, true or false";
             let (value, as_type) = json_value(literal, misfit).map_err(|message| Fault::new(right_place, message))?;
             compare(field.operand, order, value, as_type)
+        }
+        (Side::Field(field), Side::Literal(Literal::List(list)))
+            if field.column.kind == Kind::List && list.is_empty() =>
+        {
+            compare(items(field), order, Operand::Value(Value::Int(0)), Type::Own)
         }
         (Side::Field(field), Side::Literal(literal)) => {
             let value = coerce(&field.column, literal).map_err(|message| Fault::new(right_place, message))?;
@@ -289,6 +328,7 @@ fn caller_value(
                 name: String::new(),
                 key: "@now".to_owned(),
                 kind: Kind::Timestamp,
+                of: None,
                 values: Vec::new(),
                 to: None,
             };
@@ -328,7 +368,7 @@ fn is_text(column: &Column) -> bool {
 /// The type in which two fields are compared, if there is one.
 fn common(left: &Column, right: &Column) -> Option<Type> {
     match (left.kind, right.kind) {
-        (Kind::Json, Kind::Json) => None,
+        (Kind::Json, Kind::Json) | (Kind::List, _) | (_, Kind::List) => None,
         (Kind::Json, _) => json_type(right),
         (_, Kind::Json) => json_type(left),
         (Kind::Relation, Kind::Relation) => match (left.to, right.to) {

@@ -41,7 +41,7 @@ impl Resolver<'_> {
             match (column.kind, column.to) {
                 _ if rest.is_empty() => {
                     let operand = match column.kind {
-                        Kind::Json => Operand::Json { row, name: column.name.clone(), path: Vec::new() },
+                        Kind::Json | Kind::List => Operand::Json { row, name: column.name.clone(), path: Vec::new() },
                         kind => Operand::Column { row, name: column.name.clone(), kind },
                     };
                     return Ok(Ended { hops, operand, column });
@@ -91,11 +91,11 @@ impl Resolver<'_> {
     pub(super) fn length(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
         let ended = self.field(at, path)?;
         let column = &ended.column;
-        if !matches!(column.kind, Kind::String | Kind::Text) {
-            let message = format!("\"{}\" has no length: length() takes a text", column.key);
+        if !has_length(column) {
+            let message = format!("\"{}\" has no length: length() takes a text or a list", column.key);
             return Err(Fault::new(path.0[0].place, message));
         }
-        let column = Column { kind: Kind::Int, values: Vec::new(), to: None, ..column.clone() };
+        let column = Column { kind: Kind::Int, of: None, values: Vec::new(), to: None, ..column.clone() };
         Ok(Ended { operand: Operand::Length(Box::new(ended.operand)), column, ..ended })
     }
 
@@ -192,6 +192,11 @@ impl Resolver<'_> {
         };
         Ok(columns.at(index).clone())
     }
+}
+
+/// Whether it is a text or a list, and not a value inside JSON.
+fn has_length(column: &Column) -> bool {
+    matches!(column.kind, Kind::String | Kind::Text | Kind::List)
 }
 
 fn key(step: &Step) -> Result<String, Fault> {

@@ -260,8 +260,9 @@ impl<'a> Writer<'a> {
                 format!("{}.{}", rows[row], quoted(name))
             }
             Operand::Length(of) => {
+                let is_list = matches!(**of, Operand::Json { .. });
                 let of = self.operand(of, rows);
-                dialect::characters(&of)
+                if is_list { dialect::json_items(self.engine, &of) } else { dialect::characters(&of) }
             }
             Operand::Value(value) => self.bind(value.clone()),
             word => self.word(word),

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::access::{Action, Demand, Rules};
 use crate::condition::{Catalog, Rule};
+use crate::value::list;
 
 /// The highest allowed limit of records on one page of a list.
 const MAX_LIST_LIMIT: u32 = 1_000;
@@ -235,10 +236,12 @@ impl Check<'_> {
             return None;
         };
         let field = &entity.fields[index];
-        if field.hidden || matches!(field.kind, Kind::Json | Kind::Relation) {
+        if field.hidden || matches!(field.kind, Kind::Json | Kind::List | Kind::Relation) {
             self.wrong(
                 "label",
-                format!("\"{name}\" is no text for readers: name a field that is not hidden, json or a relation"),
+                format!(
+                    "\"{name}\" is no text for readers: name a field that is not hidden, json, a list or a relation"
+                ),
             );
         }
         Some(index)
@@ -358,13 +361,15 @@ impl Check<'_> {
                 rule.read(&literal.to_json())
                     .map_err(|fault| Wrong::new("default", format!("the default {}", fault.message)))?,
             ),
+            None if field.kind == Kind::List => rule.read(list::EMPTY).ok(),
             _ => None,
         };
         Ok(ModelField {
             name: field.name.clone(),
             kind: field.kind,
             rule,
-            required: field.required,
+            // A list is never null: one that is not named is empty.
+            required: field.required || field.kind == Kind::List,
             unique: field.unique,
             index: field.index,
             hidden: field.hidden,

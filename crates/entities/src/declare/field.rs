@@ -28,6 +28,9 @@ pub struct Field {
     pub(crate) description: Option<String>,
     pub(crate) write: Option<String>,
     pub(crate) sequence: Option<Vec<String>>,
+    pub(crate) of: Option<Kind>,
+    pub(crate) max_items: Option<u32>,
+    pub(crate) unique_items: bool,
 }
 
 /// A constructor for each kind.
@@ -42,7 +45,7 @@ macro_rules! kinds {
 
 impl Field {
     /// A field of the given kind. [`Kind::Enum`] needs [`values`](Self::values), [`Kind::Relation`] needs
-    /// [`to`](Self::to).
+    /// [`to`](Self::to), [`Kind::List`] needs [`of`](Self::of).
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
         Self {
             name: name.into(),
@@ -63,6 +66,9 @@ impl Field {
             description: None,
             write: None,
             sequence: None,
+            of: None,
+            max_items: None,
+            unique_items: false,
         }
     }
 
@@ -97,6 +103,17 @@ impl Field {
     /// The id of a record of the entity named `to`, or of a user if `to` is `users`.
     pub fn relation(name: impl Into<String>, to: impl Into<String>) -> Self {
         Self::new(name, Kind::Relation).to(to)
+    }
+
+    /// A list of values of the kind `of`. A list of [`Kind::Enum`] needs [`values`](Self::values).
+    ///
+    /// ```
+    /// use gatewright_entities::{Field, Kind};
+    /// let tags = Field::list("tags", Kind::String).max_items(20).unique_items();
+    /// let days = Field::list("days", Kind::Enum).values(["mon", "tue"]);
+    /// ```
+    pub fn list(name: impl Into<String>, of: Kind) -> Self {
+        Self::new(name, Kind::List).of(of)
     }
 
     /// Every record must have a value.
@@ -144,9 +161,24 @@ impl Field {
         Self { pattern: Some(pattern.into()), ..self }
     }
 
-    /// The allowed values of an `enum`.
+    /// The allowed values of an `enum`, or of the items of a `list` of them.
     pub fn values<V: Into<String>>(self, values: impl IntoIterator<Item = V>) -> Self {
         Self { values: Some(values.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// The type of the items of a `list`: string, int, float, decimal, enum, date, timestamp or uuid.
+    pub fn of(self, kind: Kind) -> Self {
+        Self { of: Some(kind), ..self }
+    }
+
+    /// The most items of a `list`: 1 to 10,000. Default: 1,000.
+    pub fn max_items(self, most: u32) -> Self {
+        Self { max_items: Some(most), ..self }
+    }
+
+    /// A `list` has no item twice.
+    pub fn unique_items(self) -> Self {
+        Self { unique_items: true, ..self }
     }
 
     /// The entity that a `relation` names, or `users`.

@@ -29,11 +29,13 @@ pub enum Kind {
     /// Any JSON value. Postgres stores the keys of objects in its own order and numbers without exponents; `SQLite`
     /// stores both unchanged.
     Json,
+    /// A JSON array whose items are of the type `of`.
+    List,
     /// The id of a record of another entity, or of a user.
     Relation,
 }
 
-const WORDS: [(&str, Kind); 12] = [
+const WORDS: [(&str, Kind); 13] = [
     ("string", Kind::String),
     ("text", Kind::Text),
     ("int", Kind::Int),
@@ -45,11 +47,12 @@ const WORDS: [(&str, Kind); 12] = [
     ("timestamp", Kind::Timestamp),
     ("uuid", Kind::Uuid),
     ("json", Kind::Json),
+    ("list", Kind::List),
     ("relation", Kind::Relation),
 ];
 
 /// What other systems call these types.
-const USUAL: [(&str, &str); 20] = [
+const USUAL: [(&str, &str); 21] = [
     ("varchar", "string"),
     ("char", "string"),
     ("str", "string"),
@@ -67,6 +70,7 @@ const USUAL: [(&str, &str); 20] = [
     ("time", "timestamp"),
     ("jsonb", "json"),
     ("object", "json"),
+    ("array", "list"),
     ("reference", "relation"),
     ("foreign_key", "relation"),
     ("guid", "uuid"),
@@ -76,6 +80,15 @@ impl Kind {
     /// Every type.
     pub fn all() -> impl Iterator<Item = Self> {
         WORDS.into_iter().map(|(_, kind)| kind)
+    }
+
+    /// What values without an order are, for messages.
+    pub(crate) fn unordered(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("JSON"),
+            Self::List => Some("a list"),
+            _ => None,
+        }
     }
 
     /// The word.

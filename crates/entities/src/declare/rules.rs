@@ -4,6 +4,7 @@ use regex::Regex;
 
 use super::{DefaultWord, Field, Kind, Literal};
 use crate::value::decimal::Decimal;
+use crate::value::list::{self, List};
 use crate::value::types::{self, Bounds, Text};
 use crate::value::{Fault, Type};
 
@@ -21,24 +22,35 @@ impl Wrong {
 
 /// Attributes that the field's kind has no use for: a silent one would be a rule that its author believes in.
 pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
-    use Kind::{Bool, Date, Decimal, Enum, Float, Int, Json, Relation, String, Text, Timestamp};
+    use Kind::{Bool, Date, Decimal, Enum, Float, Int, Json, List, Relation, String, Text, Timestamp};
     let kind = field.kind;
     let bounded = matches!(kind, String | Text | Int | Float | Decimal | Date | Timestamp);
     let checks = [
         ("min", field.min.is_some(), bounded),
         ("max", field.max.is_some(), bounded),
         ("pattern", field.pattern.is_some(), matches!(kind, String | Text)),
-        ("values", field.values.is_some(), kind == Enum),
+        ("values", field.values.is_some(), kind == Enum || field.of == Some(Enum)),
+        ("of", field.of.is_some(), kind == List),
+        ("max_items", field.max_items.is_some(), kind == List),
+        ("unique_items", field.unique_items, kind == List),
+        ("required", field.required, kind != List),
         ("to", field.to.is_some(), kind == Relation),
         ("on_delete", field.on_delete.is_some(), kind == Relation),
         ("default", field.default.is_some() && DefaultWord::of(field).is_none(), kind != Relation),
         ("sequence", field.sequence.is_some(), kind == Int),
-        ("unique", field.unique, !matches!(kind, Json | Bool)),
-        ("index", field.index, kind != Json),
+        ("unique", field.unique, !matches!(kind, Json | List | Bool)),
+        ("index", field.index, !matches!(kind, Json | List)),
     ];
     let wrong = checks.into_iter().filter(|(_, given, fits)| *given && !fits);
     wrong
-        .map(|(attribute, ..)| Wrong::new(attribute, format!("{attribute} has no meaning for the type {kind}")))
+        .map(|(attribute, ..)| {
+            let instead = match (kind, attribute) {
+                (List, "required") => ": a list always has a value, which may be []",
+                (List, "max") => ": max_items limits the number of items",
+                _ => "",
+            };
+            Wrong::new(attribute, format!("{attribute} has no meaning for the type {kind}{instead}"))
+        })
         .collect()
 }
 
@@ -55,8 +67,26 @@ pub(super) fn compile(field: &Field) -> Result<Type, Wrong> {
         Kind::Timestamp => Type::Timestamp(bounds(field, types::instant)?),
         Kind::Uuid => Type::Uuid,
         Kind::Json => Type::Json,
+        Kind::List => Type::List(items(field)?),
         Kind::Relation => Type::Relation,
     })
+}
+
+fn items(field: &Field) -> Result<List, Wrong> {
+    let kinds = list::ITEM_KINDS.map(Kind::as_str).join(", ");
+    let kind = match field.of {
+        Some(kind) if list::ITEM_KINDS.contains(&kind) => kind,
+        Some(kind) => return Err(Wrong::new("of", format!("items of a list cannot be {kind}; they can be {kinds}"))),
+        None => return Err(Wrong::new("of", format!("a list needs of = the type of its items: {kinds}"))),
+    };
+    let most = list::MOST_ITEMS;
+    let max_items = field.max_items.map_or(list::DEFAULT_ITEMS, |items| items.try_into().unwrap_or(usize::MAX));
+    if !(1..=most).contains(&max_items) {
+        return Err(Wrong::new("max_items", format!("max_items is 1 to {most}")));
+    }
+    // Bounds and patterns are no attributes of a list, and so of no item.
+    let item = Field { values: field.values.clone(), ..Field::new(field.name.clone(), kind) };
+    Ok(List { of: Box::new(compile(&item)?), kind, max_items, unique: field.unique_items })
 }
 
 fn text(field: &Field) -> Result<Text, Wrong> {

@@ -26,6 +26,8 @@ pub(super) enum Codec {
     Date,
     /// Copied unchanged.
     Json,
+    /// The same, an array. An absent one is empty.
+    List,
 }
 
 impl Codec {
@@ -40,12 +42,14 @@ impl Codec {
             Kind::Date => Self::Date,
             Kind::Timestamp => Self::Time,
             Kind::Json => Self::Json,
+            Kind::List => Self::List,
         }
     }
 
     /// Writes a value. The error says what value was expected.
     pub(super) fn append(self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         match (self, value) {
+            (Self::List, ValueRef::Null) => out.extend_from_slice(b"[]"),
             (_, ValueRef::Null) => out.extend_from_slice(b"null"),
             (Self::Text, ValueRef::Text(text)) => string(out, text),
             (Self::Id, ValueRef::Text(text)) if !is_upper_uuid(text.as_bytes()) => string(out, text),
@@ -64,6 +68,7 @@ impl Codec {
             (Self::Date, ValueRef::Date(day)) if time::is_date(*day) => json(out, &*time::format_date(*day)),
             (Self::Date, ValueRef::Text(text)) if is_date(text) => plain(out, text),
             (Self::Json, ValueRef::Text(text)) if is_json(text) => splice(out, text),
+            (Self::List, ValueRef::Text(text)) if text.starts_with('[') && is_json(text) => splice(out, text),
             (Self::Text, _) => return Err("text"),
             (Self::Id, _) => return Err("an id"),
             (Self::Uuid, _) => return Err("a UUID in lower case"),
@@ -74,6 +79,7 @@ impl Codec {
             (Self::Time, _) => return Err(TIMESTAMP),
             (Self::Date, _) => return Err("a date of the years 1 to 9999"),
             (Self::Json, _) => return Err("JSON"),
+            (Self::List, _) => return Err("a JSON array"),
         }
         Ok(())
     }
@@ -105,7 +111,7 @@ impl Column {
             Codec::Decimal => is_plain_number,
             Codec::Date => is_common_date,
             Codec::Time => is_canonical,
-            Codec::Int | Codec::Float | Codec::Bool | Codec::Json => return false,
+            Codec::Int | Codec::Float | Codec::Bool | Codec::Json | Codec::List => return false,
         };
         let Some(text) = row.text_bytes(index).filter(|text| fits(text)) else { return false };
         out.reserve(self.lead.len() + text.len() + 2);

@@ -111,7 +111,7 @@ impl Comparison {
     pub(crate) fn plain(&self) -> Option<(&str, &Literal)> {
         let (Operand::Path(Path(steps)), Operand::Literal(literal)) = (&self.left, &self.right) else { return None };
         match steps.as_slice() {
-            [Step { name, back: None, .. }] if self.operator != Operator::Has => Some((name, literal)),
+            [Step { name, back: None, .. }] => Some((name, literal)),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use gatewright_base::{JsonCase, nearest, to_snake};
 
 use crate::declare::{Kind, Model, ModelField, Target, names};
+use crate::value::Type;
 
 /// The columns that a filter may name.
 #[derive(Debug)]
@@ -20,10 +21,19 @@ pub(crate) struct Column {
     /// The key on the wire.
     pub(crate) key: String,
     pub(crate) kind: Kind,
-    /// The words of an enum.
+    /// The type of a list's items.
+    pub(crate) of: Option<Kind>,
+    /// The words of an enum, or of a list's items.
     pub(crate) values: Vec<String>,
     /// What a relation refers to.
     pub(crate) to: Option<Target>,
+}
+
+impl Column {
+    /// A list's items as a column.
+    pub(crate) fn item(&self) -> Option<Self> {
+        Some(Self { kind: self.of?, of: None, ..self.clone() })
+    }
 }
 
 impl Columns {
@@ -42,6 +52,7 @@ impl Columns {
             name: name.to_owned(),
             key: case.spell(name),
             kind,
+            of: None,
             values: values.to_vec(),
             to,
         };
@@ -51,11 +62,16 @@ impl Columns {
             .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[], None))
             .collect();
         for field in model.fields.iter().filter(|field| includes(field)) {
-            let values = match &field.rule {
-                crate::value::Type::Enum(values) => values.as_slice(),
+            let (of, rule) = match &field.rule {
+                Type::List(list) => (Some(list.kind), &*list.of),
+                rule => (None, rule),
+            };
+            let values = match rule {
+                Type::Enum(values) => values.as_slice(),
                 _ => &[],
             };
-            list.push(column(&field.name, field.kind, values, field.relation.map(|relation| relation.to)));
+            let to = field.relation.map(|relation| relation.to);
+            list.push(Column { of, ..column(&field.name, field.kind, values, to) });
         }
         if model.soft_delete {
             list.push(column(names::DELETED_COLUMN, Kind::Timestamp, &[], None));

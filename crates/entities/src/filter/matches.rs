@@ -35,7 +35,20 @@ fn passes(test: &Test, kind: Kind, value: &Json) -> bool {
         Test::GreaterOrEqual(wanted) => is(wanted, Ordering::is_ge),
         Test::Less(wanted) => is(wanted, Ordering::is_lt),
         Test::LessOrEqual(wanted) => is(wanted, Ordering::is_le),
+        Test::Has(wanted) => value.as_array().is_some_and(|items| items.iter().any(|item| is_item(item, wanted))),
+        Test::Empty => value.as_array().is_some_and(Vec::is_empty),
         Test::In(list) => list.iter().any(|wanted| is(wanted, Ordering::is_eq)),
+    }
+}
+
+/// Whether an item of a list is this [element](crate::value::list::element).
+fn is_item(item: &Json, wanted: &Value) -> bool {
+    match (item, wanted) {
+        (Json::String(found), Value::Text(wanted)) => found == wanted,
+        (Json::Number(found), Value::Int(wanted)) => found.as_i64() == Some(*wanted),
+        // The double of a whole number of 64 bits is that number.
+        (Json::Number(found), Value::Float(wanted)) => found.as_i64().is_none() && found.as_f64() == Some(*wanted),
+        _ => false,
     }
 }
 

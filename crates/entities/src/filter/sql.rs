@@ -72,6 +72,24 @@ impl Writer<'_> {
                 let list: Vec<String> = values.iter().map(|value| self.bind(value)).collect();
                 format!("{name}{} IN ({})", if negated { " NOT" } else { "" }, list.join(", "))
             }
+            Test::Empty => {
+                let length = dialect::json_items(self.engine, &name);
+                let _infallible = write!(self.sql, "{length} {} 0", if negated { "<>" } else { "=" });
+                return;
+            }
+            Test::Has(item) => {
+                let (value, is_number) = dialect::json_element(self.engine, item);
+                let (placeholder, path) = (self.bind(&value), dialect::json_root(self.engine));
+                let element = dialect::json_parameter(self.engine, &placeholder, is_number);
+                let has = if is_number {
+                    dialect::json_has_number(self.engine, &name, path, &element)
+                } else {
+                    dialect::json_has_text(self.engine, &name, path, &element)
+                };
+                let _infallible =
+                    if negated { write!(self.sql, "NOT COALESCE({has}, FALSE)") } else { write!(self.sql, "{has}") };
+                return;
+            }
             Test::Contains(needle) => {
                 let needle = self.bind(&Value::Text(needle.clone()));
                 let contains = dialect::contains_folded(self.engine, &name, &needle);

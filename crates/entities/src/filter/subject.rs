@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::columns::Columns;
+use crate::declare::Kind;
 
 /// A record as filters ask it: read once, with each text folded once, for any number of filters.
 #[derive(Debug, Default)]
@@ -14,7 +15,7 @@ pub(crate) struct Subject(Vec<Cell>);
 
 #[derive(Debug, Default)]
 struct Cell {
-    /// Absent where the record has no value. An object or an array, which no filter looks into, is an empty one.
+    /// Absent where the record has no value. JSON, which no filter looks into, is an empty array.
     value: Option<Json>,
     folded: OnceLock<String>,
 }
@@ -25,14 +26,19 @@ impl Subject {
         let Ok(mut keys) = serde_json::from_slice::<HashMap<Cow<'_, str>, &RawValue>>(record) else {
             return Self::default();
         };
-        let cell = |raw: &RawValue| {
+        let cell = |raw: &RawValue, kind: Kind| {
             let value = match raw.get().as_bytes().first() {
-                Some(b'{' | b'[') => Json::Array(Vec::new()),
+                Some(b'{' | b'[') if kind != Kind::List => Json::Array(Vec::new()),
                 _ => serde_json::from_str(raw.get()).unwrap_or(Json::Null),
             };
             Cell { value: (!value.is_null()).then_some(value), folded: OnceLock::new() }
         };
-        Self(columns.iter().map(|column| keys.remove(&*column.key).map(cell).unwrap_or_default()).collect())
+        Self(
+            columns
+                .iter()
+                .map(|column| keys.remove(&*column.key).map(|raw| cell(raw, column.kind)).unwrap_or_default())
+                .collect(),
+        )
     }
 
     /// The value in a column.

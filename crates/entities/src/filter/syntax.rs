@@ -218,7 +218,13 @@ impl Parser {
         let operator = operator.ok_or_else(|| SyntaxError::new(at, format!("{expected}, found {token}")))?;
         let right_place = self.peek().1;
         let right = self.operand()?;
-        if (operator == Operator::In) != matches!(right, Operand::Literal(Literal::List(_))) {
+        let is_fitting = match (&right, operator) {
+            // `tags = []` compares a list with the list without items.
+            (Operand::Literal(Literal::List(list)), Operator::Equal | Operator::NotEqual) => list.is_empty(),
+            (Operand::Literal(Literal::List(_)), operator) => operator == Operator::In,
+            (_, operator) => operator != Operator::In,
+        };
+        if !is_fitting {
             let left: String = left.to_string().chars().take(64).collect();
             let message = match operator {
                 Operator::In => format!("\"{left}\" in takes a list, such as [1, 2]"),

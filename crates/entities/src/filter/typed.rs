@@ -5,7 +5,7 @@ use super::columns::{Column, Columns};
 use super::lexer::Place;
 use super::syntax::{Comparison, Expression, Literal, Operand, Operator};
 use crate::declare::Kind;
-use crate::value::{Type, decimal, types};
+use crate::value::{Type, decimal, list, types};
 
 /// A filter whose names exist and whose values have their columns' types. Columns are positions in [`Columns`].
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,7 @@ impl Predicate {
                 );
                 narrowings
             }
-            Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_)) => Vec::new(),
+            Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_) | Test::Has(_) | Test::Empty) => Vec::new(),
             Self::Test(column, _) => indexed(*column).then(|| self.clone()).into_iter().collect(),
         }
     }
@@ -102,6 +102,10 @@ pub(crate) enum Test {
     Contains(String),
     /// The value is one of these.
     In(Vec<Value>),
+    /// The list has this [element](list::element).
+    Has(Value),
+    /// The list has no items.
+    Empty,
 }
 
 /// Reads the expression of `filter=` where it compares the record's own fields with values, and nothing else. The error
@@ -113,13 +117,19 @@ pub(crate) fn read(text: &str, columns: &Columns) -> Result<Predicate, String> {
 }
 
 /// Whether the expression compares fields of the record itself with values, and nothing else.
-pub(crate) fn is_plain(expression: &Expression) -> bool {
+pub(crate) fn is_plain(expression: &Expression, columns: &Columns) -> bool {
     match expression {
-        Expression::Any(parts) | Expression::All(parts) => parts.iter().all(is_plain),
-        Expression::Not(inner) => is_plain(inner),
-        Expression::Compare(comparison) => comparison.plain().is_some(),
+        Expression::Any(parts) | Expression::All(parts) => parts.iter().all(|part| is_plain(part, columns)),
+        Expression::Not(inner) => is_plain(inner, columns),
+        Expression::Compare(comparison) => plain(comparison, columns).is_some(),
         Expression::Bound(..) | Expression::Constant(..) | Expression::Changed(_) => false,
     }
+}
+
+/// The field and the value, where nothing else is compared. Only a list can have a value here: JSON is for the database.
+fn plain<'a>(comparison: &'a Comparison, columns: &Columns) -> Option<(&'a str, &'a Literal)> {
+    let is_list = |name: &str| columns.find(name).is_some_and(|index| columns.at(index).kind == Kind::List);
+    comparison.plain().filter(|(name, _)| comparison.operator != Operator::Has || is_list(name))
 }
 
 /// Looks up the names and types the values of an expression that [is plain](is_plain).
@@ -140,7 +150,7 @@ pub(crate) fn resolve(expression: &Expression, columns: &Columns) -> Result<Pred
 const PLAIN: &str = "this filter compares fields of the record with values only";
 
 fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, String> {
-    let Some((field, value)) = comparison.plain() else {
+    let Some((field, value)) = plain(comparison, columns) else {
         let place = match comparison.right {
             Operand::Literal(_) => comparison.place,
             Operand::Path(_) | Operand::Old(_) | Operand::Length(_) | Operand::Caller(_) => comparison.right_place,
@@ -169,7 +179,10 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
     let is = |test| Predicate::Test(index, test);
     let not = |predicate| Predicate::Not(Box::new(predicate));
     let absent = value == Literal::Null;
+    let empty = column.kind == Kind::List && value == Literal::List(Vec::new());
     Ok(match operator {
+        Operator::Equal if empty => is(Test::Empty),
+        Operator::NotEqual if empty => not(is(Test::Empty)),
         Operator::Equal if absent => is(Test::Absent),
         Operator::NotEqual if absent => not(is(Test::Absent)),
         Operator::Contains | Operator::NotContains => {
@@ -177,7 +190,10 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
             if operator == Operator::Contains { contains } else { not(contains) }
         }
         Operator::In => one_of(index, value, columns)?,
-        Operator::Has => return Err(format!("\"{}\" is not an array; has needs an array", column.key)),
+        Operator::Has => match column.item() {
+            Some(item) => is(Test::Has(list::element(coerce(&item, value)?))),
+            None => return Err(format!("\"{}\" is not an array; has needs an array", column.key)),
+        },
         _ if absent => return Err(format!("\"{}\" cannot be ordered against null", column.key)),
         Operator::Equal => is(Test::Equal(coerce(column, value)?)),
         Operator::NotEqual => not(is(Test::Equal(coerce(column, value)?))),
@@ -207,11 +223,15 @@ pub(crate) fn needle(column: &Column, value: Literal) -> Result<String, String> 
     }
 }
 
+/// How lists are compared.
+const OF_LISTS: &str = "has for one of its items, = [] and != []; length() gives how many there are";
+
 /// Turns a value into the column's type.
 pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
     let misfit = |expected: &str| format!("\"{}\" takes {expected}", column.key);
     let text = match (&column.kind, value) {
         (Kind::Json, _) => return Err(misfit("no comparison but = null and != null")),
+        (Kind::List, _) => return Err(misfit(OF_LISTS)),
         (Kind::Bool, Literal::Bool(value)) => return Ok(Value::Bool(value)),
         (_, Literal::Text(text) | Literal::Number(text)) => text,
         (kind, _) => return Err(misfit(expected(*kind))),
@@ -248,7 +268,7 @@ pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
             _ => types::instant(&quoted()).map(Value::Time),
         },
         Kind::Uuid => Type::Uuid.read(&quoted()),
-        Kind::Json => return Err(misfit("no comparison")),
+        Kind::Json | Kind::List => return Err(misfit("no comparison")),
     };
     read.map_err(|_| misfit(expected(column.kind)))
 }
@@ -262,6 +282,6 @@ fn expected(kind: Kind) -> &'static str {
         Kind::Date => "a date written YYYY-MM-DD, from the year 1 to 9999",
         Kind::Timestamp => "a timestamp with an offset (RFC 3339) or a date, from the year 1 to 9999-12-30T22:00:00Z",
         Kind::Uuid => "a UUID",
-        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json => "a text",
+        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json | Kind::List => "a text",
     }
 }

@@ -20,8 +20,19 @@ pub struct Constraints<'a> {
     pub max: Option<Bound>,
     /// The regular expression that the text must match somewhere.
     pub pattern: Option<&'a str>,
-    /// The words of an enum.
+    /// The words of an enum, or of the items of a list of them.
     pub values: &'a [String],
+}
+
+/// What a list may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Items {
+    /// The type of each item.
+    pub kind: Kind,
+    /// The most items.
+    pub most: usize,
+    /// Whether no item occurs twice.
+    pub unique: bool,
 }
 
 /// One end of a range, both ends of which are allowed.
@@ -57,7 +68,7 @@ impl Plan {
 
     /// Whether `field` can be used in `sort`.
     pub fn is_sortable(&self, field: &Field) -> bool {
-        field.kind != Kind::Json
+        field.kind.unordered().is_none()
     }
 }
 
@@ -89,7 +100,19 @@ impl Field {
             }
             Type::Enum(values) => Constraints { values, ..none },
             Type::Relation => Constraints { min: Some(Bound::Length(1)), max: Some(Bound::Length(LONGEST_ID)), ..none },
+            Type::List(list) => match &*list.of {
+                Type::Enum(values) => Constraints { values, ..none },
+                _ => none,
+            },
             Type::Bool | Type::Uuid | Type::Json => none,
+        }
+    }
+
+    /// The items of a list; `None` for a field of another type.
+    pub fn items(&self) -> Option<Items> {
+        match &self.rule {
+            Type::List(list) => Some(Items { kind: list.kind, most: list.max_items, unique: list.unique }),
+            _ => None,
         }
     }
 

@@ -32,7 +32,7 @@ use crate::schema::sequences;
 use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
-pub use describe::{Bound, Constraints};
+pub use describe::{Bound, Constraints, Items};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};

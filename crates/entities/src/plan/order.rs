@@ -33,24 +33,25 @@ pub(crate) struct Order {
 #[derive(Debug, Clone)]
 struct Column {
     name: String,
-    expression: Option<String>,
+    /// What sorts, or what a value without an order is.
+    expression: Result<String, &'static str>,
     nullable: bool,
 }
 
 impl Order {
     pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase, catalog: Arc<Catalog>, entity: usize) -> Self {
         let own = names::OWN_COLUMNS
-            .map(|name| (name, Column { name: name.to_owned(), expression: Some(quoted(name)), nullable: false }));
+            .map(|name| (name, Column { name: name.to_owned(), expression: Ok(quoted(name)), nullable: false }));
         let deleted = model.soft_delete.then(|| {
             let name = names::DELETED_COLUMN;
-            (name, Column { name: name.to_owned(), expression: Some(quoted(name)), nullable: true })
+            (name, Column { name: name.to_owned(), expression: Ok(quoted(name)), nullable: true })
         });
         let visible = model.fields.iter().filter(|field| !field.hidden);
         let declared = visible.map(|field| {
-            let expression = match field.kind {
-                Kind::Json => None,
-                Kind::Decimal => Some(dialect::decimal_order(engine, &quoted(&field.name))),
-                _ => Some(quoted(&field.name)),
+            let expression = match (field.kind.unordered(), field.kind) {
+                (Some(what), _) => Err(what),
+                (None, Kind::Decimal) => Ok(dialect::decimal_order(engine, &quoted(&field.name))),
+                (None, _) => Ok(quoted(&field.name)),
             };
             // A column that was added to a table with rows may contain nulls, even if it is required.
             (&*field.name, Column { name: field.name.clone(), expression, nullable: true })
@@ -58,7 +59,7 @@ impl Order {
         let mut columns = HashMap::new();
         let mut names = Vec::new();
         for (name, column) in own.into_iter().chain(declared).chain(deleted) {
-            if column.expression.is_some() {
+            if column.expression.is_ok() {
                 names.push(name.to_owned());
             }
             columns.insert(JsonCase::Camel.spell(name), column.clone());
@@ -101,10 +102,11 @@ impl Order {
             None => name.to_owned(),
         };
         let column = self.columns.get(&name).ok_or_else(|| self.unknown(&name))?;
-        let Some(expression) = &column.expression else {
-            return Err(format!("a list cannot be sorted by \"{name}\": JSON has no order"));
-        };
-        let (name, expression) = (column.name.clone(), expression.clone());
+        let expression = column
+            .expression
+            .clone()
+            .map_err(|what| format!("a list cannot be sorted by \"{name}\": {what} has no order"))?;
+        let name = column.name.clone();
         Ok(KeyColumn { name, expression, nullable: column.nullable, direction, path: None })
     }
 

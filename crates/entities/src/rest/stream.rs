@@ -360,7 +360,7 @@ impl Asked {
                     let is_repeated = filter.is_some() || related.is_some();
                     let refused = |error: String| Problem::bad_request(format!("filter: {error}"));
                     let expression = filter::syntax::parse(&value).map_err(|error| refused(error.to_string()))?;
-                    if filter::typed::is_plain(&expression) {
+                    if filter::typed::is_plain(&expression, &plan.columns) {
                         filter = Some(filter::typed::resolve(&expression, &plan.columns).map_err(refused)?);
                     } else {
                         related = Some(Arc::new(expression));

@@ -27,6 +27,7 @@ impl Compare<'_> {
                 None => self.add(column, closing, refusals),
                 Some(there) => {
                     self.relax(column, there, closing);
+                    closing.extend(self.emptied(column));
                     refusals.extend(self.differs(column, there));
                 }
             }
@@ -67,6 +68,12 @@ impl Compare<'_> {
         if column.owner && !there.nullable && self.engine == Engine::Postgres {
             closing.push(script::drop_not_null(&self.table.name, &column.name));
         }
+    }
+
+    /// Gives rows without a value the list without items.
+    fn emptied(&self, column: &Column) -> Option<String> {
+        let (_, statement) = column.without_null(&self.table.name)?;
+        self.obstacles.nulls.contains(&column.name).then_some(statement)
     }
 
     fn refuse(&self, column: &str, reason: impl Into<String>, sql: Vec<String>) -> Refusal {

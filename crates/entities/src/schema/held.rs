@@ -148,7 +148,9 @@ fn note(violations: &mut Vec<Violation>, rule: &'static str, message: String, id
 fn selected(field: &ModelField) -> String {
     let name = quoted(&field.name);
     match field.kind {
-        Kind::Decimal | Kind::Date | Kind::Uuid | Kind::Json | Kind::Bool => format!("CAST({name} AS TEXT) AS {name}"),
+        Kind::Decimal | Kind::Date | Kind::Uuid | Kind::Json | Kind::List | Kind::Bool => {
+            format!("CAST({name} AS TEXT) AS {name}")
+        }
         Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Int | Kind::Float | Kind::Timestamp => name,
     }
 }
@@ -160,13 +162,16 @@ fn broken(row: &Row, field: &ModelField) -> Result<Option<(&'static str, String)
         Kind::Int => row.get::<Option<i64>>(name)?.map(|value| json!(value)),
         Kind::Float => row.get::<Option<f64>>(name)?.map(|value| json!(value)),
         Kind::Timestamp => row.get::<Option<Timestamp>>(name)?.map(|at| json!(time::format(at))),
+        // A text that is no JSON is of another kind, to which no rule applies.
+        Kind::List => row.get::<Option<String>>(name)?.map(|text| serde_json::from_str(&text).unwrap_or(json!(text))),
         _ => row.get::<Option<String>>(name)?.map(|text| json!(text)),
     };
     let Some(value) = value else {
         return Ok(field.required.then(|| (code::REQUIRED, "the field is required, and is empty there".to_owned())));
     };
     // Rules do not apply to a value of another kind.
-    let rule = |code: &str| [code::MIN, code::MAX, code::PATTERN, code::ENUM].into_iter().find(|rule| *rule == code);
+    let rules = [code::MIN, code::MAX, code::PATTERN, code::ENUM, code::DUPLICATE];
+    let rule = |code: &str| rules.into_iter().find(|rule| *rule == code);
     let fault = if field.has_bounds() { field.rule.read(&value.to_string()).err() } else { None };
     Ok(fault.and_then(|fault| Some((rule(fault.code)?, fault.message))))
 }
@@ -195,7 +200,8 @@ impl ModelField {
             | Kind::Decimal
             | Kind::Enum
             | Kind::Date
-            | Kind::Timestamp => true,
+            | Kind::Timestamp
+            | Kind::List => true,
             Kind::Bool | Kind::Uuid | Kind::Json | Kind::Relation => false,
         }
     }

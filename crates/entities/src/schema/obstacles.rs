@@ -19,6 +19,8 @@ pub(super) struct Obstacles {
     pub(super) rows: bool,
     /// Keys that rows share.
     pub(super) repeats: Vec<Repeats>,
+    /// Columns that have no null, in tables whose rows have some.
+    pub(super) nulls: Vec<String>,
     /// Columns that change their type: how many values do not convert, and the condition for these.
     pub(super) unconvertible: Vec<(String, i64, String)>,
     /// Columns that become relations: how many values refer to no record, and the condition for these.
@@ -48,6 +50,11 @@ impl Obstacles {
         }
         for column in &table.columns {
             let Some(there) = present.shape.column(&column.name) else { continue };
+            if let Some((missing, _)) = column.without_null(&table.name).filter(|_| there.nullable)
+                && count(tx, &table.name, &missing).await? > 0
+            {
+                found.nulls.push(column.name.clone());
+            }
             let name = qualified(&table.name, &column.name);
             let conversion = Conversion::of(&there.type_name, column.type_name(), &name);
             if tx.engine() == Engine::Sqlite

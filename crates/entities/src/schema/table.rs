@@ -36,6 +36,8 @@ pub(super) struct Column {
     pub(super) reference: Option<Reference>,
     /// What existing rows get, as SQL, when the column is added.
     pub(super) filled: Option<String>,
+    /// What rows without a value get, as SQL: the column was another type's before, and this one has no null.
+    pub(super) instead_of_null: Option<&'static str>,
 }
 
 /// A foreign key to another table's id.
@@ -69,6 +71,7 @@ impl Table {
             default: None,
             reference: None,
             filled: None,
+            instead_of_null: None,
         };
         let mut columns = vec![own("id", "{text}")];
         columns.extend(model.fields.iter().enumerate().map(|(index, field)| Column {
@@ -131,6 +134,7 @@ impl Column {
             default: field.default.as_ref().map(literal),
             reference,
             filled: None,
+            instead_of_null: (field.kind == Kind::List).then_some("'[]'"),
         }
     }
 
@@ -138,6 +142,15 @@ impl Column {
     pub(super) fn fill(&self, table: &str) -> Option<String> {
         let filled = self.filled.as_ref()?;
         Some(format!("UPDATE {} SET {} = {filled}", quoted(table), quoted(&self.name)))
+    }
+
+    /// A condition for rows that need [`instead_of_null`](Self::instead_of_null), and the statement that gives it to them.
+    pub(super) fn without_null(&self, table: &str) -> Option<(String, String)> {
+        let value = self.instead_of_null?;
+        let (table, column) = (quoted(table), quoted(&self.name));
+        let missing = format!("{table}.{column} IS NULL");
+        let statement = format!("UPDATE {table} SET {column} = {value} WHERE {missing}");
+        Some((missing, statement))
     }
 
     /// The statement that adds the column to a table.
@@ -382,7 +395,7 @@ pub(crate) fn type_word(kind: Kind) -> &'static str {
         Kind::Date => "{date}",
         Kind::Timestamp => "{time}",
         Kind::Uuid => "{uuid}",
-        Kind::Json => "{json}",
+        Kind::Json | Kind::List => "{json}",
     }
 }
 

@@ -61,6 +61,7 @@ fn example(field: &ModelField) -> &'static str {
         | Kind::Timestamp
         | Kind::Uuid
         | Kind::Json
+        | Kind::List
         | Kind::Relation => "'VALUE'",
     }
 }

@@ -9,6 +9,7 @@ use uuid::{Uuid, Variant};
 use super::error::{BodyError, Fault, FieldError, code};
 use super::json::Members;
 use super::operator::Operator;
+use super::types::Type;
 use crate::plan::{Field, Fields, Key};
 
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
@@ -136,7 +137,8 @@ fn read_changed(fields: &Fields, field: &Field, json: &str, mode: Mode) -> Resul
 }
 
 fn read_field(field: &Field, json: &str) -> Result<Value, Fault> {
-    if json != "null" {
+    // A list is never null: null is a value of another type.
+    if json != "null" || matches!(field.rule, Type::List(_)) {
         return field.rule.read(json);
     }
     if field.required { Err(required()) } else { Ok(Value::Null) }

@@ -41,7 +41,7 @@ pub mod code {
     pub const CHARACTERS: &str = "characters";
     /// A key that names no field.
     pub const UNKNOWN_FIELD: &str = "unknown_field";
-    /// A field that was given twice, in one case or in both.
+    /// A field that was given twice, in one case or in both, or an item that a list with `unique_items` has already.
     pub const DUPLICATE: &str = "duplicate";
     /// A relation to a record that does not exist.
     pub const RELATION: &str = "relation";
@@ -94,6 +94,11 @@ impl Fault {
 
     pub(crate) fn inside(self, path: String) -> Self {
         Self { path: Some(path), ..self }
+    }
+
+    /// The same fault, of a value at `path` in another value.
+    pub(crate) fn within(self, path: &str) -> Self {
+        Self { path: Some(format!("{path}{}", self.path.as_deref().unwrap_or_default())), ..self }
     }
 
     pub(crate) fn at(self, field: &str) -> FieldError {

@@ -8,6 +8,7 @@ pub(crate) mod body;
 pub(crate) mod decimal;
 mod error;
 pub(crate) mod json;
+pub(crate) mod list;
 pub(crate) mod merge;
 pub(crate) mod operator;
 pub(crate) mod types;

@@ -3,21 +3,31 @@
 //! No field whose type has operators takes an object as its value, so the two cannot be confused. An operator is applied
 //! to the record under its lock, and the result must fit the field like a value that was sent.
 
+use std::collections::HashSet;
+
 use gatewright_db::Value;
 
 use super::decimal::Decimal;
 use super::error::{Fault, code};
 use super::json::Members;
+use super::list::{self, List};
 use super::types::{Type, exact, float, integer};
 
 /// The operator of numbers.
 const ADD: &str = "$add";
+/// The operators of lists.
+const APPEND: &str = "$append";
+const REMOVE: &str = "$remove";
 
 /// A change of one field's value, read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operator {
     /// Adds to a number.
     Add(Number),
+    /// Adds items to the end of a list.
+    Append(Vec<String>),
+    /// Takes all items out of a list that equal one of these.
+    Remove(Vec<String>),
 }
 
 /// A number of the field's type.
@@ -33,6 +43,7 @@ impl Operator {
     pub(crate) fn of(rule: &Type) -> &'static [&'static str] {
         match rule {
             Type::Int(_) | Type::Float(_) | Type::Decimal(_) => &[ADD],
+            Type::List(_) => &[APPEND, REMOVE],
             Type::Text(_)
             | Type::Bool
             | Type::Enum(_)
@@ -65,13 +76,15 @@ impl Operator {
             (Type::Int(_), ADD) => integer(operand).map(Number::Int).map(Self::Add),
             (Type::Float(_), ADD) => float(operand).map(Number::Float).map(Self::Add),
             (Type::Decimal(_), ADD) => exact(operand).map(Number::Decimal).map(Self::Add),
+            (Type::List(list), APPEND) => list.items(operand).map(Self::Append),
+            (Type::List(list), REMOVE) => list.items(operand).map(Self::Remove),
             _ => return None,
         };
-        Some(read.map_err(|fault| fault.inside(format!(".{name}"))))
+        Some(read.map_err(|fault| fault.within(&format!(".{name}"))))
     }
 
     /// The value after the change, which must fit the type. `stored` is the JSON of the present value; none and null count
-    /// as zero.
+    /// as zero, or as no items.
     pub(crate) fn apply(&self, rule: &Type, stored: Option<&str>) -> Result<Value, Fault> {
         let stored = stored.filter(|stored| *stored != "null");
         let sum = match self {
@@ -93,8 +106,26 @@ impl Operator {
                 let sum = sum.ok_or_else(|| Fault::new(code::MAX, "must have at most 38 digits"))?;
                 format!("\"{}\"", sum.into_string())
             }
+            Self::Append(items) => {
+                let present = stored.map(list::stored).unwrap_or_default();
+                return of_list(rule)?.fit(&[present, items.clone()].concat());
+            }
+            Self::Remove(items) => {
+                let mut present = stored.map(list::stored).unwrap_or_default();
+                let taken: HashSet<&String> = items.iter().collect();
+                present.retain(|item| !taken.contains(item));
+                return of_list(rule)?.fit(&present);
+            }
         };
         rule.read(&sum)
+    }
+}
+
+/// An operator of lists was read for a list.
+fn of_list(rule: &Type) -> Result<&List, Fault> {
+    match rule {
+        Type::List(list) => Ok(list),
+        _ => Err(Fault::new(code::TYPE, "is no list")),
     }
 }
 

@@ -11,6 +11,7 @@ use regex::Regex;
 
 use super::decimal::{self, Decimal};
 use super::error::{Fault, code};
+use super::list::List;
 
 /// The longest text, in bytes, that an indexed column takes. Postgres refuses index entries of a third of a page.
 pub(crate) const INDEXED_BYTES: usize = 2_000;
@@ -36,6 +37,7 @@ pub(crate) enum Type {
     Timestamp(Bounds<Timestamp>),
     Uuid,
     Json,
+    List(List),
     /// The id of a record elsewhere.
     Relation,
 }
@@ -74,6 +76,7 @@ impl Type {
             Self::Timestamp(bounds) => bounds.check(instant(json)?).map(Value::Time),
             Self::Uuid => uuid(json).map(Value::Text),
             Self::Json => stored(json).map(Value::Json),
+            Self::List(list) => list.read(json),
             Self::Relation => id(json).map(Value::Text),
         }
     }

@@ -59,7 +59,7 @@ impl ProfileFields for Declared {
     }
 }
 
-/// A field for the form on the account page. JSON is only for programs.
+/// A field for the form on the account page. JSON and lists are only for programs.
 fn input(field: &PlanField) -> Option<ProfileInput> {
     let constraints = field.constraints();
     let max = match constraints.max {
@@ -67,7 +67,7 @@ fn input(field: &PlanField) -> Option<ProfileInput> {
         _ => None,
     };
     let kind = match field.kind() {
-        Kind::Json | Kind::Relation => return None,
+        Kind::Json | Kind::List | Kind::Relation => return None,
         Kind::Text => InputKind::Text { max },
         Kind::Int | Kind::Float => InputKind::Number,
         Kind::Bool => InputKind::Flag,

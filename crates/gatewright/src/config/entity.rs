@@ -205,9 +205,12 @@ fn field(section: &mut Section<'_>) -> Field {
     {
         field = field.renamed_from(name);
     }
-    if let Some(values) = section.optional::<Vec<String>>("values", "The values of an `enum`.") {
+    if let Some(values) =
+        section.optional::<Vec<String>>("values", "The values of an `enum`, or of the items of a `list` of them.")
+    {
         field = field.values(values);
     }
+    field = items(section, field);
     let about = "Number the records, 1, 2, 3 and so on, among those with the same values in these fields; `[]`: all records. Of an `int`.";
     if let Some(fields) = section.optional::<Vec<String>>("sequence", about) {
         field = field.sequence(fields);
@@ -217,6 +220,24 @@ fn field(section: &mut Section<'_>) -> Field {
         field = field.on_delete(rule);
     }
     field
+}
+
+/// What a list may hold.
+fn items(section: &mut Section<'_>, mut field: Field) -> Field {
+    let about = "Of a `list`: the type of its items: `string`, `int`, `float`, `decimal`, `enum`, `date`, `timestamp` or `uuid`.";
+    if let Some(Type(kind)) = section.optional("of", about) {
+        field = field.of(kind);
+    }
+    if let Some(most) =
+        section.derived::<u32>("max_items", "`1000`", "Of a `list`: how many items it may have, at most 10000.")
+    {
+        field = field.max_items(most);
+    }
+    if section.value("unique_items", false, "Of a `list`: no item may occur twice.") {
+        field.unique_items()
+    } else {
+        field
+    }
 }
 
 /// A text. An empty one counts as absent.

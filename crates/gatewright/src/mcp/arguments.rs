@@ -2,7 +2,7 @@
 
 use gatewright_base::canonical_id;
 use gatewright_entities::operations::IfMatch;
-use gatewright_entities::{IdempotencyKey, Kind, ListQuery, Plan, RecordQuery};
+use gatewright_entities::{IdempotencyKey, Kind, ListQuery, Plan, PlanField, RecordQuery};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
@@ -120,11 +120,21 @@ pub(super) fn inexact(plan: &Plan, fields: &JsonObject) -> Option<String> {
     let is_float = |value: &Value| {
         value.is_f64() || value.as_object().is_some_and(|operator| operator.values().any(Value::is_f64))
     };
-    let decimals = plan.fields().filter(|field| field.kind() == Kind::Decimal);
-    decimals.into_iter().find_map(|field| {
+    let is_float = |value: &Value| is_float(value) || has_float(value, &is_float);
+    let is_decimal = |field: &&PlanField| field.items().map_or(field.kind(), |items| items.kind) == Kind::Decimal;
+    plan.fields().filter(is_decimal).find_map(|field| {
         let mut given = [field.key(), field.column()].into_iter().filter_map(|key| fields.get(key));
         given.any(is_float).then(|| format!("{} is an exact decimal: send it as a string", field.key()))
     })
+}
+
+/// Whether an array, or one inside an operator, has such a value.
+fn has_float(value: &Value, is_float: &dyn Fn(&Value) -> bool) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(is_float),
+        Value::Object(operator) => operator.values().filter_map(Value::as_array).flatten().any(is_float),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

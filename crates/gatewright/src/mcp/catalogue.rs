@@ -7,7 +7,7 @@ use gatewright_base::JsonCase;
 use gatewright_entities::{Action, Entities, Kind, Plan, PlanField};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, Object, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::schema;
@@ -182,12 +182,23 @@ fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> String {
             (Kind::Relation, Some(target)) => format!("id of {}", target.name()),
             (Kind::Relation, None) => "id of a user".to_owned(),
             (Kind::Enum, _) => field.constraints().values.join("|"),
+            (Kind::List, _) => list(field),
             (kind, _) => kind.to_string(),
         };
         (field.key().to_owned(), kind)
     });
     let all = own.into_iter().chain(declared).chain(times).map(|(key, kind)| format!("{key} ({kind})"));
     format!("Fields: {}.", all.collect::<Vec<_>>().join(", "))
+}
+
+/// A list's type and its items: `list of string`.
+fn list(field: &PlanField) -> String {
+    let of = match field.items().map(|items| items.kind) {
+        Some(Kind::Enum) => field.constraints().values.join("|"),
+        Some(kind) => kind.to_string(),
+        None => String::new(),
+    };
+    format!("list of {of}")
 }
 
 fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
@@ -266,16 +277,16 @@ fn written(plan: &Plan, input: ObjectBuilder, making: bool) -> ObjectBuilder {
     let input = if making && plan.client_ids() { input.property("id", schema::new_id()) } else { input };
     plan.fields().filter(|field| field.is_writable()).fold(input, |input, field| {
         let value = argument(field);
-        let value = if making { value.into() } else { schema::change(field, value, &[Type::String]) };
+        let value = if making { value } else { schema::change(field, value, &[Type::String]) };
         let input = input.property(field.key(), value);
         let needed = making && field.is_required() && !field.has_default();
         if needed { input.required(field.key()) } else { input }
     })
 }
 
-fn argument(field: &PlanField) -> Object {
+fn argument(field: &PlanField) -> Schema {
     let mut schema = schema::write(field);
-    if field.kind() == Kind::Decimal {
+    if let (Kind::Decimal, Schema::Object(schema)) = (field.kind(), &mut schema) {
         let kinds = [Some(Type::String), (!field.is_required()).then_some(Type::Null)];
         schema.schema_type = kinds.into_iter().flatten().collect();
     }

@@ -1,15 +1,22 @@
 //! Converts a field into its schemas: for requests and for answers.
 
-use gatewright_entities::{Bound, Constraints, Kind, PlanField};
+use gatewright_entities::{Bound, Constraints, Items, Kind, PlanField};
 use serde_json::{Value, json};
 use utoipa::Number;
 use utoipa::openapi::Schema;
 use utoipa::openapi::schema::{
-    AdditionalProperties, AnyOfBuilder, Object, ObjectBuilder, SchemaFormat, SchemaType, Type,
+    AdditionalProperties, AnyOfBuilder, ArrayBuilder, Object, ObjectBuilder, SchemaFormat, SchemaType, Type,
 };
 
 /// The schema of the field in an answer. Bounds are left out: a record may be older than they are.
-pub(crate) fn read(field: &PlanField) -> Object {
+pub(crate) fn read(field: &PlanField) -> Schema {
+    match field.items() {
+        Some(items) => Schema::Array(array(field, items).description(Some(about(field))).build()),
+        None => Schema::Object(read_one(field)),
+    }
+}
+
+fn read_one(field: &PlanField) -> Object {
     let mut schema = ObjectBuilder::new().description(Some(about(field)));
     schema = match field.kind() {
         Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
@@ -23,8 +30,16 @@ pub(crate) fn read(field: &PlanField) -> Object {
 }
 
 /// The schema of a profile's field in an answer, which is null until it is set.
-pub(crate) fn of_profile(field: &PlanField, more: &str) -> Object {
-    let schema = ObjectBuilder::new().description(Some(format!("{}{more}", about(field))));
+pub(crate) fn of_profile(field: &PlanField, more: &str) -> Schema {
+    let about = format!("{}{more}", about(field));
+    match field.items() {
+        Some(items) => Schema::Array(array(field, items).description(Some(about)).build()),
+        None => Schema::Object(profile_one(field, about)),
+    }
+}
+
+fn profile_one(field: &PlanField, about: String) -> Object {
+    let schema = ObjectBuilder::new().description(Some(about));
     let schema = match field.kind() {
         Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
         Kind::Enum => {
@@ -37,7 +52,36 @@ pub(crate) fn of_profile(field: &PlanField, more: &str) -> Object {
 }
 
 /// The schema of the field in a body.
-pub(crate) fn write(field: &PlanField) -> Object {
+pub(crate) fn write(field: &PlanField) -> Schema {
+    match field.items() {
+        Some(items) => {
+            Schema::Array(limited(field, items).description(Some(about(field))).default(field.default_value()).build())
+        }
+        None => Schema::Object(write_one(field)),
+    }
+}
+
+/// An array of the field's items.
+fn array(field: &PlanField, items: Items) -> ArrayBuilder {
+    ArrayBuilder::new().items(item(field, items.kind))
+}
+
+/// The same with the limits of what is written.
+fn limited(field: &PlanField, items: Items) -> ArrayBuilder {
+    array(field, items).max_items(Some(items.most)).unique_items(items.unique)
+}
+
+fn item(field: &PlanField, kind: Kind) -> Object {
+    let schema = ObjectBuilder::new();
+    match kind {
+        Kind::Enum => schema.schema_type(Type::String).enum_values(Some(field.constraints().values.iter().cloned())),
+        Kind::Decimal => schema.schema_type(Type::String).pattern(Some(DECIMAL)),
+        kind => formatted(schema.schema_type(of(kind)), kind),
+    }
+    .build()
+}
+
+fn write_one(field: &PlanField) -> Object {
     let nullable = !field.is_required();
     let schema = ObjectBuilder::new().description(Some(about(field))).default(field.default_value());
     let schema = match field.kind() {
@@ -60,31 +104,38 @@ pub(crate) fn new_id() -> Object {
 
 /// The schema of the field in a body that changes a record: a value or, where the type has them, an operator. `value` is the
 /// schema of a value, and `decimals` the types of an exact decimal.
-pub(crate) fn change(field: &PlanField, value: Object, decimals: &[Type]) -> Schema {
+pub(crate) fn change(field: &PlanField, value: Schema, decimals: &[Type]) -> Schema {
     let names = field.operators();
     if names.is_empty() {
-        return Schema::Object(value);
+        return value;
     }
-    let about = value.description.clone();
     let operators = names.iter().map(|name| {
         ObjectBuilder::new()
             .schema_type(Type::Object)
-            .property(*name, operand(field, decimals))
+            .property(*name, operand(field, name, decimals))
             .required(*name)
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
     });
-    let all = AnyOfBuilder::new().item(Schema::Object(value)).description(about);
+    let all = AnyOfBuilder::new().item(value).description(Some(about(field)));
     Schema::AnyOf(operators.fold(all, AnyOfBuilder::item).build())
 }
 
 /// The schema of an operator's operand.
-fn operand(field: &PlanField, decimals: &[Type]) -> Object {
+fn operand(field: &PlanField, name: &str, decimals: &[Type]) -> Schema {
+    if let Some(items) = field.items() {
+        let about = if name == "$remove" {
+            "All items that equal one of these are removed."
+        } else {
+            "Items to add at the end."
+        };
+        return Schema::Array(array(field, items).max_items(Some(items.most)).description(Some(about)).build());
+    }
     let schema = ObjectBuilder::new().description(Some("Is added to the stored value; null counts as 0."));
-    match field.kind() {
+    let schema = match field.kind() {
         Kind::Decimal => kinds(schema, decimals, false).pattern(Some(DECIMAL)),
         kind => formatted(kinds(schema, &[of(kind)], false), kind),
-    }
-    .build()
+    };
+    Schema::Object(schema.build())
 }
 
 /// The schema of the value that a query parameter compares the field with.
@@ -118,6 +169,7 @@ pub(crate) fn example(field: &PlanField) -> Value {
         (Kind::Date, _) => "2026-01-31".into(),
         (Kind::Timestamp, _) => "2026-01-31T12:00:00.000000Z".into(),
         (Kind::Json, _) => json!({}),
+        (Kind::List, _) => json!([]),
         (Kind::Uuid | Kind::Relation, _) => ID.into(),
     }
 }
@@ -148,6 +200,7 @@ fn about(field: &PlanField) -> String {
         Kind::Timestamp => "A point in time; responses give it in UTC, to the microsecond.",
         Kind::Date => "A calendar day.",
         Kind::Json => "Any JSON value.",
+        Kind::List => "A list.",
         _ => "",
     };
     let unique = if field.is_unique() { "No two records have the same value." } else { "" };

@@ -25,7 +25,8 @@ fn user(profile: Option<&Profile>) -> String {
             Kind::Int | Kind::Float => "number".to_owned(),
             Kind::Bool => "boolean".to_owned(),
             Kind::Json => "Json".to_owned(),
-            Kind::Enum => field.constraints().values.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" | "),
+            Kind::List => list(&of_profile(field)),
+            Kind::Enum => words(field),
             Kind::String | Kind::Text | Kind::Decimal | Kind::Date | Kind::Timestamp | Kind::Uuid | Kind::Relation => {
                 "string".to_owned()
             }
@@ -129,6 +130,7 @@ impl Entity<'_> {
             Kind::Uuid => "A UUID.".to_owned(),
             Kind::Relation => format!("The id of one of {}.", target()),
             Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => String::new(),
+            Kind::List => items_about(field),
         };
         let about = format!("{about}{}", field.description().map(comment).unwrap_or_default());
         if !about.is_empty() {
@@ -137,42 +139,110 @@ impl Entity<'_> {
     }
 
     fn read(&self, field: &PlanField) -> String {
-        or_null(field, self.kind(field))
+        or_null(field, &self.kind(field))
     }
 
     fn written(&self, field: &PlanField) -> String {
         match field.kind() {
             Kind::Decimal => or_null(field, "string | number"),
+            Kind::List => list(&self.item(field, "string | number")),
             _ => self.read(field),
         }
     }
 
     /// A value, or an operator.
     fn changed(&self, field: &PlanField) -> String {
-        let operand = if field.kind() == Kind::Decimal { "string | number" } else { self.kind(field) };
+        let operand = match field.kind() {
+            Kind::Decimal => "string | number".to_owned(),
+            Kind::List => self.written(field),
+            _ => self.kind(field),
+        };
         let operators = field.operators().iter().map(|name| format!(" | {{ {name}: {operand} }}"));
         format!("{}{}", self.written(field), operators.collect::<String>())
     }
 
-    fn kind(&self, field: &PlanField) -> &str {
+    fn kind(&self, field: &PlanField) -> String {
         match field.kind() {
-            Kind::Int | Kind::Float => "number",
-            Kind::Bool => "boolean",
-            Kind::Json if field.is_required() => "Exclude<Json, null>",
-            Kind::Json => "Json",
-            Kind::Enum => {
-                let named = self.enums.iter().find(|(key, _)| *key == field.key());
-                named.map_or("string", |(_, name)| name)
-            }
-            Kind::String | Kind::Text | Kind::Decimal | Kind::Date | Kind::Timestamp | Kind::Uuid | Kind::Relation => {
-                "string"
-            }
+            Kind::List => list(&self.item(field, "string")),
+            Kind::Json if field.is_required() => "Exclude<Json, null>".to_owned(),
+            Kind::Json => "Json".to_owned(),
+            Kind::Enum => self.named(field),
+            kind => plain(kind).to_owned(),
         }
+    }
+
+    /// The type of a list's items; `decimal` is that of exact decimals.
+    fn item(&self, field: &PlanField, decimal: &str) -> String {
+        match field.items().map(|items| items.kind) {
+            Some(Kind::Decimal) => decimal.to_owned(),
+            Some(Kind::Enum) => self.named(field),
+            Some(kind) => plain(kind).to_owned(),
+            None => "never".to_owned(),
+        }
+    }
+
+    /// The name of an enum's type.
+    fn named(&self, field: &PlanField) -> String {
+        let named = self.enums.iter().find(|(key, _)| *key == field.key());
+        named.map_or_else(|| "string".to_owned(), |(_, name)| name.clone())
     }
 }
 
+/// The words of an enum as a type.
+fn words(field: &PlanField) -> String {
+    field.constraints().values.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" | ")
+}
+
+/// The type of the items of a profile's list, whose words have no type of their own.
+fn of_profile(field: &PlanField) -> String {
+    match field.items().map(|items| items.kind) {
+        Some(Kind::Enum) => words(field),
+        kind => plain(kind.unwrap_or(Kind::Json)).to_owned(),
+    }
+}
+
+/// The type of values that need no words.
+fn plain(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Int | Kind::Float => "number",
+        Kind::Bool => "boolean",
+        Kind::Json | Kind::List => "Json",
+        Kind::String
+        | Kind::Text
+        | Kind::Decimal
+        | Kind::Date
+        | Kind::Timestamp
+        | Kind::Uuid
+        | Kind::Enum
+        | Kind::Relation => "string",
+    }
+}
+
+/// What the type of a list's items cannot express.
+fn items_about(field: &PlanField) -> String {
+    let Some(items) = field.items() else { return String::new() };
+    let of = match items.kind {
+        Kind::Decimal => "Exact decimal numbers. ",
+        Kind::Date => "Days, `YYYY-MM-DD`. ",
+        Kind::Timestamp => "Points in time, RFC 3339. ",
+        Kind::Uuid => "UUIDs. ",
+        _ => "",
+    };
+    format!("{of}At most {} items{}.", items.most, if items.unique { ", each once" } else { "" })
+}
+
+/// An array of that type.
+fn list(item: &str) -> String {
+    if item.contains(' ') { format!("({item})[]") } else { format!("{item}[]") }
+}
+
+/// Whether the field is an enum, or a list of one.
+fn has_words(field: &PlanField) -> bool {
+    field.items().map_or(field.kind(), |items| items.kind) == Kind::Enum
+}
+
 fn enums<'a>(plan: &'a Plan, name: &str, names: &mut Names) -> Vec<(&'a str, String)> {
-    let fields = plan.fields().filter(|field| field.kind() == Kind::Enum);
+    let fields = plan.fields().filter(|field| has_words(field));
     fields.map(|field| (field.key(), names.one(&format!("{name}{}", spelled(field.column()))))).collect()
 }
 

@@ -34,6 +34,8 @@ export type PostsStatus = "draft" | "in \"review\"" | "published";
 
 export type PostsMood = "good";
 
+export type PostsMoods = "good" | "bad";
+
 /** A record of posts. */
 export interface Posts {
   readonly id: string;
@@ -54,6 +56,14 @@ export interface Posts {
   externalId: string | null;
   settings: Exclude<Json, null>;
   notes: Json;
+  /** At most 20 items, each once. */
+  tags: string[];
+  /** At most 1000 items. */
+  moods: PostsMoods[];
+  /** Exact decimal numbers. At most 1000 items. */
+  readonly prices: string[];
+  /** Exact decimal numbers. At most 1000 items. */
+  sums: string[];
   /** The id of one of topics. */
   topic: string | null;
   /** The id of one of users. */
@@ -83,6 +93,12 @@ export interface PostsCreate {
   externalId?: string | null;
   settings: Exclude<Json, null>;
   notes?: Json;
+  /** At most 20 items, each once. */
+  tags?: string[];
+  /** At most 1000 items. */
+  moods?: PostsMoods[];
+  /** Exact decimal numbers. At most 1000 items. */
+  sums?: (string | number)[];
   /** The id of one of topics. */
   topic?: string | null;
   /** The id of one of users. */
@@ -109,6 +125,12 @@ export interface PostsUpdate {
   externalId?: string | null;
   settings?: Exclude<Json, null>;
   notes?: Json;
+  /** At most 20 items, each once. */
+  tags?: string[] | { $append: string[] } | { $remove: string[] };
+  /** At most 1000 items. */
+  moods?: PostsMoods[] | { $append: PostsMoods[] } | { $remove: PostsMoods[] };
+  /** Exact decimal numbers. At most 1000 items. */
+  sums?: (string | number)[] | { $append: (string | number)[] } | { $remove: (string | number)[] };
   /** The id of one of topics. */
   topic?: string | null;
   /** The id of one of users. */

@@ -9,7 +9,7 @@ use super::limit;
 use crate::json::{self, Number};
 
 /// `json_number(text)`: the number that a JSON text is, and NULL for any other text. `has_number(array, number)`: whether a
-/// JSON array has the number.
+/// JSON array has the number. `json_distinct(array)`: its items as texts, each once.
 pub(super) fn create_functions(connection: &Connection, flags: FunctionFlags) -> rusqlite::Result<()> {
     connection.create_scalar_function("json_number", 1, flags, |arguments| {
         let Ok(text) = arguments.get_raw(0).as_str() else { return Ok(Value::Null) };
@@ -18,6 +18,11 @@ pub(super) fn create_functions(connection: &Connection, flags: FunctionFlags) ->
             Some(Number::Float(double)) => Value::Real(double),
             None => Value::Null,
         })
+    })?;
+    connection.create_scalar_function("json_distinct", 1, flags, |arguments| {
+        let Ok(array) = arguments.get_raw(0).as_str() else { return Ok("[]".to_owned()) };
+        limit::search(array.len())?;
+        Ok(json::distinct(array))
     })?;
     connection.create_scalar_function("has_number", 2, flags, |arguments| {
         let (Ok(array), Some(number)) = (arguments.get_raw(0).as_str(), number(arguments)) else { return Ok(false) };

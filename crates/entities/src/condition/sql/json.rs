@@ -68,16 +68,11 @@ impl Writer<'_> {
             return dialect::json_has_number(self.engine, &column, &path, &element);
         }
         match self.engine {
-            Engine::Sqlite => {
-                let of_type = match as_type {
-                    Type::Bool => "\"_e\".\"type\" IN ('true', 'false')",
-                    Type::Number | Type::Text | Type::Time | Type::Own => "\"_e\".\"type\" = 'text'",
-                };
-                format!(
-                    "(json_type({column}, {path}) = 'array' AND EXISTS (SELECT 1 FROM json_each({column}, {path}) AS \"_e\" \
-                     WHERE {of_type} AND \"_e\".\"value\" = {element}))"
-                )
-            }
+            Engine::Sqlite if as_type == Type::Bool => format!(
+                "(json_type({column}, {path}) = 'array' AND EXISTS (SELECT 1 FROM json_each({column}, {path}) AS \"_e\" \
+                 WHERE \"_e\".\"type\" IN ('true', 'false') AND \"_e\".\"value\" = {element}))"
+            ),
+            Engine::Sqlite => dialect::json_has_text(self.engine, &column, &path, &element),
             Engine::Postgres => {
                 let value = match array {
                     Operand::Json { .. } => format!("({column} #> {path})"),
@@ -114,13 +109,9 @@ impl Writer<'_> {
     fn element(&mut self, operand: &Operand, as_type: Type, rows: &Rows) -> String {
         match (operand, self.engine, as_type) {
             (Operand::Value(value), Engine::Postgres, Type::Number) => {
-                // As text, so that no digit is lost on the way.
-                let text = match value {
-                    Value::Int(number) => number.to_string(),
-                    Value::Float(number) => number.to_string(),
-                    _ => String::new(),
-                };
-                format!("CAST(CAST({} AS text) AS numeric)", self.bind(Value::Text(text)))
+                let (value, is_number) = dialect::json_element(self.engine, value);
+                let placeholder = self.bind(value);
+                dialect::json_parameter(self.engine, &placeholder, is_number)
             }
             (Operand::Value(value), Engine::Postgres, Type::Bool) => {
                 format!("CAST({} AS boolean)", self.bind(value.clone()))

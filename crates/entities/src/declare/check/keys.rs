@@ -128,8 +128,9 @@ impl Check<'_> {
                 continue;
             }
             match fields.iter().position(|field| field.name == *name) {
-                Some(index) if fields[index].kind == Kind::Json => {
-                    self.wrong(attribute, format!("\"{name}\" is JSON and has no order"));
+                Some(index) if fields[index].kind.unordered().is_some() => {
+                    let what = fields[index].kind.unordered().unwrap_or_default();
+                    self.wrong(attribute, format!("\"{name}\" is {what} and has no order"));
                 }
                 Some(index) if attribute == "unique" && fields[index].name == names::TENANT_COLUMN => {
                     self.wrong(attribute, format!("\"{name}\" is part of every key by itself; leave it out"));

@@ -49,9 +49,9 @@ impl Check<'_> {
                 self.wrong("cursor_fields", "the id comes last: it is unique, so fields after it have no effect");
             } else if !names::OWN_COLUMNS.contains(&name.as_str())
                 && let Some(field) = self.visible("cursor_fields", name)
-                && field.kind == Kind::Json
+                && let Some(what) = field.kind.unordered()
             {
-                self.wrong("cursor_fields", format!("\"{name}\" is JSON and has no order"));
+                self.wrong("cursor_fields", format!("\"{name}\" is {what} and has no order"));
             }
         }
         for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {

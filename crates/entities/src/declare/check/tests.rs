@@ -1,5 +1,6 @@
 use gatewright_db::Value;
 use gatewright_db::json::Json;
+use serde_json::json;
 
 use super::*;
 use crate::Literal;
@@ -106,6 +107,30 @@ fn errors_have_their_positions() {
         (with(Field::timestamp("a").default("now")), "the default must be a timestamp"),
         (with(Field::json("a").unique()), "unique has no meaning"),
         (with(Field::json("a").default(Literal::Text("a\0".into()))), "U+0000"),
+        (with(Field::new("a", Kind::List)), "a list needs of = the type of its items: string, int"),
+        (with(Field::list("a", Kind::Json)), "items of a list cannot be json; they can be string, int"),
+        (with(Field::list("a", Kind::List)), "items of a list cannot be list"),
+        (with(Field::list("a", Kind::Relation)), "items of a list cannot be relation"),
+        (with(Field::list("a", Kind::Enum)), "an enum needs values"),
+        (with(Field::list("a", Kind::String).values(["x"])), "values has no meaning"),
+        (with(Field::list("a", Kind::String).max_items(0)), "max_items is 1 to 10000"),
+        (with(Field::list("a", Kind::String).max_items(10_001)), "max_items is 1 to 10000"),
+        (with(Field::list("a", Kind::String).required()), "a list always has a value, which may be []"),
+        (with(Field::list("a", Kind::String).max(3)), "max_items limits the number of items"),
+        (with(Field::list("a", Kind::String).unique()), "unique has no meaning"),
+        (with(Field::list("a", Kind::String).index()), "index has no meaning"),
+        (with(Field::list("a", Kind::String).default("x")), "the default must be an array of string values"),
+        (with(Field::list("a", Kind::String).default("@me")), "this default is the id of an account"),
+        (with(Field::list("a", Kind::Int).default(json!([1, "x"]))), "the default must be a whole number"),
+        (with(Field::list("a", Kind::Int).max_items(1).default(json!([1, 2]))), "must have at most 1 item"),
+        (with(Field::list("a", Kind::String)).label("a"), "no text for readers"),
+        (with(Field::list("a", Kind::String)).owner("a"), "the owner's field holds an account's id"),
+        (with(Field::list("a", Kind::String)).cursor_fields(["a"]), "a list and has no order"),
+        (with(Field::list("a", Kind::String)).search_fields(["a"]), "is not text"),
+        (with(Field::list("a", Kind::String)).unique(["a", "b"]), "a list and has no order"),
+        (with(Field::string("a").of(Kind::Int)), "of has no meaning for the type string"),
+        (with(Field::json("a").max_items(3)), "max_items has no meaning for the type json"),
+        (with(Field::json("a").unique_items()), "unique_items has no meaning for the type json"),
         (with(Field::new("a", Kind::Relation)), "a relation needs to"),
         (with(Field::relation("a", "post")), "did you mean \"posts\"?"),
         (with(Field::relation("a", "posts").required().on_delete(OnDelete::SetNull)), "leave a required field empty"),

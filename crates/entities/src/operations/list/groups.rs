@@ -74,7 +74,7 @@ impl Function {
             Kind::String | Kind::Text | Kind::Enum | Kind::Date | Kind::Timestamp => {
                 matches!(self, Self::Min | Self::Max)
             }
-            Kind::Bool | Kind::Uuid | Kind::Relation | Kind::Json => false,
+            Kind::Bool | Kind::Uuid | Kind::Relation | Kind::Json | Kind::List => false,
         }
     }
 }
@@ -107,6 +107,9 @@ impl Grouping {
             let key = &*plan.columns.at(**index).key;
             key == COUNT || Function::ALL.iter().any(|function| function.name() == key)
         };
+        if read.by.iter().filter(|index| plan.columns.at(**index).kind == Kind::List).count() > 1 {
+            return Err("group takes at most one list".to_owned());
+        }
         if let Some(index) = read.by.iter().find(reserved) {
             return Err(format!("group: a field called \"{}\" cannot be grouped by", plan.columns.at(*index).key));
         }
@@ -118,13 +121,20 @@ impl Grouping {
 
     /// The selected expressions, and the GROUP BY and ORDER BY.
     fn statement(&self, plan: &Plan, condition: &str) -> String {
-        let name = |index: usize| quoted(&plan.columns.at(index).name);
-        let ordered = |index: usize| match plan.columns.at(index).kind {
+        let list = self.by.iter().map(|index| plan.columns.at(*index)).find(|column| column.kind == Kind::List);
+        let name = |index: usize| match (list, plan.columns.at(index)) {
+            (None, column) => quoted(&column.name),
+            (Some(_), column) => match column.of {
+                None => format!("{RECORDS}.{}", quoted(&column.name)),
+                Some(kind) => dialect::json_item(plan.engine, ITEMS, item_type(kind)),
+            },
+        };
+        let ordered = |index: usize| match shown_kind(plan.columns.at(index)) {
             Kind::Decimal => dialect::decimal_order(plan.engine, &name(index)),
             _ => name(index),
         };
         // One of several spellings of a number represents all.
-        let shown = |index: usize| match plan.columns.at(index).kind {
+        let shown = |index: usize| match shown_kind(plan.columns.at(index)) {
             Kind::Decimal => format!("MIN({})", ordered(index)),
             _ => name(index),
         };
@@ -147,6 +157,14 @@ impl Grouping {
             }
         }
         let (select, table) = (select.join(", "), quoted(&plan.table));
+        let from = match list {
+            None => format!("{table}{condition}"),
+            // The condition is inside, where its columns are those of the table only. A record without items has the group null.
+            Some(column) => format!(
+                "(SELECT * FROM {table}{condition}) AS {RECORDS} LEFT JOIN {} AS {ITEMS} ON TRUE",
+                dialect::json_distinct(plan.engine, &format!("{RECORDS}.{}", quoted(&column.name)))
+            ),
+        };
         let by: Vec<String> = self.by.iter().map(|index| ordered(*index)).collect();
         let order: Vec<String> = by.iter().map(|column| format!("{column} NULLS LAST")).collect();
         let grouped = if by.is_empty() {
@@ -155,7 +173,25 @@ impl Grouping {
             format!(" GROUP BY {} ORDER BY {}", by.join(", "), order.join(", "))
         };
         // Bytes: rows are folded one by one until the answer is full.
-        format!("SELECT {select} FROM {table}{condition}{grouped} LIMIT {}", MAX_GROUPS + 1)
+        format!("SELECT {select} FROM {from}{grouped} LIMIT {}", MAX_GROUPS + 1)
+    }
+}
+
+/// The records in a statement that groups by the items of a list, and the items.
+const RECORDS: &str = "\"_t\"";
+const ITEMS: &str = "\"_i\"";
+
+/// The kind of a group's value: for a list that of its items.
+fn shown_kind(column: &Column) -> Kind {
+    column.of.unwrap_or(column.kind)
+}
+
+fn item_type(kind: Kind) -> dialect::ItemType {
+    match kind {
+        Kind::Int => dialect::ItemType::Int,
+        Kind::Float => dialect::ItemType::Float,
+        Kind::Decimal => dialect::ItemType::Decimal,
+        _ => dialect::ItemType::Text,
     }
 }
 
@@ -212,7 +248,7 @@ impl Grouping {
         for index in &self.by {
             let column = plan.columns.at(*index);
             key(&column.key, out);
-            encode::value(&plan.table, &column.name, column.kind, &row.value(at)?, out)?;
+            encode::value(&plan.table, &column.name, shown_kind(column), &row.value(at)?, out)?;
             out.push(b',');
             at += 1;
         }

@@ -106,7 +106,7 @@ impl Query {
         }
         if let Some(text) = &asked.filter {
             let expression = filter::syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
-            if filter::typed::is_plain(&expression) {
+            if filter::typed::is_plain(&expression, &plan.columns) {
                 let test = filter::typed::resolve(&expression, &plan.columns);
                 tests.push(test.map_err(|error| format!("filter: {error}"))?);
             } else {

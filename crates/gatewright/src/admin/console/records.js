@@ -95,7 +95,7 @@ function missing(entity, { sort, filter }, looked) {
     said.push(`No index on ${first}: up to 50,000 records are sorted. ${remedy}`);
   }
   const words = new Set((filter || "").replace(/"[^"]*"|'[^']*'/g, "").split(/[^\w]+/).map(plain));
-  const asked = entity.fields.map(({ key }) => key).filter((key) => words.has(plain(key)) && lacks(key));
+  const asked = entity.fields.filter(({ type }) => !["json", "list"].includes(type)).map(({ key }) => key).filter((key) => words.has(plain(key)) && lacks(key));
   if (looked && asked.length) said.push(`No index on ${asked.join(", ")}: the filter looks at each record. Set index = true on the field to find equal values at once.`);
   return said;
 }
@@ -145,7 +145,7 @@ export async function record({ parts: [, name, id], query, me, signal, go }) {
       ...[...known, ...others].map((key) => [key, linked(entity, key, data[key], tenant, labels.has(key) && related[key] && named(labels.get(key), related[key]))])])),
     inTrash && section("In the trash", el("p", {}, "This record is deleted. Programs do not see it."), me.mayWrite && el("div", { class: "acts" }, restore)),
     inputs.size > 0 && section("Change", form([save, remove],
-      [...inputs].map(([of, input]) => field(of.key + (of.required ? " (required)" : ""), input, of.type)))),
+      [...inputs].map(([of, input]) => field(of.key + (of.required && of.type !== "list" ? " (required)" : ""), input, of.type)))),
     me.features.includes("audit") && section("Who changed it", await events({ subject: `${tableName}/${id}`, limit: "20" }, signal)),
   ].filter(Boolean);
 }
@@ -189,9 +189,9 @@ function linked(entity, key, held, tenant, label) {
 
 function control(of, held) {
   const text = held === null || held === undefined ? "" : typeof held === "object" ? JSON.stringify(held, null, 2) : String(held);
-  const options = of.type === "bool" ? ["true", "false"] : of.values || [];
+  const options = of.type === "bool" ? ["true", "false"] : of.type === "enum" ? of.values : [];
   if (options.length) return select({ name: of.key }, [["", "–"], ...options.map((option) => [option, option])], text);
-  const input = el(["json", "text"].includes(of.type) ? "textarea" : "input", { name: of.key, autocomplete: "off", spellcheck: "false" });
+  const input = el(["json", "list", "text"].includes(of.type) ? "textarea" : "input", { name: of.key, autocomplete: "off", spellcheck: "false" });
   input.value = text;
   return input;
 }
@@ -199,11 +199,12 @@ function control(of, held) {
 /** What an input says, in the field's type. What does not fit it goes to the server as it is, which says what is wrong. */
 function read(of, input) {
   const text = input.value;
+  if (text === "" && of.type === "list") return [];
   if (text === "" && !["string", "text"].includes(of.type)) return null;
   if (text === "" && !of.required) return null;
   if (of.type === "bool") return text === "true";
   if (["int", "float"].includes(of.type) && Number.isFinite(Number(text))) return Number(text);
-  if (of.type === "json") {
+  if (["json", "list"].includes(of.type)) {
     try { return JSON.parse(text); } catch { throw new Error(`${of.key} is not JSON.`); }
   }
   return text;

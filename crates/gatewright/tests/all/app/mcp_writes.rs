@@ -23,6 +23,16 @@ type = "int"
 [[entity.field]]
 name = "price"
 type = "decimal"
+[[entity.field]]
+name = "tags"
+type = "list"
+of = "string"
+max_items = 2
+unique_items = true
+[[entity.field]]
+name = "sums"
+type = "list"
+of = "decimal"
 
 [[entity]]
 name = "tasks"
@@ -57,6 +67,40 @@ async fn tools_take_ids_and_operators() {
         }
         let inexact = failed(&caller, "projects_update", json!({ "id": ID, "price": { "$add": 0.1 } })).await;
         assert_eq!(inexact["status"], 400, "{inexact}");
+    }
+}
+
+#[tokio::test]
+async fn tools_append_to_lists_and_remove_from_them() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let caller = app.anonymous();
+        let made = worked(&caller, "projects_create", json!({ "name": "Moon", "tags": ["a"] })).await;
+        assert_eq!((&made["data"]["tags"], &made["data"]["sums"]), (&json!(["a"]), &json!([])), "{}", app.engine());
+        let id = &made["data"]["id"];
+        for (change, tags) in [
+            (json!({ "$append": ["b"] }), json!(["a", "b"])),
+            (json!({ "$remove": ["a"] }), json!(["b"])),
+            (json!(["c"]), json!(["c"])),
+        ] {
+            let changed = worked(&caller, "projects_update", json!({ "id": id, "tags": change })).await;
+            assert_eq!(changed["data"]["tags"], tags, "{}", app.engine());
+        }
+        let full = failed(&caller, "projects_update", json!({ "id": id, "tags": { "$append": ["d", "e"] } })).await;
+        assert_eq!((&full["status"], &full["errors"][0]["code"]), (&json!(422), &json!("max")), "{full}");
+        let found = worked(&caller, "projects_list", json!({ "filter": "tags has 'c' && length(tags) = 1" })).await;
+        assert_eq!(found["data"].as_array().map(Vec::len), Some(1), "{found}");
+        for inexact in [json!([0.1]), json!({ "$append": [0.1] })] {
+            let refused = failed(&caller, "projects_update", json!({ "id": id, "sums": inexact })).await;
+            assert_eq!(refused["status"], 400, "{refused}");
+        }
+        let tools = rpc(&caller, "tools/list", json!({})).await.json();
+        let tools = tools["result"]["tools"].as_array().unwrap().clone();
+        let update = tools.iter().find(|tool| tool["name"] == "projects_update").unwrap();
+        let tags = &update["inputSchema"]["properties"]["tags"]["anyOf"];
+        assert_eq!(tags[0]["items"]["type"], "string", "{update}");
+        assert_eq!((&tags[0]["maxItems"], &tags[0]["uniqueItems"]), (&json!(2), &json!(true)), "{update}");
+        assert_eq!(tags[1]["properties"]["$append"]["type"], "array", "{update}");
+        assert_eq!(tags[2]["properties"]["$remove"]["items"]["type"], "string", "{update}");
     }
 }
 

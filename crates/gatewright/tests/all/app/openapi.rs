@@ -64,6 +64,13 @@ type = "enum"
 values = ["draft", "out"]
 default = "draft"
 [[entity.field]]
+name = "tags"
+type = "list"
+of = "enum"
+values = ["a", "b"]
+max_items = 20
+unique_items = true
+[[entity.field]]
 name = "secret_canary"
 type = "string"
 hidden = true
@@ -167,9 +174,21 @@ fn a_fields_schema_describes_its_input_and_output() {
     assert_eq!(schemas["Posts"]["properties"]["state"]["enum"], json!(["draft", "out", null]));
     assert_eq!(schemas["Posts"]["properties"]["hits"]["readOnly"], json!(true));
     assert_eq!(schemas["Posts"]["properties"]["netPrice"]["type"], json!(["string", "null"]));
+    let words = json!({"type": "string", "enum": ["a", "b"]});
+    let list = json!({"type": "array", "items": words, "description": "A list."});
+    assert_eq!(schemas["Posts"]["properties"]["tags"], list);
+    let mut written = json!({"type": "array", "items": words, "description": "A list.", "default": []});
+    (written["maxItems"], written["uniqueItems"]) = (json!(20), json!(true));
+    assert_eq!(schemas["PostsCreate"]["properties"]["tags"], written);
+    let change = &schemas["PostsUpdate"]["properties"]["tags"]["anyOf"];
+    assert_eq!(change[0], written);
+    for (index, operator) in [(1, "$append"), (2, "$remove")] {
+        assert_eq!(change[index]["properties"][operator]["items"], words, "{change}");
+        assert_eq!(change[index]["required"], json!([operator]), "{change}");
+    }
     let required: Vec<&str> =
         schemas["Posts"]["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!(required, ["id", "title", "netPrice", "state", "hits", "createdAt", "updatedAt", "deletedAt"]);
+    assert_eq!(required, ["id", "title", "netPrice", "state", "tags", "hits", "createdAt", "updatedAt", "deletedAt"]);
 }
 
 #[test]

@@ -323,6 +323,24 @@ fn a_wrong_declaration_is_refused_at_its_line() {
             "f.toml:7:13: entity[0].field[0].on_delete: ",
             "cascade",
         ),
+        (format!("{FIELD}type = \"list\""), "f.toml:3:1: entity[0].field[0].of: ", "a list needs of"),
+        (format!("{FIELD}type = \"list\"\nof = \"strin\""), "f.toml:6:6: entity[0].field[0].of: ", "\"string\"?"),
+        (format!("{FIELD}type = \"list\"\nof = \"bool\""), "f.toml:6:6: entity[0].field[0].of: ", "cannot be bool"),
+        (
+            format!("{FIELD}type = \"list\"\nof = \"int\"\nmax_items = 0"),
+            "f.toml:7:13: entity[0].field[0].max_items: ",
+            "1 to 10000",
+        ),
+        (
+            format!("{FIELD}type = \"list\"\nof = \"int\"\ndefault = [1, \"x\"]"),
+            "f.toml:7:11: entity[0].field[0].default: ",
+            "a whole number",
+        ),
+        (
+            format!("{FIELD}type = \"string\"\nunique_items = true"),
+            "f.toml:6:16: entity[0].field[0].unique_items: ",
+            "no meaning",
+        ),
         (format!("{FIELD}type = \"enum\""), "f.toml:3:1: entity[0].field[0].values: ", "values"),
         (format!("{PROFILE}type = \"relation\"\nto = \"users\""), "f.toml:3:8: auth.profile.field[0].type: ", "\"b\""),
         (
