@@ -137,6 +137,42 @@ pub fn texts(engine: Engine, array: &str) -> String {
     }
 }
 
+/// A table of the texts in `array`, a JSON array of an earlier table in the same FROM or around it, as `alias`. Its column is
+/// `value`.
+pub fn elements(engine: Engine, array: &str, alias: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_each({array}) AS {alias}"),
+        Engine::Postgres => format!("jsonb_array_elements_text(CAST({array} AS jsonb)) AS {alias}(\"value\")"),
+    }
+}
+
+/// A table of the texts in `array`, which yields a JSON array of them, with their positions from 0. Its columns are `value` and
+/// `position`.
+pub fn numbered_elements(engine: Engine, array: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("(SELECT value, key AS position FROM json_each({array}))"),
+        Engine::Postgres => format!(
+            "(SELECT \"e\".\"value\", \"e\".\"n\" - 1 AS position \
+             FROM jsonb_array_elements_text(CAST({array} AS jsonb)) WITH ORDINALITY AS \"e\"(\"value\", \"n\"))"
+        ),
+    }
+}
+
+/// `column`, a JSON array of texts, without those in `array`, which yields a JSON array too, in its order.
+pub fn without_elements(engine: Engine, column: &str, array: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!(
+            "(SELECT json_group_array(\"e\".value ORDER BY \"e\".key) FROM json_each({column}) AS \"e\" \
+             WHERE \"e\".value NOT IN (SELECT value FROM json_each({array})))"
+        ),
+        Engine::Postgres => format!(
+            "COALESCE((SELECT jsonb_agg(\"e\".\"value\" ORDER BY \"e\".\"n\") \
+             FROM jsonb_array_elements_text({column}) WITH ORDINALITY AS \"e\"(\"value\", \"n\") \
+             WHERE \"e\".\"value\" NOT IN (SELECT jsonb_array_elements_text(CAST({array} AS jsonb)))), CAST('[]' AS jsonb))"
+        ),
+    }
+}
+
 /// A table of the first `most` rows of `select`, which returns one column, `_v`, in no order. Materialized, so that Postgres does
 /// not assume that these few rows are found early in the table: it would read the whole table if there are none.
 pub fn first(engine: Engine, select: &str, most: usize) -> String {

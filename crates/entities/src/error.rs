@@ -5,6 +5,7 @@ use gatewright_events::outbox::OutboxFull;
 use crate::access::{Action, Refusal};
 use crate::plan::Plan;
 use crate::tenancy::MembershipError;
+use crate::value::body::MAX_ERRORS;
 use crate::value::{BodyError, FieldError, code};
 
 /// There is no entity with this name. From [`Entities::table`](crate::Entities::table).
@@ -139,8 +140,9 @@ impl Error {
     }
 
     /// The error of a relation to a record that is not there, or not for the caller.
-    pub(crate) fn no_such_relation(fields: Vec<String>) -> Self {
-        Self::Body(BodyError::Invalid(fields.into_iter().map(FieldError::names_no_record).collect()))
+    pub(crate) fn no_such_relation(mut errors: Vec<FieldError>) -> Self {
+        errors.truncate(MAX_ERRORS);
+        Self::Body(BodyError::Invalid(errors))
     }
 
     /// Whether all of the errors are about relations.

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use gatewright_base::JsonCase;
 
+use crate::declare::model::links_table;
 use crate::declare::{Model, names};
 use crate::filter::Columns;
 
@@ -10,6 +11,8 @@ use crate::filter::Columns;
 pub(crate) struct Catalog {
     entities: Vec<Entry>,
     by_name: HashMap<String, usize>,
+    /// The tables of links, after the entities, by their entity and column.
+    links: HashMap<(usize, String), usize>,
 }
 
 /// One entity.
@@ -38,7 +41,25 @@ impl Catalog {
             soft_delete: model.soft_delete,
         };
         let by_name = models.iter().enumerate().map(|(index, model)| (model.name.to_string(), index)).collect();
-        Self { entities: models.iter().map(entry).collect(), by_name }
+        let mut entities: Vec<Entry> = models.iter().map(entry).collect();
+        let mut links = HashMap::new();
+        for (index, model) in models.iter().enumerate() {
+            for field in model.fields.iter().filter(|field| field.links.is_some()) {
+                links.insert((index, field.name.clone()), entities.len());
+                entities.push(Entry::of_links(links_table(&model.table, &field.name), case));
+            }
+        }
+        Self { entities, by_name, links }
+    }
+
+    /// The table of links of a relation to many records.
+    pub(crate) fn links(&self, entity: usize, column: &str) -> Option<usize> {
+        self.links.get(&(entity, column.to_owned())).copied()
+    }
+
+    /// Whether it is a table of links, and no entity.
+    pub(crate) fn is_of_links(&self, index: usize) -> bool {
+        index >= self.by_name.len()
     }
 
     pub(crate) fn at(&self, index: usize) -> &Entry {
@@ -50,6 +71,21 @@ impl Catalog {
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.entities.iter().map(|entry| &*entry.name)
+        self.entities[..self.by_name.len()].iter().map(|entry| &*entry.name)
+    }
+}
+
+impl Entry {
+    /// A table of links. Expressions cannot name its columns: paths lead through it.
+    fn of_links(table: String, case: JsonCase) -> Self {
+        Self {
+            name: String::new(),
+            table,
+            columns: Columns::none(case),
+            visible: Columns::none(case),
+            owner: None,
+            tenant: None,
+            soft_delete: false,
+        }
     }
 }

@@ -8,7 +8,7 @@ use gatewright_db::{Engine, Value};
 use super::resolve::At;
 use super::resolve::{Resolver, Rights};
 use super::sql::{Caller, Form, Writer};
-use super::{Catalog, Hop, Operand, Viewer};
+use super::{Catalog, Hop, HopDirection, Operand, Viewer};
 use crate::access::Reach;
 use crate::declare::Kind;
 use crate::filter::lexer::Place;
@@ -36,6 +36,9 @@ pub(crate) fn follow(text: &str, catalog: &Catalog, entity: usize) -> Result<Fol
     let mut resolver =
         Resolver { catalog, rights: Rights::Reader, row: 0, entities: BTreeSet::new(), names_tenant: false };
     let ended = resolver.field(At { row: 0, entity, depth: 0 }, &Path(steps)).map_err(|fault| fault.message)?;
+    if ended.hops.iter().any(|hop| hop.direction != HopDirection::Forward) {
+        return Err(format!("a list cannot be sorted by \"{text}\": it leads to many records"));
+    }
     if let Some(what) = ended.column.kind.unordered() {
         return Err(format!("a list cannot be sorted by \"{}\": {what} has no order", ended.column.key));
     }

@@ -35,7 +35,7 @@ impl Source<'_> {
     /// The record's column.
     pub(crate) fn column(&self) -> Option<&str> {
         match self {
-            Source::Related(related) => Some(&related.hop.from_column),
+            Source::Related(related) => Some(related.hop.lead()),
             Source::Is(column, _) => Some(column),
             Source::Everywhere(_) => None,
         }
@@ -64,7 +64,7 @@ impl Condition {
                 }
                 Some(found)
             }),
-            Self::Exists(related) if related.hop.from == 0 && leads(related) && indexed(&related.hop.from_column) => {
+            Self::Exists(related) if related.hop.from == 0 && leads(related) && indexed(related.hop.lead()) => {
                 alone(Source::Related(related))
             }
             Self::Compare { left: Operand::Column { row: 0, name, kind }, order: Order::Equal, right, .. }

@@ -85,6 +85,23 @@ pub(crate) enum HopDirection {
     Forward,
     /// From a record to all that name it.
     Back,
+    /// From a record to the ids that its relation to many records has. They are read from the record's own list, which a
+    /// record has before it is stored too; the table of links finds records by an id.
+    Links,
+}
+
+/// The columns of a table of links: the record, and the id that it names.
+pub(crate) const LINKING: &str = "record";
+pub(crate) const LINK: &str = "value";
+
+impl Hop {
+    /// The column of the row that it starts from by which an index finds that row.
+    pub(crate) fn lead(&self) -> &str {
+        match self.direction {
+            HopDirection::Links => "id",
+            HopDirection::Forward | HopDirection::Back => &self.from_column,
+        }
+    }
 }
 
 /// A value in a comparison.

@@ -24,6 +24,9 @@ enum Side {
 impl Resolver<'_> {
     pub(super) fn compare(&mut self, at: At, comparison: &Comparison) -> Result<Condition, Fault> {
         let Comparison { left, place, operator, right, right_place } = comparison;
+        if let Some(none) = self.none_linked(at, comparison)? {
+            return Ok(none);
+        }
         let left = self.side(at, left)?;
         let right = self.side(at, right)?;
         let (left_hops, left) = parts(left);
@@ -49,6 +52,9 @@ impl Resolver<'_> {
             (Operator::Contains | Operator::NotContains, _) => {
                 within(tails, contains(left, right, *place, *right_place)?)
             }
+            (Operator::Has, _) if is_link(&left) => {
+                within(tails, ordered(left, Order::Equal, right, *place, *right_place)?)
+            }
             (Operator::Has, _) => within(tails, has(left, right, *place, *right_place)?),
             _ => within(tails, ordered(left, order(*operator), right, *place, *right_place)?),
         };
@@ -57,6 +63,28 @@ impl Resolver<'_> {
             _ => holds,
         };
         Ok(within([left_many, right_many].concat(), holds))
+    }
+
+    /// `watchers = []` and `watchers = null`: a relation to many records that names none.
+    fn none_linked(&mut self, at: At, comparison: &Comparison) -> Result<Option<Condition>, Fault> {
+        let is_none = match &comparison.right {
+            Written::Literal(Literal::Null) => true,
+            Written::Literal(Literal::List(list)) => list.is_empty() && comparison.operator != Operator::In,
+            _ => false,
+        };
+        let order = match comparison.operator {
+            Operator::Equal => Order::Equal,
+            Operator::NotEqual => Order::Greater,
+            _ => return Ok(None),
+        };
+        let Written::Path(path) = &comparison.left else { return Ok(None) };
+        if !is_none || !self.ends_in_links(at, path)? {
+            return Ok(None);
+        }
+        let Ended { hops, operand, .. } = self.length(at, path)?;
+        let none =
+            Condition::Compare { left: operand, order, right: Operand::Value(Value::Int(0)), as_type: Type::Own };
+        Ok(Some(within(hops, none)))
     }
 
     fn side(&mut self, at: At, written: &Written) -> Result<Side, Fault> {
@@ -71,6 +99,11 @@ impl Resolver<'_> {
             Written::Literal(literal) => Side::Literal(literal.clone()),
         })
     }
+}
+
+/// Whether it is an id that a relation to many records has.
+fn is_link(side: &Side) -> bool {
+    matches!(side, Side::Field(Ended { column, .. }) if column.kind == Kind::Relation && column.of.is_some())
 }
 
 fn parts(side: Side) -> (Vec<Hop>, Side) {
@@ -331,6 +364,7 @@ fn caller_value(
                 of: None,
                 values: Vec::new(),
                 to: None,
+                links: None,
             };
             let value = coerce(&column, literal).map_err(|message| Fault::new(right_place, message))?;
             Ok((Operand::Value(value), Type::Time))

@@ -3,7 +3,7 @@
 use gatewright_base::nearest;
 
 use super::resolve::{At, Fault, Resolver, Rights};
-use super::{Hop, HopDirection, Operand, old_name};
+use super::{Hop, HopDirection, LINK, LINKING, Operand, old_name};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
 use crate::filter::lexer::Place;
@@ -23,8 +23,13 @@ pub(super) struct Ended {
 }
 
 impl Resolver<'_> {
-    /// Follows `path` to a field.
-    pub(super) fn field(&mut self, at: At, Path(steps): &Path) -> Result<Ended, Fault> {
+    /// Follows `path` to a field. A relation to many records ends in each id that it names.
+    pub(super) fn field(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
+        self.ended(at, path, true)
+    }
+
+    /// The same. `follows` is whether a relation to many records at the end of the path is followed, or is a list.
+    fn ended(&mut self, at: At, Path(steps): &Path, follows: bool) -> Result<Ended, Fault> {
         let (mut at, mut hops) = (at, Vec::new());
         for (index, step) in steps.iter().enumerate() {
             let rest = &steps[index + 1..];
@@ -36,7 +41,21 @@ impl Resolver<'_> {
                 at = self.back(at, step, back, &mut hops)?;
                 continue;
             }
-            let column = self.column(at.entity, &step.name, step.place)?;
+            let mut column = self.column(at.entity, &step.name, step.place)?;
+            if let Some(to) = column.links
+                && (follows || !rest.is_empty())
+            {
+                at = self.links(at, &column, step.place, &mut hops)?;
+                column = Column {
+                    name: LINK.to_owned(),
+                    kind: Kind::Relation,
+                    // By this it is known as a link.
+                    of: Some(Kind::Relation),
+                    to: Some(to),
+                    links: None,
+                    ..column
+                };
+            }
             let row = at.row;
             match (column.kind, column.to) {
                 _ if rest.is_empty() => {
@@ -87,15 +106,23 @@ impl Resolver<'_> {
         Ok(ended)
     }
 
+    /// Whether `path` ends in a relation to many records.
+    pub(super) fn ends_in_links(&mut self, at: At, path: &Path) -> Result<bool, Fault> {
+        let row = self.row;
+        let ended = self.ended(at, path, false)?;
+        self.row = row;
+        Ok(ended.column.links.is_some())
+    }
+
     /// Follows `path` to what has a length.
     pub(super) fn length(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
-        let ended = self.field(at, path)?;
+        let ended = self.ended(at, path, false)?;
         let column = &ended.column;
         if !has_length(column) {
             let message = format!("\"{}\" has no length: length() takes a text or a list", column.key);
             return Err(Fault::new(path.0[0].place, message));
         }
-        let column = Column { kind: Kind::Int, of: None, values: Vec::new(), to: None, ..column.clone() };
+        let column = Column { kind: Kind::Int, of: None, values: Vec::new(), to: None, links: None, ..column.clone() };
         Ok(Ended { operand: Operand::Length(Box::new(ended.operand)), column, ..ended })
     }
 
@@ -107,7 +134,11 @@ impl Resolver<'_> {
                 at = self.back(at, step, back, &mut hops)?;
                 continue;
             }
-            let column = self.column(at.entity, &step.name, step.place)?;
+            let mut column = self.column(at.entity, &step.name, step.place)?;
+            if let Some(to) = column.links {
+                at = self.links(at, &column, step.place, &mut hops)?;
+                column = Column { name: LINK.to_owned(), to: Some(to), ..column };
+            }
             match column.to {
                 Some(Target::Entity(entity)) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
                 Some(Target::Users) => return Err(stops_at_users(step)),
@@ -136,6 +167,27 @@ impl Resolver<'_> {
         self.follow(at, place, hops, hop)
     }
 
+    /// From a record to the ids of its relation to many records.
+    fn links(&mut self, at: At, column: &Column, place: Place, hops: &mut Vec<Hop>) -> Result<At, Fault> {
+        let links = self.links_of(at.entity, column, place)?;
+        let hop = |row| Hop {
+            from: at.row,
+            from_column: column.name.clone(),
+            row,
+            entity: links,
+            column: LINKING.to_owned(),
+            direction: HopDirection::Links,
+        };
+        // The record at the end of a link is one relation away, not two.
+        let reached = self.follow(at, place, hops, hop)?;
+        Ok(At { depth: at.depth, ..reached })
+    }
+
+    fn links_of(&self, entity: usize, column: &Column, place: Place) -> Result<usize, Fault> {
+        let unknown = || Fault::new(place, format!("\"{}\" is not a relation to many records", column.key));
+        self.catalog.links(entity, &column.name).ok_or_else(unknown)
+    }
+
     fn back(&mut self, at: At, step: &Step, back: &Back, hops: &mut Vec<Hop>) -> Result<At, Fault> {
         let catalog = self.catalog;
         let Some(entity) = catalog.find(&step.name) else {
@@ -144,6 +196,9 @@ impl Resolver<'_> {
             return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
         };
         let column = self.column(entity, &back.field, back.place)?;
+        if column.links == Some(Target::Entity(at.entity)) {
+            return self.back_over_links(at, (entity, &column), step.place, hops);
+        }
         if column.to != Some(Target::Entity(at.entity)) {
             let message = format!(
                 "\"{}\" of \"{}\" is not a relation to \"{}\"",
@@ -164,6 +219,35 @@ impl Resolver<'_> {
         self.follow(at, step.place, hops, hop)
     }
 
+    /// From a record to all whose relation to many records names it.
+    fn back_over_links(
+        &mut self,
+        at: At,
+        (entity, column): (usize, &Column),
+        place: Place,
+        hops: &mut Vec<Hop>,
+    ) -> Result<At, Fault> {
+        let links = self.links_of(entity, column, place)?;
+        let to_link = |row| Hop {
+            from: at.row,
+            from_column: "id".to_owned(),
+            row,
+            entity: links,
+            column: LINK.to_owned(),
+            direction: HopDirection::Back,
+        };
+        let link = self.follow(at, place, hops, to_link)?;
+        let to_record = |row| Hop {
+            from: link.row,
+            from_column: LINKING.to_owned(),
+            row,
+            entity,
+            column: "id".to_owned(),
+            direction: HopDirection::Back,
+        };
+        self.follow(At { depth: at.depth, ..link }, place, hops, to_record)
+    }
+
     fn follow(&mut self, at: At, place: Place, hops: &mut Vec<Hop>, hop: impl Fn(usize) -> Hop) -> Result<At, Fault> {
         if at.depth == MAX_RELATIONS {
             return Err(Fault::new(place, format!("more than {MAX_RELATIONS} relations in one path")));
@@ -174,7 +258,9 @@ impl Resolver<'_> {
         }
         let hop = hop(self.row);
         let reached = At { row: hop.row, entity: hop.entity, depth: at.depth + 1 };
-        self.entities.insert(hop.entity);
+        if !self.catalog.is_of_links(hop.entity) {
+            self.entities.insert(hop.entity);
+        }
         hops.push(hop);
         Ok(reached)
     }

@@ -133,10 +133,10 @@ pub(super) fn not(condition: Condition) -> Condition {
     }
 }
 
-/// Splits a path after its last back relation: the part before it can have many rows, the part after it has one or
+/// Splits a path after its last relation that leads to many records: the part before it can have many rows, the part after it has one or
 /// none.
 pub(super) fn split(mut hops: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
-    let last = hops.iter().rposition(|hop| hop.direction == HopDirection::Back);
+    let last = hops.iter().rposition(|hop| hop.direction != HopDirection::Forward);
     let tail = hops.split_off(last.map_or(0, |last| last + 1));
     (hops, tail)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, Value, dialect};
 
-use super::{Catalog, Condition, Operand, Order, Related, Type, Viewer};
+use super::{Catalog, Condition, HopDirection, Operand, Order, Related, Type, Viewer};
 use crate::access::Reach;
 use crate::declare::{Kind, names};
 use crate::fragment::quoted;
@@ -111,14 +111,19 @@ impl<'a> Writer<'a> {
         let hop = &related.hop;
         self.aliases += 1;
         let alias = quoted(&format!("_r{}", self.aliases));
-        let from = format!("{}.{}", rows[&hop.from], quoted(&hop.from_column));
+        let leads = self.form == Form::Many && !negated && leads(related);
+        let from_column = if leads { hop.lead() } else { &hop.from_column };
+        let from = format!("{}.{}", rows[&hop.from], quoted(from_column));
         rows.insert(hop.row, alias.clone());
         let table = quoted(&self.catalog.at(hop.entity).table);
         let column = format!("{alias}.{}", quoted(&hop.column));
-        let leads = self.form == Form::Many && !negated && leads(related);
+        let not = if negated { "NOT " } else { "" };
         let _infallible = match (leads, self.engine) {
+            (false, _) if hop.direction == HopDirection::Links => {
+                let links = dialect::elements(self.engine, &from, &alias);
+                write!(self.sql, "{not}EXISTS (SELECT 1 FROM {links} WHERE 1 = 1")
+            }
             (false, _) => {
-                let not = if negated { "NOT " } else { "" };
                 write!(self.sql, "{not}EXISTS (SELECT 1 FROM {table} AS {alias} WHERE {column} = {from}")
             }
             (true, Engine::Sqlite) => {

@@ -108,7 +108,7 @@ async fn standing_of_relations(table: Table<'_>, call: &Call, reach: &Reach) -> 
         return Ok(Standing::Member(membership.clone()));
     }
     for field in table.plan.fields.iter() {
-        if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to) {
+        if let Some(Target::Entity(index)) = field.relation.map(|relation| relation.to).or(field.links) {
             let target = table.other(index);
             if target.plan.tenant.is_some() || target.plan.names_tenant {
                 return standing(target, call).await;

@@ -352,6 +352,8 @@ impl Check<'_> {
     fn field(&self, field: &Field) -> Result<ModelField, Wrong> {
         let rule = rules::compile(field)?;
         let relation = if field.kind == Kind::Relation { Some(self.relation(field)?) } else { None };
+        let links = relation.filter(|_| field.many).map(|relation| relation.to);
+        let kind = if links.is_some() { Kind::List } else { field.kind };
         let word = DefaultWord::of(field);
         if let Some(Err(expected)) = word.map(|word| word.fits(field)) {
             return Err(Wrong::new("default", format!("this default is {expected}")));
@@ -361,15 +363,15 @@ impl Check<'_> {
                 rule.read(&literal.to_json())
                     .map_err(|fault| Wrong::new("default", format!("the default {}", fault.message)))?,
             ),
-            None if field.kind == Kind::List => rule.read(list::EMPTY).ok(),
+            None if kind == Kind::List => rule.read(list::EMPTY).ok(),
             _ => None,
         };
         Ok(ModelField {
             name: field.name.clone(),
-            kind: field.kind,
+            kind,
             rule,
             // A list is never null: one that is not named is empty.
-            required: field.required || field.kind == Kind::List,
+            required: field.required || kind == Kind::List,
             unique: field.unique,
             index: field.index,
             hidden: field.hidden,
@@ -377,7 +379,8 @@ impl Check<'_> {
             read_only: field.read_only || field.sequence.is_some(),
             default,
             word,
-            relation,
+            relation: relation.filter(|_| !field.many),
+            links,
             renamed_from: field.renamed_from.clone(),
             description: field.description.clone(),
         })

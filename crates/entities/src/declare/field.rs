@@ -31,6 +31,7 @@ pub struct Field {
     pub(crate) of: Option<Kind>,
     pub(crate) max_items: Option<u32>,
     pub(crate) unique_items: bool,
+    pub(crate) many: bool,
 }
 
 /// A constructor for each kind.
@@ -69,6 +70,7 @@ impl Field {
             of: None,
             max_items: None,
             unique_items: false,
+            many: false,
         }
     }
 
@@ -179,6 +181,12 @@ impl Field {
     /// A `list` has no item twice.
     pub fn unique_items(self) -> Self {
         Self { unique_items: true, ..self }
+    }
+
+    /// A `relation` names many records, in an order and each once: a list of ids. Its
+    /// [`max_items`](Self::max_items) is 1 to 1,000. Default: 100.
+    pub fn many(self) -> Self {
+        Self { many: true, ..self }
     }
 
     /// The entity that a `relation` names, or `users`.

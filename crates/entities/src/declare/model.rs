@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use gatewright_db::Value;
+use sha2::{Digest, Sha256};
 
 use super::{DefaultWord, Kind, OnDelete};
 use crate::access::Rules;
@@ -121,6 +123,15 @@ pub(crate) fn unfolded(column: &str) -> &str {
     column.strip_suffix(FOLDED).unwrap_or(column)
 }
 
+/// The table with the links of a relation to many records: `record`, `value` (the id that it names) and `position`. No
+/// entity has such a table.
+pub(crate) fn links_table(table: &str, column: &str) -> String {
+    short(&format!("{table}.{column}{LINKS}"))
+}
+
+/// The end of the name of a table of links.
+const LINKS: &str = ".links";
+
 /// The end of the name of a column with folded text.
 const FOLDED: &str = ".folded";
 
@@ -139,7 +150,10 @@ pub(crate) struct ModelField {
     pub(crate) default: Option<Value>,
     /// The default that depends on the request. Then there is no other.
     pub(crate) word: Option<DefaultWord>,
+    /// What a relation to one record refers to.
     pub(crate) relation: Option<Relation>,
+    /// What a relation to many records refers to. Its kind is that of a list.
+    pub(crate) links: Option<Target>,
     /// The column's former name.
     pub(crate) renamed_from: Option<String>,
     pub(crate) description: Option<String>,
@@ -159,4 +173,18 @@ pub(crate) enum Target {
     Users,
     /// The entity at this position.
     Entity(usize),
+}
+
+/// Postgres cuts names at 63 bytes in silence, so that two long ones could become the same.
+pub(crate) fn short(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let digest = Sha256::digest(name);
+    let mut short = name[..46].to_owned();
+    short.push('.');
+    for byte in &digest[..8] {
+        let _infallible = write!(short, "{byte:02x}");
+    }
+    short
 }

@@ -31,19 +31,24 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
         ("pattern", field.pattern.is_some(), matches!(kind, String | Text)),
         ("values", field.values.is_some(), kind == Enum || field.of == Some(Enum)),
         ("of", field.of.is_some(), kind == List),
-        ("max_items", field.max_items.is_some(), kind == List),
+        ("max_items", field.max_items.is_some(), kind == List || field.many),
         ("unique_items", field.unique_items, kind == List),
-        ("required", field.required, kind != List),
+        ("many", field.many, kind == Relation),
+        ("required", field.required, kind != List && !field.many),
         ("to", field.to.is_some(), kind == Relation),
-        ("on_delete", field.on_delete.is_some(), kind == Relation),
-        ("default", field.default.is_some() && DefaultWord::of(field).is_none(), kind != Relation),
+        ("on_delete", field.on_delete.is_some(), kind == Relation && !field.many),
+        ("default", field.default.is_some() && (DefaultWord::of(field).is_none() || field.many), kind != Relation),
         ("sequence", field.sequence.is_some(), kind == Int),
-        ("unique", field.unique, !matches!(kind, Json | List | Bool)),
-        ("index", field.index, !matches!(kind, Json | List)),
+        ("unique", field.unique, !matches!(kind, Json | List | Bool) && !field.many),
+        ("index", field.index, !matches!(kind, Json | List) && !field.many),
     ];
     let wrong = checks.into_iter().filter(|(_, given, fits)| *given && !fits);
     wrong
         .map(|(attribute, ..)| {
+            if field.many {
+                let message = format!("{attribute} has no meaning for a relation to many records{}", of_many(attribute));
+                return Wrong::new(attribute, message);
+            }
             let instead = match (kind, attribute) {
                 (List, "required") => ": a list always has a value, which may be []",
                 (List, "max") => ": max_items limits the number of items",
@@ -52,6 +57,17 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
             Wrong::new(attribute, format!("{attribute} has no meaning for the type {kind}{instead}"))
         })
         .collect()
+}
+
+/// What a relation to many records has in the place of an attribute.
+fn of_many(attribute: &str) -> &'static str {
+    match attribute {
+        "required" => ": it always has a value, which may be []",
+        "on_delete" => ": a deleted record is taken out of it",
+        "index" => ": it always has one",
+        "unique" => ": it names each record once",
+        _ => "",
+    }
 }
 
 /// The field's type with its bounds.
@@ -68,8 +84,19 @@ pub(super) fn compile(field: &Field) -> Result<Type, Wrong> {
         Kind::Uuid => Type::Uuid,
         Kind::Json => Type::Json,
         Kind::List => Type::List(items(field)?),
+        Kind::Relation if field.many => Type::List(links(field)?),
         Kind::Relation => Type::Relation,
     })
+}
+
+/// The ids of many records.
+fn links(field: &Field) -> Result<List, Wrong> {
+    let most = list::MOST_LINKS;
+    let max_items = field.max_items.map_or(list::DEFAULT_LINKS, |items| items.try_into().unwrap_or(usize::MAX));
+    if !(1..=most).contains(&max_items) {
+        return Err(Wrong::new("max_items", format!("max_items of a relation is 1 to {most}")));
+    }
+    Ok(List { of: Box::new(Type::Relation), kind: Kind::Relation, max_items, unique: true })
 }
 
 fn items(field: &Field) -> Result<List, Wrong> {

@@ -152,7 +152,8 @@ fn without_index(models: &[Model], rows: &[(usize, usize)], operand: &Operand) -
         Operand::Json { row, name, .. } => (row, name, true),
         _ => return None,
     };
-    let model = &models[rows.iter().find(|(number, _)| number == row)?.1];
+    // A table of links, which is no entity, has all of its indexes.
+    let model = models.get(rows.iter().find(|(number, _)| number == row)?.1)?;
     let field = model.fields.iter().find(|field| field.name == *name);
     let is_own = names::OWN_COLUMNS.contains(&&**name)
         || [model.owner_column(), model.tenant_column()].contains(&Some(name.as_str()));

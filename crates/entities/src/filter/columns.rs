@@ -27,6 +27,8 @@ pub(crate) struct Column {
     pub(crate) values: Vec<String>,
     /// What a relation refers to.
     pub(crate) to: Option<Target>,
+    /// What a relation to many records refers to.
+    pub(crate) links: Option<Target>,
 }
 
 impl Column {
@@ -47,6 +49,11 @@ impl Columns {
         Self::of(model, case, |_| true)
     }
 
+    /// None at all.
+    pub(crate) fn none(case: JsonCase) -> Self {
+        Self { case, list: Vec::new(), by_name: HashMap::new() }
+    }
+
     fn of(model: &Model, case: JsonCase, includes: impl Fn(&ModelField) -> bool) -> Self {
         let column = |name: &str, kind, values: &[String], to| Column {
             name: name.to_owned(),
@@ -55,6 +62,7 @@ impl Columns {
             of: None,
             values: values.to_vec(),
             to,
+            links: None,
         };
         let mut list: Vec<Column> = names::OWN_COLUMNS
             .iter()
@@ -71,7 +79,7 @@ impl Columns {
                 _ => &[],
             };
             let to = field.relation.map(|relation| relation.to);
-            list.push(Column { of, ..column(&field.name, field.kind, values, to) });
+            list.push(Column { of, links: field.links, ..column(&field.name, field.kind, values, to) });
         }
         if model.soft_delete {
             list.push(column(names::DELETED_COLUMN, Kind::Timestamp, &[], None));

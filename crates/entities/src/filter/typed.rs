@@ -128,8 +128,12 @@ pub(crate) fn is_plain(expression: &Expression, columns: &Columns) -> bool {
 
 /// The field and the value, where nothing else is compared. Only a list can have a value here: JSON is for the database.
 fn plain<'a>(comparison: &'a Comparison, columns: &Columns) -> Option<(&'a str, &'a Literal)> {
-    let is_list = |name: &str| columns.find(name).is_some_and(|index| columns.at(index).kind == Kind::List);
-    comparison.plain().filter(|(name, _)| comparison.operator != Operator::Has || is_list(name))
+    let column = |name: &str| columns.find(name).map(|index| columns.at(index));
+    // The database follows links.
+    let plain = comparison.plain().filter(|(name, _)| column(name).is_none_or(|column| column.links.is_none()));
+    plain.filter(|(name, _)| {
+        comparison.operator != Operator::Has || column(name).is_some_and(|column| column.kind == Kind::List)
+    })
 }
 
 /// Looks up the names and types the values of an expression that [is plain](is_plain).

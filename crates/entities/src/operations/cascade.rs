@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 
+use super::linked;
 use crate::context::entities::Entities;
 use crate::declare::OnDelete;
 use crate::error::Error;
@@ -91,15 +92,25 @@ impl Node {
 pub(super) struct Closure {
     /// Nearest first, from the records themselves on.
     pub(super) gone: Vec<Node>,
-    /// `set_null` relations to them, with the ids of the records that stay.
-    pub(super) emptied: Vec<(Incoming, Vec<String>)>,
+    /// `set_null` relations to them.
+    pub(super) emptied: Vec<Emptied>,
     pub(super) bytes: usize,
 }
 
 impl Closure {
     fn records(&self) -> usize {
-        self.gone.len() + self.emptied.iter().map(|(_, ids)| ids.len()).sum::<usize>()
+        self.gone.len() + self.emptied.iter().map(|emptied| emptied.ids.len()).sum::<usize>()
     }
+}
+
+/// Records that stay without the relation, or without some ids of a relation to many records.
+#[derive(Debug)]
+pub(super) struct Emptied {
+    pub(super) incoming: Incoming,
+    /// The ids that the relation may have named.
+    pub(super) targets: Vec<Value>,
+    /// The records that stay.
+    pub(super) ids: Vec<String>,
 }
 
 /// The result of a search for a cascade.
@@ -110,7 +121,7 @@ pub(super) enum Found {
     /// It does not fit. Some of the records that it reached last, all of one entity.
     Beyond(Vec<Node>),
     /// The deleted records fit; the records that lose a relation do not. Some of the latter.
-    Loose(Incoming, Vec<String>),
+    Loose(Emptied),
 }
 
 /// The work of one transaction for a cascade.
@@ -121,7 +132,7 @@ pub(super) enum Piece {
     /// Deletes records that must be deleted before it.
     Before(Closure),
     /// Empties a relation.
-    Empty(Incoming, Vec<String>),
+    Empty(Emptied),
 }
 
 /// Finds a piece that fits `limits`: the whole cascade from `root`, or a part of it that must be deleted first.
@@ -137,7 +148,7 @@ pub(super) async fn piece(tx: &Tx, entities: &Entities, root: Node, limits: Limi
                 Some(first) if visited.insert((first.plan, first.id.clone())) => sources = deeper,
                 _ => break,
             },
-            Found::Loose(incoming, ids) => return Ok(Piece::Empty(incoming, ids)),
+            Found::Loose(emptied) => return Ok(Piece::Empty(emptied)),
         }
         let mut left = limits.bytes;
         let fits = sources.iter().take_while(|source| {
@@ -187,7 +198,7 @@ pub(super) async fn closure(tx: &Tx, entities: &Entities, sources: &[Node], limi
         level = gone.len()..gone.len() + found.len();
         gone.append(&mut found);
     }
-    let mut emptied: Vec<(Incoming, Vec<String>)> = Vec::new();
+    let mut emptied: Vec<Emptied> = Vec::new();
     let mut losing = 0;
     for (incoming, ids) in pointing_at(entities, &gone, OnDelete::SetNull) {
         let from = entities.at(incoming.from);
@@ -203,10 +214,10 @@ pub(super) async fn closure(tx: &Tx, entities: &Entities, sources: &[Node], limi
                 losing += 1;
                 losers.push(id);
                 if bytes > limits.bytes || losing > limits.records {
-                    return Ok(Found::Loose(incoming, losers));
+                    return Ok(Found::Loose(Emptied { incoming, targets: ids.to_vec(), ids: losers }));
                 }
             }
-            emptied.push((incoming.clone(), losers));
+            emptied.push(Emptied { incoming: incoming.clone(), targets: ids.to_vec(), ids: losers });
         }
     }
     Ok(Found::Whole(Closure { gone, emptied, bytes }))
@@ -292,9 +303,17 @@ async fn sizes(
     ids: &[Value],
     most: usize,
 ) -> Result<Vec<(String, usize)>, Error> {
-    let column = &from.fields.at(incoming.field).column;
-    let sql = from.sql.sizes(column, ids.len(), most.saturating_add(1), dialect::for_update(tx.engine()));
+    let sql = naming(from, incoming.field, ids.len(), most.saturating_add(1), dialect::for_update(tx.engine()));
     let rows = tx.query(sql, ids.to_vec()).await?;
     let size = |size: i64| usize::try_from(size).unwrap_or_default();
     rows.iter().map(|row| Ok((row.get("id")?, size(row.get("size")?)))).collect()
+}
+
+/// Selects the ids and sizes of at most `most` records whose field names one of `count` parameters, locked as `lock` says.
+pub(super) fn naming(from: &Plan, field: usize, count: usize, most: usize, lock: &str) -> Sql {
+    let declared = from.fields.at(field);
+    if declared.links.is_some() {
+        return from.sql.sizes_of_linking(&linked::table(from, field), count, most, lock);
+    }
+    from.sql.sizes(&declared.column, count, most, lock)
 }

@@ -7,10 +7,10 @@ use gatewright_events::EventKind;
 use super::body::Body;
 use super::items::Known;
 use super::judge::Judge;
-use super::links::{self, Relations};
+use super::links::Relations;
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{narrow, rules, sequences, words};
+use super::{linked, narrow, rules, sequences, words};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -81,7 +81,7 @@ impl Create {
     /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Create).await?;
-        Self::read(Relations { table, tx, call, standing: &admission.standing }, &admission, body, Mode::Create).await
+        Self::read(Relations { table, tx, call, standing: &admission.standing, held: None }, &admission, body, Mode::Create).await
     }
 
     /// The same for a caller who was already admitted. `mode` is that of a create or of an upsert.
@@ -190,7 +190,8 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: self.row(entities, values),
-            links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
+            links: self.relations(entities, None).links(values)?,
+            linked: linked::linked(&self.plan, values),
             precondition: None,
         })
     }
@@ -229,7 +230,8 @@ impl Create {
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
-        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing }
+        let standing = &self.admission.standing;
+        Relations { table: self.table(entities), tx, call: &self.call, standing, held: None }
     }
 
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use gatewright_db::{Error as DatabaseError, Sql, Tx, Value, dialect};
 use gatewright_events::EventKind;
 
-use super::cascade::{self, CHUNK, Closure, Found, Limits, Node, Piece};
+use super::cascade::{self, CHUNK, Closure, Emptied, Found, Limits, Node, Piece};
 use super::get;
+use super::linked;
 use super::items::Known;
 use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
@@ -125,16 +126,18 @@ pub(super) async fn purge(entities: &Entities, plan: &Arc<Plan>, call: &Call, id
     Err(Error::TooManyDependents(Limits::WHOLE.records))
 }
 
-/// Empties `field` of records, each of which emits its event.
+/// Empties `field`, which names `named`, of records, each of which emits its event. Of a relation to many records only this id
+/// goes.
 pub(super) async fn empty(
     transaction: &Transaction<'_>,
     plan: &Arc<Plan>,
     field: usize,
-    ids: Vec<String>,
+    (named, ids): (&str, Vec<String>),
     call: &Call,
 ) -> Result<(), Error> {
     let incoming = Incoming { from: plan.index, field, on_delete: OnDelete::SetNull };
-    Delete::unbounded(plan, call, "").clear(transaction, Piece::Empty(incoming, ids)).await
+    let emptied = Emptied { incoming, targets: vec![Value::from(named)], ids };
+    Delete::unbounded(plan, call, "").clear(transaction, Piece::Empty(emptied)).await
 }
 
 /// A record to be deleted. Its caller is admitted.
@@ -255,8 +258,8 @@ impl Delete {
     async fn clear(&self, transaction: &Transaction<'_>, piece: Piece) -> Result<(), Error> {
         match piece {
             Piece::Last(closure) | Piece::Before(closure) => self.carry_out(transaction, &closure).await,
-            Piece::Empty(incoming, ids) => {
-                let changes = self.emptied(transaction, &[(incoming, ids)]).await?;
+            Piece::Empty(emptied) => {
+                let changes = self.emptied(transaction, &[emptied]).await?;
                 write::finish(transaction, changes).await
             }
         }
@@ -337,6 +340,7 @@ impl Delete {
             sql,
             params,
             links: Vec::new(),
+            linked: Vec::new(),
             precondition: self.condition.clone().map(precondition),
         }
     }
@@ -367,19 +371,17 @@ impl Delete {
     async fn emptied(
         &self,
         transaction: &Transaction<'_>,
-        relations: &[(Incoming, Vec<String>)],
+        relations: &[Emptied],
     ) -> Result<Vec<Change>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let mut changes: Vec<Change> = Vec::new();
         let mut places: HashMap<(usize, String), usize> = HashMap::new();
-        for (incoming, ids) in relations {
+        for Emptied { incoming, targets, ids } in relations {
             let from = entities.at(incoming.from);
-            let column = &from.fields.at(incoming.field).column;
             for ids in ids.chunks(CHUNK) {
-                let mut params = vec![Value::Time(entities.ambient().now())];
-                params.extend(ids.iter().map(|id| Value::from(&**id)));
                 let mut before = self.before_emptied(transaction, from, incoming.field, ids).await?;
-                let records = records(tx, from, from.sql.empty(column, ids.len()), params).await?;
+                let now = Value::Time(entities.ambient().now());
+                let records = without(tx, from, incoming.field, targets, ids, now).await?;
                 for record in records.into_iter().filter(|record| !record.is_deleted()) {
                     // A record that loses two relations gets one change, with the row that the second statement
                     // returned.
@@ -433,6 +435,30 @@ fn in_use(error: Error) -> Error {
         Error::Database(DatabaseError::ForeignKey { .. }) => Error::InUse,
         error => error,
     }
+}
+
+/// Empties the field of records or, if it is a relation to many records, takes `targets` out of it. Returns the records as they
+/// are then.
+async fn without(
+    tx: &Tx,
+    plan: &Plan,
+    field: usize,
+    targets: &[Value],
+    ids: &[String],
+    now: Value,
+) -> Result<Vec<Record>, DatabaseError> {
+    let column = &plan.fields.at(field).column;
+    let mut params = vec![now];
+    let sql = if plan.fields.at(field).links.is_some() {
+        let gone = linked::texts(targets);
+        linked::remove(tx, plan, field, &gone, ids).await?;
+        params.push(Value::Text(gone));
+        plan.sql.unlink(column, ids.len(), tx.engine())
+    } else {
+        plan.sql.empty(column, ids.len())
+    };
+    params.extend(ids.iter().map(|id| Value::from(&**id)));
+    records(tx, plan, sql, params).await
 }
 
 async fn records(tx: &Tx, plan: &Plan, sql: Sql, params: Vec<Value>) -> Result<Vec<Record>, DatabaseError> {

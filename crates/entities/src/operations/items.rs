@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use gatewright_db::Value;
+use gatewright_db::json::Json;
 use serde_json::json;
 
 use super::create::Create;
@@ -83,8 +84,19 @@ impl Known {
     pub(super) fn value(&self, plan: &Plan, index: usize, value: &Value) -> Value {
         match value {
             Value::Text(id) if plan.fields.at(index).relation.is_some() => Value::from(self.id(id)),
+            Value::Json(ids) if plan.fields.at(index).links.is_some() => self.linked(ids).unwrap_or_else(|| value.clone()),
             value => value.clone(),
         }
+    }
+
+    /// A list of ids, with the ids in the place of those that stood for them. `None` if it has none of these.
+    fn linked(&self, ids: &Json) -> Option<Value> {
+        let ids: Vec<String> = serde_json::from_str(ids.as_str()).ok()?;
+        if !ids.iter().any(|id| self.0.contains_key(id)) {
+            return None;
+        }
+        let known: Vec<&str> = ids.iter().map(|id| self.id(id)).collect();
+        Json::read(&json!(known).to_string()).ok().map(Value::Json)
     }
 
     pub(super) fn values(&self, plan: &Plan, values: &[Option<Value>]) -> Vec<Option<Value>> {

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use gatewright_base::UserId;
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value, dialect, params, schema};
 
-use super::cascade::Limits;
+use super::cascade::{self, Limits};
 use super::delete;
 use super::transaction::{Transaction, within};
 use crate::call::Call;
 use crate::context::entities::Entities;
+use crate::condition::LINK;
 use crate::context::gate::share;
+use crate::declare::model::links_table;
 use crate::declare::{OnDelete, Target};
 use crate::encode::Record;
 use crate::error::Error;
@@ -98,6 +100,14 @@ impl Entities {
                 let names_users = field.relation.is_some_and(|relation| relation.to == Target::Users);
                 field.column == column && (names_users || plan.owner == Some(index))
             })
+        }) || (column == LINK && self.is_of_links(table))
+    }
+
+    /// Whether `table` has the links of a relation to many accounts.
+    fn is_of_links(&self, table: &str) -> bool {
+        self.plans().iter().any(|plan| {
+            let mut fields = plan.fields.iter().filter(|field| field.links == Some(Target::Users));
+            fields.any(|field| links_table(&plan.table, &field.column) == table)
         })
     }
 
@@ -215,7 +225,7 @@ async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId,
     within(entities, share, async move |transaction: &Transaction<'_>| {
         let tx = transaction.tx;
         let lock = dialect::for_update(tx.engine());
-        let sql = plan.sql.sizes(&plan.fields.at(field).column, 1, PAGE, lock);
+        let sql = cascade::naming(&plan, field, 1, PAGE, lock);
         let (mut ids, mut bytes) = (Vec::new(), 0);
         for row in tx.query(sql, vec![Value::from(user.as_str())]).await? {
             bytes += usize::try_from(row.get::<i64>("size")?).unwrap_or_default();
@@ -227,7 +237,7 @@ async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId,
         if ids.is_empty() {
             return Ok(false);
         }
-        delete::empty(transaction, &plan, field, ids, &call).await?;
+        delete::empty(transaction, &plan, field, (user.as_str(), ids), &call).await?;
         Ok(true)
     })
     .await
@@ -239,6 +249,11 @@ async fn references(entities: &Entities, owned: OwnedRecords) -> Result<Vec<Acco
     for plan in entities.plans() {
         let mut shape = None;
         for (index, field) in plan.fields.iter().enumerate() {
+            if field.links == Some(Target::Users) {
+                let on_release = OnRelease::SetNull;
+                references.push(AccountReference { plan: plan.clone(), field: index, on_release, nullable: true });
+                continue;
+            }
             let relation = field.relation.filter(|relation| relation.to == Target::Users);
             let is_owner = plan.owner == Some(index);
             if !is_owner && relation.is_none() {

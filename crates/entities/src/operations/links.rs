@@ -7,10 +7,13 @@
 //! would still find it. A relation to `users` from a multi-tenant entity must name a member of the request's tenant,
 //! for the same reason.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gatewright_base::{Subject, TenantId, Turn, UserId};
-use gatewright_db::{Error as DatabaseError, Tx, Value, params};
+use gatewright_db::{Error as DatabaseError, Row, Tx, Value, params};
+use serde_json::value::RawValue;
 
 use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
@@ -20,6 +23,7 @@ use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::Target;
+use crate::encode::Record;
 use crate::error::Error;
 use crate::plan::{Field, Statement};
 use crate::tenancy::Memberships;
@@ -31,13 +35,27 @@ use crate::value::{BodyError, FieldError};
 pub(super) struct Link {
     /// The field's key on the wire.
     key: String,
+    /// The position in the list of a relation to many records.
+    index: Option<usize>,
     to: To,
+}
+
+impl Link {
+    fn missing(&self) -> FieldError {
+        match self.index {
+            Some(index) => FieldError::names_no_record_at(&self.key, index),
+            None => FieldError::names_no_record(&self.key),
+        }
+    }
 }
 
 #[derive(Clone)]
 enum To {
     /// A record within the caller's reach.
     Record(Statement),
+    /// Records within the caller's reach, by the positions of their ids in the list: the statement selects the ids that are
+    /// there.
+    Records(Vec<(usize, String)>, Statement),
     /// A member of the request's tenant.
     Member { memberships: Arc<dyn Memberships>, user: Subject, tenant: TenantId },
 }
@@ -46,26 +64,6 @@ impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link").field("key", &self.key).finish_non_exhaustive()
     }
-}
-
-/// The links that a write's values make.
-pub(super) fn links(
-    table: Table<'_>,
-    call: &Call,
-    standing: &Standing,
-    values: &[Option<Value>],
-) -> Result<Vec<Link>, Error> {
-    let relations = Relations { table, tx: None, call, standing };
-    let mut links = Vec::new();
-    let mut unreachable = Vec::new();
-    for (field, to, id) in relations.named(values) {
-        match relations.demand(field, to, id) {
-            Demand::Exists => {}
-            Demand::Holds(link) => links.push(link),
-            Demand::Never => unreachable.push(field.key.clone()),
-        }
-    }
-    if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
 }
 
 /// The user with this id as a member of the caller's tenant. `None` for the caller, who was admitted as a member. Text
@@ -87,13 +85,24 @@ pub(super) async fn check(tx: &Tx, links: &[Link]) -> Result<(), Error> {
     for link in links {
         let found = match &link.to {
             To::Record(Statement { sql, params }) => tx.query_opt(sql, params.clone()).await?.is_some(),
+            To::Records(ids, Statement { sql, params }) => {
+                missing.extend(absent(&link.key, ids, &tx.query(sql, params.clone()).await?)?);
+                continue;
+            }
             To::Member { memberships, user, tenant } => memberships.is_member_within(tx, user, tenant).await?,
         };
         if !found {
-            missing.push(link.key.clone());
+            missing.push(link.missing());
         }
     }
     if missing.is_empty() { Ok(()) } else { Err(Error::no_such_relation(missing)) }
+}
+
+/// The errors of the ids that these rows do not have.
+fn absent(key: &str, ids: &[(usize, String)], found: &[Row]) -> Result<Vec<FieldError>, DatabaseError> {
+    let found = found.iter().map(|row| row.get("id")).collect::<Result<HashSet<String>, _>>()?;
+    let absent = ids.iter().filter(|(_, id)| !found.contains(id));
+    Ok(absent.map(|(index, _)| FieldError::names_no_record_at(key, *index)).collect())
 }
 
 /// The check of the record that a relation names.
@@ -114,12 +123,71 @@ pub(super) struct Relations<'a> {
     pub(super) tx: Option<&'a Tx>,
     pub(super) call: &'a Call,
     pub(super) standing: &'a Standing,
+    /// The record as it is stored. Ids that a relation to many records has already may stay.
+    pub(super) held: Option<&'a Record>,
+}
+
+/// The ids that a write adds to a relation to many records, each with its position in the list.
+struct Added<'a> {
+    field: &'a Field,
+    to: Target,
+    ids: Vec<(usize, String)>,
 }
 
 impl<'a> Relations<'a> {
+    /// The links that a write's values make.
+    pub(super) fn links(self, values: &[Option<Value>]) -> Result<Vec<Link>, Error> {
+        let (mut links, mut unreachable) = (Vec::new(), Vec::new());
+        for (field, to, id) in self.named(values) {
+            match self.demand(field, to, id) {
+                Demand::Exists => {}
+                Demand::Holds(link) => links.push(link),
+                Demand::Never => unreachable.push(FieldError::names_no_record(&field.key)),
+            }
+        }
+        for Added { field, to, ids } in self.added(values) {
+            let index = match to {
+                Target::Entity(index) => index,
+                Target::Users => {
+                    links.extend(ids.iter().filter_map(|(at, id)| self.member(field, id, Some(*at))));
+                    continue;
+                }
+            };
+            match self.reach_in(index) {
+                None => unreachable.extend(ids.iter().map(|(at, _)| FieldError::names_no_record_at(&field.key, *at))),
+                Some(reach) if reach == Reach::ALL && !self.table.entities.at(index).soft_delete => {}
+                Some(reach) => {
+                    let found = self.those_there(index, &ids, &reach);
+                    links.push(Link { key: field.key.clone(), index: None, to: To::Records(ids, found) });
+                }
+            }
+        }
+        if unreachable.is_empty() { Ok(links) } else { Err(Error::no_such_relation(unreachable)) }
+    }
+
+    /// The statement that selects those of these ids that records of an entity have.
+    fn those_there(self, entity: usize, ids: &[(usize, String)], reach: &Reach) -> Statement {
+        let target = self.table.entities.at(entity);
+        let ids: Vec<&str> = ids.iter().map(|(_, id)| &**id).collect();
+        target.sql.exist(&ids, reach, target.engine)
+    }
+
+    fn added<'v>(self, values: &'v [Option<Value>]) -> impl Iterator<Item = Added<'v>>
+    where
+        'a: 'v,
+    {
+        self.table.plan.given(values).filter_map(move |(field, value)| {
+            let (Some(to), Value::Json(list)) = (field.links, value) else { return None };
+            let kept = self.held.map(|held| ids_of(field, held)).unwrap_or_default();
+            let ids: Vec<String> = serde_json::from_str(list.as_str()).unwrap_or_default();
+            let ids: Vec<_> = ids.into_iter().enumerate().filter(|(_, id)| !kept.contains(id)).collect();
+            (!ids.is_empty()).then_some(Added { field, to, ids })
+        })
+    }
+
     /// Of a write outside of a transaction.
     pub(super) fn outside(table: Table<'a>, call: &'a Call, admission: &'a Admission) -> Self {
-        Self { table, tx: None, call, standing: &admission.standing }
+        Self { table, tx: None, call, standing: &admission.standing, held: None }
     }
 
     /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
@@ -135,7 +203,7 @@ impl<'a> Relations<'a> {
         let BodyError::Invalid(mut errors) = error else { return error };
         match Box::pin(self.missing(&values)).await {
             Ok(fields) => {
-                errors.extend(fields.into_iter().map(FieldError::names_no_record));
+                errors.extend(fields);
                 errors.truncate(MAX_ERRORS);
             }
             // The body is refused in any case.
@@ -215,29 +283,48 @@ impl<'a> Relations<'a> {
 
     /// The fields whose records do not exist, or not for the caller. The owner's field is not included: the service fills
     /// it in, so a deleted account is not an error of the body.
-    async fn missing(self, values: &[Option<Value>]) -> Result<Vec<String>, Error> {
+    async fn missing(self, values: &[Option<Value>]) -> Result<Vec<FieldError>, Error> {
         let mut missing = Vec::new();
         for (field, value) in self.table.plan.given(values).filter(|(field, _)| field.is_writable()) {
             let (Some(relation), Value::Text(id)) = (field.relation, value) else { continue };
-            let is_there = match (self.demand(field, relation.to, id), relation.to) {
-                (Demand::Never, _) => false,
-                (Demand::Holds(Link { to: To::Record(exists), .. }), _) => self.is_there(exists).await?,
-                (Demand::Holds(Link { to: To::Member { memberships, user, tenant }, .. }), _) => {
-                    self.is_member(&*memberships, &user, &tenant).await?
-                }
-                (Demand::Exists, Target::Entity(index)) => {
-                    self.is_there(self.table.entities.at(index).sql.exists(id, &Reach::ALL)).await?
-                }
-                (Demand::Exists, Target::Users) => match self.table.entities.users_exist() {
-                    Some(sql) => self.is_there(Statement { sql, params: params![id] }).await?,
-                    None => true,
-                },
-            };
-            if !is_there {
-                missing.push(field.key.clone());
+            if !self.names_a_record(self.demand(field, relation.to, id), relation.to, id).await? {
+                missing.push(FieldError::names_no_record(&field.key));
             }
         }
+        for Added { field, to, ids } in self.added(values).filter(|added| added.field.is_writable()) {
+            let Target::Entity(index) = to else {
+                for (at, id) in &ids {
+                    let demand = self.member(field, id, None).map_or(Demand::Exists, Demand::Holds);
+                    if !self.names_a_record(demand, to, id).await? {
+                        missing.push(FieldError::names_no_record_at(&field.key, *at));
+                    }
+                }
+                continue;
+            };
+            let found = match self.reach_in(index) {
+                None => Vec::new(),
+                Some(reach) => self.rows(self.those_there(index, &ids, &reach)).await?,
+            };
+            missing.extend(absent(&field.key, &ids, &found)?);
+        }
         Ok(missing)
+    }
+
+    async fn names_a_record(self, demand: Demand, to: Target, id: &str) -> Result<bool, Error> {
+        Ok(match (demand, to) {
+            (Demand::Never, _) | (Demand::Holds(Link { to: To::Records(..), .. }), _) => false,
+            (Demand::Holds(Link { to: To::Record(exists), .. }), _) => self.is_there(exists).await?,
+            (Demand::Holds(Link { to: To::Member { memberships, user, tenant }, .. }), _) => {
+                self.is_member(&*memberships, &user, &tenant).await?
+            }
+            (Demand::Exists, Target::Entity(index)) => {
+                self.is_there(self.table.entities.at(index).sql.exists(id, &Reach::ALL)).await?
+            }
+            (Demand::Exists, Target::Users) => match self.table.entities.users_exist() {
+                Some(sql) => self.is_there(Statement { sql, params: params![id] }).await?,
+                None => true,
+            },
+        })
     }
 
     /// The relations among `values`, and their targets.
@@ -252,30 +339,42 @@ impl<'a> Relations<'a> {
     }
 
     fn demand(self, field: &Field, to: Target, id: &str) -> Demand {
-        let Self { table: Table { entities, .. }, call, standing, .. } = self;
-        let key = field.key.clone();
         let index = match to {
             Target::Entity(index) => index,
-            Target::Users => {
-                let to = self.table.plan.tenant.is_some().then(|| member(entities, call, standing, id)).flatten();
-                return to.map_or(Demand::Exists, |to| Demand::Holds(Link { key, to }));
-            }
+            Target::Users => return self.member(field, id, None).map_or(Demand::Exists, Demand::Holds),
         };
+        let target = self.table.entities.at(index);
+        match self.reach_in(index) {
+            None => Demand::Never,
+            Some(reach) if reach == Reach::ALL && !target.soft_delete => Demand::Exists,
+            Some(reach) => {
+                let to = To::Record(target.sql.exists(id, &reach));
+                Demand::Holds(Link { key: field.key.clone(), index: None, to })
+            }
+        }
+    }
+
+    /// How far the caller may read in an entity that a relation names. `None` if not at all.
+    fn reach_in(self, index: usize) -> Option<Reach> {
+        let Self { table: Table { entities, .. }, call, standing, .. } = self;
         let target = entities.at(index);
         let rule = target.row_rules.get(Action::Read);
-        let reach = match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
+        match decide(entities.policy(), &target.rules, &call.identity, standing, Action::Read) {
             // The operator may refer to every record, except those in the trash.
-            _ if call.is_operators() => Reach::ALL,
+            _ if call.is_operators() => Some(Reach::ALL),
             Ok(reach) => {
                 let viewer = || Arc::new(Viewer::new(&call.identity, standing, entities.ambient().now()));
-                reach.under(rule.map(|rule| bound(target, rule, &viewer())))
+                Some(reach.under(rule.map(|rule| bound(target, rule, &viewer()))))
             }
-            Err(_) => return Demand::Never,
-        };
-        if reach == Reach::ALL && !target.soft_delete {
-            return Demand::Exists;
+            Err(_) => None,
         }
-        Demand::Holds(Link { key, to: To::Record(target.sql.exists(id, &reach)) })
+    }
+
+    /// What a relation of a multi-tenant entity to a user must hold.
+    fn member(self, field: &Field, id: &str, index: Option<usize>) -> Option<Link> {
+        self.table.plan.tenant?;
+        let to = member(self.table.entities, self.call, self.standing, id)?;
+        Some(Link { key: field.key.clone(), index, to })
     }
 
     /// If the transaction fails, as in [`is_there`](Self::is_there), the store is queried outside of it.
@@ -290,12 +389,23 @@ impl<'a> Relations<'a> {
 
     /// Only the transaction sees the records that it created. On Postgres, a foreign key error aborts the transaction, so
     /// another connection is queried instead. On SQLite this does not occur, and it would block the writer.
-    async fn is_there(self, Statement { sql, params }: Statement) -> Result<bool, DatabaseError> {
-        if let Some(tx) = self.tx
-            && let Ok(found) = tx.query_opt(&sql, params.clone()).await
-        {
-            return Ok(found.is_some());
-        }
-        Ok(self.table.entities.db_for(self.call).query_opt(sql, params).await?.is_some())
+    async fn is_there(self, statement: Statement) -> Result<bool, DatabaseError> {
+        Ok(!self.rows(statement).await?.is_empty())
     }
+
+    async fn rows(self, Statement { sql, params }: Statement) -> Result<Vec<Row>, DatabaseError> {
+        if let Some(tx) = self.tx
+            && let Ok(found) = tx.query(&sql, params.clone()).await
+        {
+            return Ok(found);
+        }
+        self.table.entities.db_for(self.call).query(sql, params).await
+    }
+}
+
+/// The ids that a record's relation to many records has.
+fn ids_of(field: &Field, record: &Record) -> HashSet<String> {
+    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(record.json()).unwrap_or_default();
+    let list = fields.get(&*field.key).map(|list| list.get());
+    list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
 }

@@ -264,7 +264,7 @@ fn linked(plan: &Plan, data: &str, named: &HashMap<String, String>) -> Result<(O
     let mut changed = Vec::with_capacity(members.len());
     for (key, value) in &members {
         let field = match plan.fields.key(key) {
-            Some(Key::Field(index)) => Some(plan.fields.at(index)).filter(|field| field.relation.is_some()),
+            Some(Key::Field(index)) => Some(plan.fields.at(index)).filter(|field| field.relation.is_some() || field.links.is_some()),
             Some(Key::Ignored | Key::Id) | None => None,
         };
         let Some(field) = field else {

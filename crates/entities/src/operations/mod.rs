@@ -27,6 +27,7 @@ mod items;
 mod judge;
 mod keeping;
 mod leaving;
+mod linked;
 mod links;
 mod list;
 mod members;

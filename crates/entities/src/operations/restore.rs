@@ -25,7 +25,7 @@ impl Table<'_> {
         let restored = match restore(self, call, id).await {
             Err(Error::Taken(first)) => {
                 let standing = standing(self, call).await?;
-                let relations = Relations { table: self, tx: None, call, standing: &standing };
+                let relations = Relations { table: self, tx: None, call, standing: &standing, held: None };
                 Err(Box::pin(relations.taken(None, Some(&canonical_id(id)), first)).await)
             }
             restored => restored,
@@ -104,6 +104,7 @@ fn write(table: Table<'_>, call: &Call, id: &str, reach: &Reach) -> Result<Write
         call: call.clone(),
         fields: Vec::new(),
         links: Vec::new(),
+        linked: Vec::new(),
         precondition: None,
     })
 }

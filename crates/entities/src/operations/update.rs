@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use super::body::Body;
 use super::items::Known;
 use super::judge::Judge;
-use super::links::{self, Relations};
+use super::links::Relations;
 use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{get, narrow, sequences};
+use super::{get, linked, narrow, sequences};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -71,13 +71,13 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
         let record = unchanged(update, entities, id).await?;
         return Ok(update.shown(entities, record));
     }
-    let written = match update.write(entities, &update.values) {
+    let written = match update.write(entities, &update.values, None) {
         Ok(write) => write::run(entities, write).await,
         Err(error) => Err(error),
     };
     match written {
         Ok(record) => record.ok_or(Error::NotFound).map(|record| update.shown(entities, record)),
-        Err(error) => Err(update.relations(entities, None).explain(&update.values, Some(&update.id), error).await),
+        Err(error) => Err(update.relations(entities, None, None).explain(&update.values, Some(&update.id), error).await),
     }
 }
 
@@ -109,7 +109,7 @@ impl Update {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Update).await?;
-        let relations = Relations { table, tx, call, standing: &admission.standing };
+        let relations = Relations { table, tx, call, standing: &admission.standing, held: None };
         let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
         let is_merge_patch = body.is_merge_patch();
         Ok(Self { is_merge_patch, condition, ..Self::read(relations, &admission, id, body).await? })
@@ -129,8 +129,12 @@ impl Update {
         drop(turn);
         let (values, operators, invalid) = match read {
             Ok(Draft { values, operators, .. }) => (values, operators, None),
-            Err(invalid) => {
+            Err(mut invalid) => {
                 let values = invalid.values.clone();
+                // Ids that the record has already may stay, and it is not read yet.
+                for (value, _) in invalid.values.iter_mut().zip(plan.fields.iter()).filter(|(_, field)| field.links.is_some()) {
+                    *value = None;
+                }
                 match relations.complete(invalid).await {
                     error @ BodyError::Malformed(_) => return Err(error.into()),
                     error => (values, Vec::new(), Some(error)),
@@ -174,6 +178,7 @@ impl Update {
         let mut values = self.values.clone();
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
         let ruled = self.plan.takes_steps();
+        let mut stored = None;
         if hooks.is_some() || self.is_empty() || ruled || self.depends_on_stored() || self.invalid.is_some() {
             transaction.take_memory(&self.plan, self.id(), &self.call).await?;
             let Statement { sql, params } = self.plan.sql.lock.within(&self.id, &self.admission.reach);
@@ -206,15 +211,17 @@ impl Update {
             judge.valid(after, None).await?;
             judge.changed_fields(after, |index| self.sets(index)).await?;
             judge.after_update(after).await?;
+            stored = Some(held);
         }
-        let written = match self.write(entities, &values) {
+        let written = match self.write(entities, &values, stored.as_ref()) {
             Ok(write) => write::perform(transaction, &write).await,
             Err(error) => Err(error),
         };
         match written {
             Ok(record) => self.narrowed(transaction, record.ok_or(Error::NotFound)?).await,
             Err(error) => {
-                Err(self.relations(entities, Some(transaction.tx)).explain(&values, Some(&self.id), error).await)
+                let relations = self.relations(entities, Some(transaction.tx), stored.as_ref());
+                Err(relations.explain(&values, Some(&self.id), error).await)
             }
         }
     }
@@ -246,7 +253,8 @@ impl Update {
 
     /// Whether the change depends on the stored record.
     fn depends_on_stored(&self) -> bool {
-        !self.operators.is_empty() || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
+        let sets_links = || self.plan.given(&self.values).any(|(field, _)| field.links.is_some());
+        !self.operators.is_empty() || sets_links() || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
     }
 
     /// Replaces each partial value by the whole value after the merge, and adds those that operators result in. `held` is
@@ -276,7 +284,8 @@ impl Update {
         self.values.iter().all(Option::is_none) && self.operators.is_empty()
     }
 
-    fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
+    /// `held` is the record as it is stored, which a change of a relation to many records needs.
+    fn write(&self, entities: &Entities, values: &[Option<Value>], held: Option<&Record>) -> Result<Write, Error> {
         let plan = &self.plan;
         let given = plan.given(values).map(|(field, value)| (&*field.column, value.clone()));
         let set = given.chain([("updated_at", Value::Time(entities.ambient().now()))]);
@@ -290,7 +299,8 @@ impl Update {
             fields: write::fields(values),
             sql,
             params,
-            links: links::links(self.table(entities), &self.call, &self.admission.standing, values)?,
+            links: self.relations(entities, None, held).links(values)?,
+            linked: linked::linked(plan, values),
             precondition: self.condition.clone().map(|condition| Precondition {
                 condition,
                 held: plan.sql.lock.within(&self.id, &self.admission.reach),
@@ -308,8 +318,8 @@ impl Update {
         Judge { tx, entities, plan: &self.plan, call: &self.call, admission: &self.admission }
     }
 
-    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
-        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing }
+    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>, held: Option<&'a Record>) -> Relations<'a> {
+        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing, held }
     }
 
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {

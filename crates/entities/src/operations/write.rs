@@ -6,6 +6,7 @@ use gatewright_db::{Db, Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef
 use gatewright_events::{EventKind, LoggedInsert};
 
 use super::commit::Commit;
+use super::linked;
 use super::links::{self, Link};
 use super::memory::Memory;
 use super::precondition::Condition;
@@ -38,6 +39,8 @@ pub(super) struct Write {
     pub(super) sql: Sql,
     pub(super) params: Vec<Value>,
     pub(super) links: Vec<Link>,
+    /// The lists that it gives to relations to many records, by the positions of their fields.
+    pub(super) linked: Vec<(usize, Value)>,
     pub(super) precondition: Option<Precondition>,
 }
 
@@ -72,7 +75,8 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
         || write.plan.row_rules.get(Action::Read).is_some()
         || entities.followers().want(write.plan.index)
         || (write.kind == EventKind::Deleted && entities.answers().is_some());
-    let alone = write.links.is_empty() && write.precondition.is_none() && !belongs;
+    let is_linked = !write.links.is_empty() || !write.linked.is_empty();
+    let alone = !is_linked && write.precondition.is_none() && !belongs;
     if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
     }
@@ -166,6 +170,7 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
         _ => one(tx, plan, &write.sql, write.params.clone()).await,
     };
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
+    linked::store(tx, plan, record.id(), &write.linked).await?;
     let (call, fields) = (write.call.clone(), write.fields.clone());
     let change =
         Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields, audience: None, before };

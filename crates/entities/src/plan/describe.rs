@@ -60,10 +60,15 @@ impl Plan {
     /// The plan of the entity that `field`, a relation, names; `None` for users, and for a field that is not a
     /// relation.
     pub fn target<'a>(&self, field: &Field, plans: &'a [Arc<Plan>]) -> Option<&'a Arc<Plan>> {
-        match field.relation?.to {
+        match field.relation.map(|relation| relation.to).or(field.links)? {
             Target::Users => None,
             Target::Entity(index) => plans.get(index),
         }
+    }
+
+    /// Whether `field` is a relation to many records.
+    pub fn names_many(&self, field: &Field) -> bool {
+        field.links.is_some()
     }
 
     /// Whether `field` can be used in `sort`.

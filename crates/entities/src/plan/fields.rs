@@ -4,7 +4,7 @@ use gatewright_base::JsonCase;
 use gatewright_db::Value;
 use gatewright_http::entity_tag;
 
-use crate::declare::{DefaultWord, Kind, Model, ModelField, Relation, names};
+use crate::declare::{DefaultWord, Kind, Model, ModelField, Relation, Target, names};
 use crate::value::Type;
 use crate::value::operator::Operator;
 
@@ -30,6 +30,8 @@ pub struct Field {
     /// The default that depends on the request. Then there is no other.
     pub(crate) word: Option<DefaultWord>,
     pub(crate) relation: Option<Relation>,
+    /// What a relation to many records refers to.
+    pub(crate) links: Option<Target>,
     description: Option<String>,
 }
 
@@ -48,6 +50,7 @@ impl Field {
             default: field.default.clone(),
             word: field.word,
             relation: field.relation,
+            links: field.links,
             description: field.description.clone(),
         }
     }

@@ -24,7 +24,9 @@ use crate::access::{Action, Rules};
 use crate::condition::{Catalog, Rule};
 use crate::declare::model::folded_column;
 use crate::declare::written::WriteRules;
-use crate::declare::{ByAction, Declarations, DefaultWord, Key as UniqueKey, Model, OnDelete, Sequence, Target};
+use crate::declare::{
+    ByAction, Declarations, DefaultWord, Key as UniqueKey, Model, OnDelete, Relation, Sequence, Target,
+};
 use crate::encode::Shape;
 use crate::filter::{Columns, Search};
 use crate::fragment::quoted;
@@ -121,6 +123,7 @@ pub(crate) struct Incoming {
     pub(crate) from: usize,
     /// The position of its field there.
     pub(crate) field: usize,
+    /// Of a relation to many records, [`OnDelete::SetNull`] takes the id out of the list.
     pub(crate) on_delete: OnDelete,
 }
 
@@ -306,11 +309,12 @@ fn names_tenant(model: &Model, rules: &ByAction<Arc<Rule>>, written: &WriteRules
 
 fn incoming(models: &[Model], to: usize) -> Vec<Incoming> {
     let all = models.iter().enumerate().flat_map(|(from, model)| {
-        model.fields.iter().enumerate().map(move |(field, declared)| (from, field, declared.relation))
+        model.fields.iter().enumerate().filter_map(move |(field, declared)| {
+            let links = declared.links.map(|to| Relation { to, on_delete: OnDelete::SetNull });
+            Some((from, field, declared.relation.or(links)?))
+        })
     });
-    all.filter_map(|(from, field, relation)| {
-        let relation = relation.filter(|relation| relation.to == Target::Entity(to))?;
-        Some(Incoming { from, field, on_delete: relation.on_delete })
-    })
+    let here = all.filter(|(_, _, relation)| relation.to == Target::Entity(to));
+    here.map(|(from, field, relation)| Incoming { from, field, on_delete: relation.on_delete })
     .collect()
 }

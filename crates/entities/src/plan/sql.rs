@@ -9,6 +9,7 @@ use super::one::{Bounds, One, Statement, Text};
 use super::{Scope, Step};
 use crate::access::Reach;
 use crate::condition::bound::Form;
+use crate::condition::{LINK, LINKING};
 use crate::declare::model::folded_column;
 use crate::declare::{Kind, Model, ModelField};
 use crate::filter::{Columns, Predicate};
@@ -165,6 +166,16 @@ impl Statements {
         text.finish()
     }
 
+    /// The ids among these that records within a reach have, outside of the trash.
+    pub(crate) fn exist(&self, ids: &[&str], reach: &Reach, engine: Engine) -> Statement {
+        let mut text = Text::new(format!("SELECT \"id\" FROM {} WHERE ", self.table));
+        let ids = Value::Text(serde_json::json!(ids).to_string());
+        text.bind_as(ids, |ids| dialect::is_among(engine, "\"id\"", ids));
+        self.bounds.limit(&mut text, reach);
+        text.push(live(self.soft_delete));
+        text.finish()
+    }
+
     fn found(&self, id: &str, reach: &Reach) -> Text {
         let mut text = Text::new(format!("SELECT 1 AS found FROM {} WHERE \"id\" = ", self.table));
         text.bind(Value::from(id));
@@ -250,6 +261,28 @@ impl Statements {
     pub(crate) fn sizes(&self, column: &str, count: usize, most: usize, lock: &str) -> Sql {
         let (size, table, column, ids) = (&self.row_size, &self.table, quoted(column), list(1, count));
         format!("SELECT \"id\", {size} AS size FROM {table} WHERE {column} IN ({ids}) LIMIT {most}{lock}").into()
+    }
+
+    /// [`sizes`](Self::sizes) of the rows whose list of links, in a table of that name, has one of `count` parameters.
+    pub(crate) fn sizes_of_linking(&self, links: &str, count: usize, most: usize, lock: &str) -> Sql {
+        let (size, table, ids) = (&self.row_size, &self.table, list(1, count));
+        format!(
+            "SELECT \"id\", {size} AS size FROM {table} WHERE \"id\" IN \
+             (SELECT {LINKING} FROM {links} WHERE {LINK} IN ({ids})) LIMIT {most}{lock}"
+        )
+        .into()
+    }
+
+    /// Takes ids, those of the JSON array that is the second parameter, out of a list of links in the rows whose id is one of
+    /// `count` parameters after it. The first parameter is `updated_at`.
+    pub(crate) fn unlink(&self, column: &str, count: usize, engine: Engine) -> Sql {
+        let (table, column, ids) = (&self.table, quoted(column), list(3, count));
+        let (without, returning) = (dialect::without_elements(engine, &column, "?2"), &self.columns);
+        // Bytes: their sizes were read before: those of a piece of a cascade.
+        format!(
+            "UPDATE {table} SET {column} = {without}, \"updated_at\" = ?1 WHERE \"id\" IN ({ids}) RETURNING {returning}"
+        )
+        .into()
     }
 
     /// The ids and sizes of at most `most` rows whose `column` is the first parameter, after the id of the second, in order.

@@ -10,7 +10,7 @@ use super::order::creation_order;
 use super::rename::{self, Present};
 use super::script::qualified;
 use super::table::Table;
-use super::{Changes, Refusal, SchemaError, Users, sequences};
+use super::{Changes, Refusal, SchemaError, Users, links, sequences};
 use crate::declare::{Model, Target};
 use crate::fragment::quoted;
 
@@ -59,6 +59,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
             }
         }
     }
+    closing.extend(links::statements(tx, models, users).await?);
     if !refusals.is_empty() {
         renames_first(opening, &mut refusals);
         return Err(SchemaError::Refused(refusals));
@@ -103,9 +104,9 @@ fn both_names(model: &Model, present: &Present) -> Vec<String> {
 
 /// Relations to users need the users' table, with an id that they can refer to.
 async fn check_users(tx: &Tx, models: &[Model], users: &Users) -> Result<Option<Refusal>, SchemaError> {
-    let mut relations = models.iter().flat_map(|model| &model.fields).filter_map(|field| field.relation);
+    let mut relations = models.iter().flat_map(|model| &model.fields).filter_map(|field| field.relation.map(|relation| relation.to).or(field.links));
     let Users::Table(name) = users else { return Ok(None) };
-    if !relations.any(|relation| relation.to == Target::Users) {
+    if !relations.any(|to| to == Target::Users) {
         return Ok(None);
     }
     let reason = match describe_in(tx, name).await? {

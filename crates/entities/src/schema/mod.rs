@@ -14,6 +14,7 @@ mod convert;
 mod diff;
 mod held;
 mod history;
+mod links;
 mod obstacles;
 mod order;
 mod rename;

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use gatewright_base::time;
 use gatewright_db::schema::IndexShape;
 use gatewright_db::{Engine, Value, column_types, dialect};
-use sha2::{Digest, Sha256};
 
 use super::{Users, sequences};
-use crate::declare::model::folded_column;
+use crate::condition::{LINK, LINKING};
+use crate::declare::model::{folded_column, links_table, short};
 use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
 use crate::fragment::quoted;
 
@@ -99,6 +99,37 @@ impl Table {
         }
     }
 
+    /// The table of the links of a relation to many records.
+    pub(super) fn of_links(model: &Model, field: &ModelField, all: &[Model], users: &Users, engine: Engine) -> Self {
+        let name = links_table(&model.table, &field.name);
+        // The operations take a link out, with an event, before its target is deleted.
+        let to = |table: String| Some(Reference { table, on_delete: OnDelete::Cascade });
+        let column = |name: &str, word: &str, reference| Column {
+            name: name.to_owned(),
+            sql_type: column_types(word, engine),
+            not_null: true,
+            owner: false,
+            default: None,
+            reference,
+            filled: None,
+            instead_of_null: None,
+        };
+        let target = field.links.and_then(|target| users.table_of(target, all));
+        Self {
+            columns: vec![
+                column(LINKING, "{text}", to(model.table.to_string())),
+                column(LINK, "{text}", target.and_then(to)),
+                column("position", "{int}", None),
+            ],
+            indexes: vec![
+                Index::of(&name, &[LINKING, LINK], true),
+                Index::of(&name, &[LINK, LINKING], false),
+            ],
+            unnumbered: Vec::new(),
+            name,
+        }
+    }
+
     /// The statement that creates the table, except the columns at `later`.
     pub(super) fn create(&self, later: &[&str]) -> String {
         self.create_as(&self.name, self.columns.iter().filter(|column| !later.contains(&&*column.name)))
@@ -116,15 +147,21 @@ impl Table {
     }
 }
 
+impl Users {
+    /// The table that a relation refers to. `None` for users in another store.
+    fn table_of(&self, target: Target, all: &[Model]) -> Option<String> {
+        match (target, self) {
+            (Target::Entity(index), _) => Some(all[index].table.to_string()),
+            (Target::Users, Self::Table(table) | Self::TableToCome(table)) => Some(table.clone()),
+            (Target::Users, Self::Elsewhere) => None,
+        }
+    }
+}
+
 impl Column {
     fn of(field: &ModelField, all: &[Model], users: &Users, engine: Engine) -> Self {
         let reference = field.relation.and_then(|relation| {
-            let table = match (relation.to, users) {
-                (Target::Entity(index), _) => all[index].table.to_string(),
-                (Target::Users, Users::Table(table) | Users::TableToCome(table)) => table.clone(),
-                (Target::Users, Users::Elsewhere) => return None,
-            };
-            Some(Reference { table, on_delete: relation.on_delete })
+            Some(Reference { table: users.table_of(relation.to, all)?, on_delete: relation.on_delete })
         });
         Self {
             name: field.name.clone(),
@@ -369,20 +406,6 @@ fn compared(model: &Model, column: &str, engine: Engine) -> String {
     let is_decimal = model.fields.iter().any(|field| field.name == column && field.kind == Kind::Decimal);
     let name = quoted(column);
     if is_decimal { dialect::decimal_order(engine, &name) } else { name }
-}
-
-/// Postgres cuts names at 63 bytes in silence, so that two long ones could become the same.
-fn short(name: &str) -> String {
-    if name.len() <= 63 {
-        return name.to_owned();
-    }
-    let digest = Sha256::digest(name);
-    let mut short = name[..46].to_owned();
-    short.push('.');
-    for byte in &digest[..8] {
-        let _infallible = write!(short, "{byte:02x}");
-    }
-    short
 }
 
 pub(crate) fn type_word(kind: Kind) -> &'static str {

@@ -18,8 +18,13 @@ impl FieldError {
     }
 
     /// The error of a relation to a record that is not there, or not for the caller.
-    pub(crate) fn names_no_record(field: String) -> Self {
-        Self { field, code: code::RELATION, message: "names no record".to_owned() }
+    pub(crate) fn names_no_record(field: &str) -> Self {
+        Fault::new(code::RELATION, "names no record").at(field)
+    }
+
+    /// The same of the id at a position of a relation to many records.
+    pub(crate) fn names_no_record_at(field: &str, index: usize) -> Self {
+        Fault::new(code::RELATION, "names no record").inside(format!("[{index}]")).at(field)
     }
 }
 

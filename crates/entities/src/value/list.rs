@@ -17,6 +17,10 @@ use crate::declare::Kind;
 pub(crate) const DEFAULT_ITEMS: usize = 1_000;
 /// The greatest `max_items`.
 pub(crate) const MOST_ITEMS: usize = 10_000;
+/// The most records that a relation to many names, if it declares no `max_items`.
+pub(crate) const DEFAULT_LINKS: usize = 100;
+/// The greatest `max_items` of a relation to many: each of them may take a query.
+pub(crate) const MOST_LINKS: usize = 1_000;
 /// The most bytes of a list as JSON, so that changes that append do not grow a record without end.
 pub(crate) const LIST_BYTES: usize = 1_048_576;
 
@@ -40,8 +44,14 @@ pub(crate) const ITEM_KINDS: [Kind; 8] =
     [Kind::String, Kind::Int, Kind::Float, Kind::Decimal, Kind::Enum, Kind::Date, Kind::Timestamp, Kind::Uuid];
 
 impl List {
-    /// Reads a JSON array.
+    /// Whether its items are the ids of other records.
+    pub(crate) fn is_of_links(&self) -> bool {
+        self.kind == Kind::Relation
+    }
+
+    /// Reads a JSON array. Null stands for no links.
     pub(super) fn read(&self, json: &str) -> Result<Value, Fault> {
+        let json = if json == "null" && self.is_of_links() { EMPTY } else { json };
         self.fit(&self.items(json)?)
     }
 
@@ -84,7 +94,21 @@ impl List {
         Fault::new(code::MAX, format!("must have at most {most} item{}", if most == 1 { "" } else { "s" }))
     }
 
+    /// The items of a list after others are added to its end. A link that is there already stays where it is.
+    pub(super) fn appended(&self, mut present: Vec<String>, more: &[String]) -> Vec<String> {
+        if !self.is_of_links() {
+            present.extend_from_slice(more);
+            return present;
+        }
+        let mut seen: HashSet<String> = present.iter().cloned().collect();
+        present.extend(more.iter().filter(|item| seen.insert((*item).clone())).cloned());
+        present
+    }
+
     fn expected(&self) -> String {
+        if self.is_of_links() {
+            return "must be an array of ids".to_owned();
+        }
         format!("must be an array of {} values", self.kind)
     }
 }

@@ -107,8 +107,8 @@ impl Operator {
                 format!("\"{}\"", sum.into_string())
             }
             Self::Append(items) => {
-                let present = stored.map(list::stored).unwrap_or_default();
-                return of_list(rule)?.fit(&[present, items.clone()].concat());
+                let (list, present) = (of_list(rule)?, stored.map(list::stored).unwrap_or_default());
+                return list.fit(&list.appended(present, items));
             }
             Self::Remove(items) => {
                 let mut present = stored.map(list::stored).unwrap_or_default();

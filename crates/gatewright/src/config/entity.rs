@@ -211,6 +211,9 @@ fn field(section: &mut Section<'_>) -> Field {
         field = field.values(values);
     }
     field = items(section, field);
+    if section.value("many", false, "Of a `relation`: it names many records, in an order and each once.") {
+        field = field.many();
+    }
     let about = "Number the records, 1, 2, 3 and so on, among those with the same values in these fields; `[]`: all records. Of an `int`.";
     if let Some(fields) = section.optional::<Vec<String>>("sequence", about) {
         field = field.sequence(fields);
@@ -229,7 +232,7 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
         field = field.of(kind);
     }
     if let Some(most) =
-        section.derived::<u32>("max_items", "`1000`", "Of a `list`: how many items it may have, at most 10000.")
+        section.derived::<u32>("max_items", "`1000`", "Of a `list`: how many items it may have, at most 10000. Of a relation with `many`: `100`, at most 1000.")
     {
         field = field.max_items(most);
     }

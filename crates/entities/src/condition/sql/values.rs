@@ -6,7 +6,7 @@ use super::super::follow::Followed;
 use super::super::{Hop, HopDirection, Operand};
 use super::{Rows, Writer};
 use crate::fragment::quoted;
-use gatewright_db::Engine;
+use gatewright_db::{Engine, dialect};
 
 impl Writer<'_> {
     /// Selects at most `most` values of `operand` at the end of `hops`, for the row of `table` whose id is the first parameter.
@@ -46,14 +46,13 @@ impl Writer<'_> {
         for hop in hops {
             self.aliases += 1;
             let alias = quoted(&format!("_r{}", self.aliases));
-            from.push(format!("{} AS {alias}", quoted(&self.catalog.at(hop.entity).table)));
-            let _infallible = write!(
-                self.sql,
-                " AND {alias}.{} = {}.{}",
-                quoted(&hop.column),
-                rows[&hop.from],
-                quoted(&hop.from_column)
-            );
+            let start = format!("{}.{}", rows[&hop.from], quoted(&hop.from_column));
+            if hop.direction == HopDirection::Links {
+                from.push(dialect::elements(self.engine, &start, &alias));
+            } else {
+                from.push(format!("{} AS {alias}", quoted(&self.catalog.at(hop.entity).table)));
+                let _infallible = write!(self.sql, " AND {alias}.{} = {start}", quoted(&hop.column));
+            }
             self.scope(hop.entity, &alias);
             self.without_itself(hop, &alias);
             rows.insert(hop.row, alias);

@@ -66,6 +66,7 @@ fn stamped_field(name: &str) -> ModelField {
         default: None,
         word: None,
         relation: None,
+        links: None,
         renamed_from: None,
         description: None,
     }
