@@ -22,6 +22,7 @@ mod fanout;
 mod files;
 mod handbook;
 mod harness;
+mod helpdesk;
 mod hostile;
 mod limits;
 mod lost_files;

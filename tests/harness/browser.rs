@@ -407,7 +407,8 @@ impl Driver {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         write!(stream, "DELETE /session/{session} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
-        stream.read_to_end(&mut Vec::new()).map(drop)
+        // The driver answers once the browser has ended, and leaves the connection open.
+        stream.read(&mut [0; 64]).map(drop)
     }
 }
 
