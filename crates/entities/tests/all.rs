@@ -28,6 +28,7 @@ mod all {
     mod list;
     mod list_operators;
     mod lists;
+    mod many;
     mod mixed_batch;
     mod operators;
     mod outbox;

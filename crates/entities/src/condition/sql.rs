@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
         let hop = &related.hop;
         self.aliases += 1;
         let alias = quoted(&format!("_r{}", self.aliases));
-        let leads = self.form == Form::Many && !negated && leads(related);
+        let leads = self.form == Form::Many && !negated && (leads(related) || names_links(related));
         let from_column = if leads { hop.lead() } else { &hop.from_column };
         let from = format!("{}.{}", rows[&hop.from], quoted(from_column));
         rows.insert(hop.row, alias.clone());
@@ -313,6 +313,18 @@ impl<'a> Writer<'a> {
 /// that row.
 pub(super) fn leads(related: &Related) -> bool {
     names_caller(&related.inner, related.hop.row) && stands_alone(&related.inner, related.hop.row)
+}
+
+/// Whether the related rows are links to ids that the condition names.
+fn names_links(related: &Related) -> bool {
+    let names = |part: &Condition| match part {
+        Condition::Compare { left, order: Order::Equal, right: Operand::Value(_), .. } => {
+            left.row() == Some(related.hop.row)
+        }
+        Condition::In(operand, _) => operand.row() == Some(related.hop.row),
+        _ => false,
+    };
+    related.hop.direction == HopDirection::Links && names(&related.inner)
 }
 
 fn names_caller(condition: &Condition, row: usize) -> bool {

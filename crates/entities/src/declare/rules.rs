@@ -45,7 +45,7 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
     let wrong = checks.into_iter().filter(|(_, given, fits)| *given && !fits);
     wrong
         .map(|(attribute, ..)| {
-            if field.many {
+            if field.many && kind == Relation {
                 let message = format!("{attribute} has no meaning for a relation to many records{}", of_many(attribute));
                 return Wrong::new(attribute, message);
             }

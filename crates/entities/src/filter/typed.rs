@@ -184,6 +184,11 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
     let not = |predicate| Predicate::Not(Box::new(predicate));
     let absent = value == Literal::Null;
     let empty = column.kind == Kind::List && value == Literal::List(Vec::new());
+    // A relation to many records is compared with each id that it has.
+    let operator = match operator {
+        Operator::Equal if column.links.is_some() && !empty && !absent => Operator::Has,
+        operator => operator,
+    };
     Ok(match operator {
         Operator::Equal if empty => is(Test::Empty),
         Operator::NotEqual if empty => not(is(Test::Empty)),

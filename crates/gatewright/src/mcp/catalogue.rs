@@ -182,7 +182,9 @@ fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> String {
             (Kind::Relation, Some(target)) => format!("id of {}", target.name()),
             (Kind::Relation, None) => "id of a user".to_owned(),
             (Kind::Enum, _) => field.constraints().values.join("|"),
-            (Kind::List, _) => list(field),
+            (Kind::List, Some(target)) => format!("list of ids of {}", target.name()),
+            (Kind::List, None) if plan.names_many(field) => "list of ids of users".to_owned(),
+            (Kind::List, None) => list(field),
             (kind, _) => kind.to_string(),
         };
         (field.key().to_owned(), kind)

@@ -195,6 +195,9 @@ fn sample_text(field: &PlanField) -> Value {
 
 fn about(field: &PlanField) -> String {
     let kind = match field.kind() {
+        Kind::List if field.items().is_some_and(|items| items.kind == Kind::Relation) => {
+            "The ids of other records, in an order and each once."
+        }
         Kind::Relation => "The id of another record.",
         Kind::Decimal => "An exact decimal number of at most 38 digits.",
         Kind::Timestamp => "A point in time; responses give it in UTC, to the microsecond.",

@@ -130,6 +130,7 @@ impl Entity<'_> {
             Kind::Uuid => "A UUID.".to_owned(),
             Kind::Relation => format!("The id of one of {}.", target()),
             Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => String::new(),
+            Kind::List if self.plan.names_many(field) => format!("The ids of {}. {}", target(), items_about(field)),
             Kind::List => items_about(field),
         };
         let about = format!("{about}{}", field.description().map(comment).unwrap_or_default());
