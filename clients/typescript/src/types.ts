@@ -41,7 +41,8 @@ export type Included<S, Relations, Keys extends keyof Relations> = [Keys] extend
   ? unknown
   : { readonly _included: { readonly [Key in Keys]: Related<S, Relations[Key]> | null } };
 
-type Name<Record> = keyof Record & string;
+/** The fields that can be compared and sorted by: all except lists, which a filter looks into. */
+type Name<Record> = { [Key in keyof Record & string]: Record[Key] extends readonly unknown[] ? never : Key }[keyof Record & string];
 
 /** Conditions on fields, joined by "and". */
 export type Where<Record> = { readonly [Key in Name<Record> as Key | `${Key}_ne`]?: Record[Key] } & {

@@ -22,6 +22,9 @@ export async function compiles(post: Posts): Promise<void> {
   is<Equal<(typeof made)["_etag"], string | undefined>>();
   await posts.update(made, { netPrice: 9.5, mood: null });
   await posts.update(made, { netPrice: { $add: "0.5" }, score: { $add: 1 } });
+  await posts.update(made, { tags: { $append: ["a"] }, moods: { $remove: ["bad"] }, sums: [1.5, "2"] });
+  is<Equal<(typeof made)["tags"], string[]>>();
+  is<Equal<(typeof made)["moods"], ("good" | "bad")[]>>();
   await posts.update(post.id, { ...update, title: "Two" }, { ifMatch: '"tag"' });
   await posts.modify(post.id, ({ score }) => ({ score: (score ?? 0) + 1 }));
 
@@ -109,6 +112,14 @@ export function doesNotCompile(post: Posts, error: unknown): void {
   void posts.update(post.id, { status: "nope" });
   // @ts-expect-error a required field is not null
   void posts.update(post.id, { title: null });
+  // @ts-expect-error a list is never null
+  void posts.update(post.id, { tags: null });
+  // @ts-expect-error a word that the items do not have
+  void posts.update(post.id, { moods: { $append: ["nope"] } });
+  // @ts-expect-error a list has no order
+  void posts.list({ sort: "tags" });
+  // @ts-expect-error a list is looked into by `filter`
+  void posts.list({ where: { tags: ["a"] } });
   // @ts-expect-error a hidden field
   void posts.list({ where: { canary: "x" } });
   // @ts-expect-error no such entity

@@ -167,7 +167,7 @@ pub(crate) fn written(item: &Value) -> String {
 /// A value with which items are compared: text, or a number in the form that it has in JSON.
 pub(crate) fn element(item: Value) -> Value {
     match item {
-        Value::Time(at) => Value::Text(time::format(at).to_string()),
+        Value::Time(at) => Value::from(&*time::format(at)),
         Value::Float(double) => match Number::read(&serde_json::Value::from(double).to_string()) {
             Ok(Number::Int(whole)) => Value::Int(whole),
             Ok(Number::Float(_)) | Err(_) => Value::Float(double),

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use gatewright_entities::{Action, Entity, Field, Kind};
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::lists::{post, posts};
 use super::support::{anonymous, service, user, worlds};

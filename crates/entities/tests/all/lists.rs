@@ -1,13 +1,12 @@
 //! Fields of the type `list`.
 
-use futures_util::future::join_all;
 use gatewright_db::params;
 use gatewright_entities::{Action, Entity, Field, Kind, RecordCheck};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::schema;
-use super::support::{Stream, World, anonymous, encoded, service, user, user_with, worlds};
+use super::support::{Stream, World, anonymous, encoded, user, user_with, worlds};
 
 pub(super) fn posts() -> Entity {
     Entity::new("posts")
