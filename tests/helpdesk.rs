@@ -1,4 +1,4 @@
-//! The example of a help desk, in three browsers: a customer, an agent and an admin of one organisation.
+//! The example of a help desk, in four browsers: two customers, an agent and an admin of one organisation.
 
 use std::{
     fs,
@@ -120,8 +120,9 @@ async fn a_customer_an_agent_and_an_admin_work_at_the_help_desk() {
         let joins = async |name: &str, roles: &str| {
             Person::joins(&server, &database, &format!("{name}@example.com"), roles).await
         };
-        let people = tokio::join!(joins("cleo", "member"), joins("ben", "agent"), joins("ada", "admin"));
-        let (Some(cleo), Some(ben), Some(ada)) = people else { return };
+        let customers = tokio::join!(joins("cleo", "member"), joins("dora", "member"));
+        let (Some(cleo), Some(dora)) = customers else { return };
+        let (Some(ben), Some(ada)) = tokio::join!(joins("ben", "agent"), joins("ada", "admin")) else { return };
 
         // The customer asks. The server says who asked, and counts.
         let printer = cleo.does("POST", "/tickets", json!({"subject": "The printer is on fire"})).await;
@@ -179,6 +180,20 @@ async fn a_customer_an_agent_and_an_admin_work_at_the_help_desk() {
         assert!(!seen.iter().any(|event| event.contains("1987")), "{seen:?}");
         let comments = cleo.does("GET", "/comments?sort=created_at", Value::Null).await;
         assert_eq!(comments.as_array().unwrap().len(), 1, "{comments}");
+
+        // A colleague reads along, and no longer when the customer takes her out.
+        let reads_along = json!({"watchers": {"$append": [dora.id]}, "tags": {"$append": ["smoke"]}});
+        cleo.does("PATCH", &printer, reads_along).await;
+        assert_eq!(dora.is_shown("updated The printer is on fire").await.len(), 1);
+        let tagged = format!("/tickets?filter={}", "watchers%20%3D%20%40me%20%26%26%20tags%20has%20%27smoke%27");
+        assert_eq!(dora.subjects(&tagged).await, ["The printer is on fire"]);
+        assert_eq!(dora.does("GET", "/comments", Value::Null).await.as_array().unwrap().len(), 1);
+        dora.may_not(403, "PATCH", &printer, json!({"subject": "Mine"})).await;
+        let stranger = json!({"watchers": ["0190d2b3-0000-7000-8000-00000000000a"]});
+        assert_eq!(cleo.may_not(422, "PATCH", &printer, stranger).await, ["watchers"]);
+        cleo.does("PATCH", &printer, json!({"watchers": {"$remove": [dora.id]}})).await;
+        dora.is_shown("deleted ").await;
+        dora.may_not(404, "GET", &printer, Value::Null).await;
 
         // The customer closes the ticket, and neither opens it again nor deletes it.
         cleo.does("PATCH", &printer, json!({"status": "closed"})).await;
