@@ -23,6 +23,7 @@ mod files;
 mod handbook;
 mod harness;
 mod hostile;
+mod keys;
 mod limits;
 mod lost_files;
 mod memory;
