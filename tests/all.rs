@@ -24,6 +24,7 @@ mod handbook;
 mod harness;
 mod helpdesk;
 mod hostile;
+mod keys;
 mod limits;
 mod lost_files;
 mod memory;

@@ -273,6 +273,17 @@ impl Tour<'_> {
         self.sign_out().await;
         self.sign_in(&self.bob(), PASSWORD, &path).await;
         self.look("consent").await;
+        let form = [("client_id", made["client_id"].as_str().unwrap()), ("scope", "notes:read")];
+        let begin = self.server.client().request(Method::POST, "/auth/oauth2/device_authorization").form(&form);
+        let begun = Answer::read(begin).await.is(200).json();
+        self.open("/device").await;
+        self.look("device").await;
+        self.browser.fill_by_id("user_code", "BBBB-BBBB").await;
+        self.browser.submit("form[action='/device']").await;
+        self.look("device-wrong").await;
+        self.open(&format!("/device?user_code={}", begun["user_code"].as_str().unwrap())).await;
+        self.browser.submit("form[action='/device']").await;
+        self.look("device-consent").await;
         self.sign_out().await;
     }
 

@@ -104,6 +104,17 @@ export class Auth {
     return signedIn(await this.#post("magic-link/verify", { token }, options));
   }
 
+  /** Mails six digits that sign in. Returns the request that goes with them. */
+  async sendEmailCode(email: string, options?: CallOptions): Promise<string> {
+    return (await this.#transport.json<{ request: string }>("POST", this.#transport.auth("email-code/send"), { ...options, body: { email } }))
+      .request;
+  }
+
+  /** Signs in by the `code` of a mail and the request of `sendEmailCode`. */
+  async verifyEmailCode(email: string, code: string, request: string, options?: CallOptions): Promise<SignIn> {
+    return signedIn(await this.#post("email-code/verify", { email, code, request }, options));
+  }
+
   /** Where to send the browser for a sign-in by a provider; `next` is where it comes back to. */
   oauthUrl(provider: string, next?: string): string {
     const query = next === undefined ? undefined : new URLSearchParams({ next });

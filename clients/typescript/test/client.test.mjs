@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { createClient, failureOf, filter, GatewrightError, mailed, PASSWORD, somebody, totp, url } from "./support.mjs";
+import { createClient, failureOf, filter, GatewrightError, mailed, mailedCode, PASSWORD, somebody, totp, url } from "./support.mjs";
 
 test("an account signs in and out", async () => {
   const client = createClient({ url: `${url}/` });
@@ -50,6 +50,17 @@ test("a second factor is proven by the app or by a backup code", async () => {
   }
   await client.auth.disableTwoFactor(codes[1]);
   assert.equal((await client.auth.me()).twoFactorEnabled, false);
+});
+
+test("a mailed code signs in once, with its request", async () => {
+  const client = createClient({ url });
+  const email = "edith@example.com";
+  const request = await client.auth.sendEmailCode(email);
+  const code = await mailedCode(email);
+  const other = createClient({ url });
+  assert.equal((await failureOf(other.auth.verifyEmailCode(email, code, "x"))).code, "invalid_code");
+  assert.equal((await other.auth.verifyEmailCode(email, code, request)).status, "signed_in");
+  assert.equal((await failureOf(client.auth.verifyEmailCode(email, code, request))).code, "invalid_code");
 });
 
 test("a mailed link signs in once, and a mailed token sets a password", async () => {

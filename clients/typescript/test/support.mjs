@@ -44,6 +44,16 @@ export async function mailed(email) {
   }
 }
 
+/** The six digits in the latest mail to an address. */
+export async function mailedCode(email) {
+  for (;;) {
+    const mails = await (await fetch(`${url}/dev/mail.json`)).json();
+    const code = mails.find(({ to }) => to === email)?.text.match(/^\d{6}$/m);
+    if (code) return code[0];
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
 /** The code of an authenticator app now (RFC 6238), or so many steps later. */
 export function totp(secret, later = 0) {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";

@@ -326,6 +326,8 @@ impl AuthBuilder {
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
         let account = pages::account::routes(core.clone(), sections);
         let screen_routes = merged(screens, account);
+        let of_server = authorization_server.as_ref().map_or_else(Router::new, |server| server.screens.clone());
+        let screen_routes = screen_routes.merge(of_server);
         let screen_routes =
             screen_routes.layer(ServiceBuilder::new().layer(uncut).layer(returning).layer(layer.clone()));
         let known = Screens {

@@ -113,7 +113,7 @@ pub enum Registration {
 
 /// The limits against guessing and flooding. Each is enabled by default, with 10 attempts in 15 minutes and a block of
 /// 30 minutes. To relax one, set a large number of attempts.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Sign-ins per address (`login_ip`).
     pub login: Limit,
@@ -123,6 +123,11 @@ pub struct Limits {
     pub register: Limit,
     /// Magic links sent per address (`magic_link`).
     pub magic_link: Limit,
+    /// Codes by mail per address, requested (`email_code`) and wrongly typed (`email_code_verify`).
+    pub email_code: Limit,
+    /// Wrong user codes of devices per address (`device`), and devices that begin (`device_authorization`). 30 in 15
+    /// minutes.
+    pub device: Limit,
     /// Second-factor codes per address (`twofa`). Codes that disable a factor are counted separately (`twofa_disable`).
     pub two_factor: Limit,
     /// Second-factor codes per account (`twofa_account`). Codes that disable a factor are counted separately
@@ -134,6 +139,31 @@ pub struct Limits {
     pub email_verification: Limit,
     /// Callbacks of providers per address (`oauth`), each of which makes this service call the provider.
     pub oauth: Limit,
+}
+
+impl Limits {
+    /// The attempts of [`device`](Self::device) by default: a code is typed wrong more easily than a password.
+    pub const DEVICE_ATTEMPTS: u32 = 30;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let usual = Limit::default();
+        let of_devices = Policy::new(Self::DEVICE_ATTEMPTS, Duration::ZERO, Duration::ZERO);
+        Self {
+            login: usual,
+            login_account: usual,
+            register: usual,
+            magic_link: usual,
+            email_code: usual,
+            device: Limit { policy: of_devices, ..usual },
+            two_factor: usual,
+            two_factor_account: usual,
+            password_reset: usual,
+            email_verification: usual,
+            oauth: usual,
+        }
+    }
 }
 
 /// One limit.

@@ -42,6 +42,7 @@ pub struct MailboxProof {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     MagicLink,
+    EmailCode,
     PasswordReset,
     EmailVerification,
     /// A provider reports the address as verified.
@@ -225,6 +226,7 @@ impl Method {
     fn name(self) -> &'static str {
         match self {
             Self::MagicLink => "magic_link",
+            Self::EmailCode => "email_code",
             Self::PasswordReset => "password_reset",
             Self::EmailVerification => "email_verification",
             Self::Provider => "oauth",
@@ -291,11 +293,12 @@ async fn remove_tokens(core: &Core, user: &User, method: Method) -> Result<bool,
     let remove = async |purpose| core.single_use.remove(&user.id, &user.email, purpose).await;
     Ok(match method {
         // The token of this proof is one of them.
-        Method::MagicLink | Method::PasswordReset => remove(None).await? > 1,
+        Method::MagicLink | Method::EmailCode | Method::PasswordReset => remove(None).await? > 1,
         Method::Provider | Method::Invitation | Method::EmailChangeUndone | Method::Operator => remove(None).await? > 0,
         Method::EmailVerification => {
             let links = remove(Some(Purpose::MagicLink)).await?;
-            links + remove(Some(Purpose::PasswordReset)).await? > 0
+            let codes = remove(Some(Purpose::EmailCode)).await?;
+            links + codes + remove(Some(Purpose::PasswordReset)).await? > 0
         }
     })
 }

@@ -8,6 +8,8 @@ use gatewright_base::Secret;
 pub enum Kind {
     /// A link that signs in.
     MagicLink,
+    /// A code that signs in where it was requested, without a link.
+    EmailCode,
     /// A link that proves the mailbox.
     EmailVerification,
     /// A link to a new password.
@@ -42,8 +44,9 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::MagicLink,
+        Self::EmailCode,
         Self::EmailVerification,
         Self::PasswordReset,
         Self::Invitation,
@@ -71,6 +74,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::MagicLink => "magic_link",
+            Self::EmailCode => "email_code",
             Self::EmailVerification => "email_verification",
             Self::PasswordReset => "password_reset",
             Self::Invitation => "invitation",
@@ -99,14 +103,14 @@ pub struct Letter {
     pub kind: Kind,
     /// The account's address, as stored.
     pub to: Arc<str>,
-    /// The link, whole: `https://…?token=…`.
+    /// The link, whole: `https://…?token=…`. For [`Kind::EmailCode`], the address of the service.
     pub link: Secret,
     /// How long the link works, counted from [`post`](crate::Outgoing::post). The mail contains this time, and is not
     /// sent after it.
     pub lifetime: Duration,
     /// The tag of the reader's language. If it is absent or unknown, the first language is used.
     pub language: Option<Arc<str>>,
-    /// The code, sent together with the link: `7K3Q-9XWD`.
+    /// The code, sent together with the link: `7K3Q-9XWD`. [`Kind::EmailCode`] has only this.
     pub code: Option<Secret>,
     /// For [`Kind::EmailChange`]: the account's present address.
     pub account: Option<Arc<str>>,

@@ -41,6 +41,10 @@ pub enum AuditKind {
     MagicLinkRequested,
     /// A magic link was redeemed.
     MagicLinkConsumed,
+    /// A code by mail was requested.
+    EmailCodeRequested,
+    /// A user signed in by a code by mail.
+    EmailCodeConsumed,
     /// An account was closed, to be deleted.
     AccountClosed,
     /// An account was deleted.
@@ -93,7 +97,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 46] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -114,6 +118,8 @@ impl AuditKind {
         Self::OAuthRefused,
         Self::MagicLinkRequested,
         Self::MagicLinkConsumed,
+        Self::EmailCodeRequested,
+        Self::EmailCodeConsumed,
         Self::AccountClosed,
         Self::AccountDeleted,
         Self::AccountDisabled,
@@ -174,6 +180,8 @@ impl AuditKind {
             | Self::OAuthRefused
             | Self::MagicLinkRequested
             | Self::MagicLinkConsumed
+            | Self::EmailCodeRequested
+            | Self::EmailCodeConsumed
             | Self::AccountClosed
             | Self::AccountDeleted
             | Self::AccountDisabled
@@ -214,6 +222,8 @@ impl AuditKind {
             Self::OAuthRefused => "oauth.refused",
             Self::MagicLinkRequested => "magiclink.requested",
             Self::MagicLinkConsumed => "magiclink.consumed",
+            Self::EmailCodeRequested => "emailcode.requested",
+            Self::EmailCodeConsumed => "emailcode.consumed",
             Self::AccountClosed => "account.closed",
             Self::AccountDeleted => "account.deleted",
             Self::AccountDisabled => "account.disabled",
@@ -258,6 +268,7 @@ mod tests {
             2fa.enrolled, 2fa.challenge_succeeded, 2fa.challenge_failed, 2fa.disabled, 2fa.backup_codes_regenerated, \
             password.reset_requested, password.reset_completed, email.verification_requested, email.verified, \
             oauth.linked, oauth.unlinked, oauth.login, oauth.refused, magiclink.requested, magiclink.consumed, \
+             emailcode.requested, emailcode.consumed, \
              account.closed, account.deleted, account.disabled, account.enabled, email.change_requested, email.changed, email.change_undone, \
              profile.changed, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \

@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 pub(crate) use cookie::DeviceCookie;
 pub(crate) use name::device_name;
+#[cfg(feature = "authorization-server")]
+pub(crate) use name::safe_name;
 use rows::Rows;
 pub(crate) use rows::{COMPONENT, MIGRATIONS, OWNERS, OWNERS_OF_BEFORE, StoredDevice};
 pub(crate) use sign_in::{Browser, Counted, DeviceBudget, current};

@@ -6,8 +6,8 @@ pub(crate) fn device_name(user_agent: Option<&str>) -> String {
     known_name(user_agent).unwrap_or_else(shown)
 }
 
-/// The same for mails, which repeat nothing that a stranger could have written.
-pub(super) fn safe_name(user_agent: Option<&str>) -> String {
+/// The same for mails and warnings, which repeat nothing that a stranger could have written.
+pub(crate) fn safe_name(user_agent: Option<&str>) -> String {
     known_name(user_agent).unwrap_or_else(unknown)
 }
 

@@ -81,6 +81,22 @@ impl DeviceBudget {
             }
         }
     }
+
+    /// The same as [`attempt`](Self::attempt) where only failures count: a success gives the attempt back, also that of
+    /// `key`.
+    pub(crate) async fn begin(
+        &self,
+        core: &Core,
+        user: Option<&UserId>,
+        browser: &Browser,
+        of_account: &Limiter,
+        key: &str,
+    ) -> Result<Attempt, Denied> {
+        match known(core, user, browser).await {
+            Some(device) => self.limiter.begin(&device.to_string()).await,
+            None => of_account.begin(key).await,
+        }
+    }
 }
 
 /// The device of `user` that this browser is. For an address without an account, a tag is computed too, so that both cases

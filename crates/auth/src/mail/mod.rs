@@ -43,12 +43,12 @@ pub struct Mail {
     pub kind: MailKind,
     /// To whom.
     pub to: EmailAddress,
-    /// The complete link. It is a credential: never log it.
+    /// The complete link. It is a credential: never log it. For [`MailKind::EmailCode`], the address of the service.
     pub link: Secret,
     /// How long the link works from now.
     pub lifetime: Duration,
     /// The code in the mail, for the browser that requested it: `7K3Q-9XWD`. A credential. Only mails that sign in,
-    /// prove a mailbox, set a password or change an address have one.
+    /// prove a mailbox, set a password or change an address have one. For [`MailKind::EmailCode`], six digits.
     pub code: Option<Secret>,
     /// The account's present address, for [`MailKind::EmailChange`].
     pub account: Option<EmailAddress>,
@@ -91,6 +91,8 @@ pub struct Invited {
 pub enum MailKind {
     /// A link that signs in.
     MagicLink,
+    /// A code that signs in where it was requested, without a link.
+    EmailCode,
     /// A link that proves the mailbox.
     EmailVerification,
     /// A link to set a new password. The mail says that API tokens and other access end too, unless the user keeps it.
@@ -139,9 +141,12 @@ impl MailKind {
             | Self::ProgramConnected
             | Self::ProviderLinked
             | Self::MembersChanged => true,
-            Self::MagicLink | Self::EmailVerification | Self::PasswordReset | Self::EmailChange | Self::Invitation => {
-                false
-            }
+            Self::MagicLink
+            | Self::EmailCode
+            | Self::EmailVerification
+            | Self::PasswordReset
+            | Self::EmailChange
+            | Self::Invitation => false,
         }
     }
 }

@@ -83,6 +83,7 @@ impl From<Purpose> for MailKind {
             Purpose::EmailVerification => Self::EmailVerification,
             Purpose::PasswordReset => Self::PasswordReset,
             Purpose::EmailChange => Self::EmailChange,
+            Purpose::EmailCode => Self::EmailCode,
         }
     }
 }

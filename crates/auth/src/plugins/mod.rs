@@ -18,9 +18,11 @@ pub mod accounts;
 pub mod authorization_server;
 pub(crate) mod devices;
 pub mod email_change;
+pub mod email_code;
 pub mod email_verification;
 pub mod invitations;
 pub mod magic_link;
+pub(crate) mod mailed_sign_in;
 #[cfg(feature = "oauth")]
 pub mod oauth;
 #[cfg(feature = "passkeys")]
@@ -111,6 +113,8 @@ pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<M
 pub(crate) struct Mounted {
     pub(crate) routes: Router,
     pub(crate) well_known: Router,
+    /// The page for devices, at the root.
+    pub(crate) screens: Router,
     /// The paths that pages of every origin may call.
     pub(crate) open_paths: Vec<OpenPath>,
     pub(crate) section: Arc<dyn Section>,

@@ -161,9 +161,25 @@ pub(crate) fn check_mail(core: &Core, visitor: &Visitor, purpose: Purpose, next:
     code_form(core, visitor, purpose, next, &Shown::default())
 }
 
+/// After a code without a link was requested for `email`, and after a wrong one.
+pub(crate) fn check_mail_for_code(
+    core: &Core,
+    visitor: &Visitor,
+    email: &str,
+    next: Option<&Next>,
+    problem: Option<&Problem>,
+) -> Response {
+    let shown = Shown { problem, code: None, email: Some(email) };
+    let page = code_form(core, visitor, Purpose::EmailCode, next, &shown);
+    match problem {
+        Some(problem) => with_problem(problem, page),
+        None => page,
+    }
+}
+
 /// The same after a request for a new address. A browser without a session of the account has to type the code `shown`.
 pub(crate) fn check_mail_showing(core: &Core, visitor: &Visitor, shown: &Secret) -> Response {
-    code_form(core, visitor, Purpose::EmailChange, None, &Shown { problem: None, code: Some(shown) })
+    code_form(core, visitor, Purpose::EmailChange, None, &Shown { code: Some(shown), ..Shown::default() })
 }
 
 /// A code without a valid token: the page for typing it again, for browsers.
@@ -191,7 +207,10 @@ pub(crate) fn code_failed(
     next: Option<&Next>,
     problem: &Problem,
 ) -> Response {
-    with_problem(problem, code_form(core, visitor, purpose, next, &Shown { problem: Some(problem), code: None }))
+    with_problem(
+        problem,
+        code_form(core, visitor, purpose, next, &Shown { problem: Some(problem), ..Shown::default() }),
+    )
 }
 
 /// What the page for typing a code shows.
@@ -200,6 +219,8 @@ struct Shown<'a> {
     problem: Option<&'a Problem>,
     /// A code to be typed in another browser.
     code: Option<&'a Secret>,
+    /// The address to which a code without a link was mailed.
+    email: Option<&'a str>,
 }
 
 fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>, shown: &Shown<'_>) -> Response {
@@ -207,6 +228,7 @@ fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Nex
         Purpose::MagicLink => ("magic-link/verify", "mailed.sent", with_next("/login", next)),
         Purpose::EmailVerification => ("verify-email", "mailed.sent", super::account::PATH.to_owned()),
         Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
+        Purpose::EmailCode => ("email-code/verify", "mailed.code_sent", with_next("/login", next)),
         Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
     };
     let (csrf, message) = (visitor.csrf_field(), shown.problem.map(Problem::localized));
@@ -214,6 +236,7 @@ fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Nex
         text,
         shown: shown.code.map(Secret::expose),
         action: format!("{}/{route}", core.config.base_path),
+        email: shown.email,
         password: purpose == Purpose::PasswordReset,
         password_rule: PasswordRule::of(&core.passwords),
         problem: message.as_deref(),
@@ -231,6 +254,8 @@ struct CodeForm<'a> {
     /// The code to be typed in another browser in which the link is opened.
     shown: Option<&'a str>,
     action: String,
+    /// The address to which a code without a link was mailed.
+    email: Option<&'a str>,
     /// Whether the form asks for a new password too.
     password: bool,
     password_rule: PasswordRule,

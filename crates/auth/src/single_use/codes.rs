@@ -225,7 +225,7 @@ fn read(typed: &str) -> Option<Zeroizing<String>> {
     (symbols.len() == LENGTH).then_some(symbols)
 }
 
-fn cookie_name(purpose: Purpose, secure: bool) -> &'static str {
+pub(crate) fn cookie_name(purpose: Purpose, secure: bool) -> &'static str {
     match (purpose, secure) {
         (Purpose::MagicLink, true) => "__Host-svc_magic_link",
         (Purpose::MagicLink, false) => "svc_magic_link",
@@ -235,6 +235,8 @@ fn cookie_name(purpose: Purpose, secure: bool) -> &'static str {
         (Purpose::PasswordReset, false) => "svc_password_reset",
         (Purpose::EmailChange, true) => "__Host-svc_email_change",
         (Purpose::EmailChange, false) => "svc_email_change",
+        (Purpose::EmailCode, true) => "__Host-svc_email_code",
+        (Purpose::EmailCode, false) => "svc_email_code",
     }
 }
 

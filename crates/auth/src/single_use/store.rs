@@ -52,11 +52,14 @@ pub enum Purpose {
     PasswordReset,
     /// Giving an account another address.
     EmailChange,
+    /// Signing in by a code that is mailed without a link.
+    EmailCode,
 }
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 4] = [Self::MagicLink, Self::EmailVerification, Self::PasswordReset, Self::EmailChange];
+    pub const ALL: [Self; 5] =
+        [Self::MagicLink, Self::EmailVerification, Self::PasswordReset, Self::EmailChange, Self::EmailCode];
 
     /// The name that stores save. It never changes.
     pub fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Purpose {
             Self::EmailVerification => "email_verification",
             Self::PasswordReset => "password_reset",
             Self::EmailChange => "email_change",
+            Self::EmailCode => "email_code",
         }
     }
 }
@@ -86,7 +90,8 @@ impl Demand {
     pub(crate) fn of(purpose: Purpose, by_form: bool) -> Self {
         match (purpose, by_form) {
             (Purpose::EmailChange, _) => Self::Account,
-            (Purpose::PasswordReset, _) | (Purpose::MagicLink | Purpose::EmailVerification, false) => Self::Nothing,
+            (Purpose::PasswordReset | Purpose::EmailCode, _)
+            | (Purpose::MagicLink | Purpose::EmailVerification, false) => Self::Nothing,
             (Purpose::MagicLink | Purpose::EmailVerification, true) => Self::Browser,
         }
     }
@@ -166,7 +171,7 @@ mod tests {
         for purpose in Purpose::ALL {
             let strictest = match purpose {
                 Purpose::MagicLink | Purpose::EmailVerification => Demand::Browser,
-                Purpose::PasswordReset => Demand::Nothing,
+                Purpose::PasswordReset | Purpose::EmailCode => Demand::Nothing,
                 Purpose::EmailChange => Demand::Account,
             };
             for name in [None, Some(""), Some("Nothing")] {

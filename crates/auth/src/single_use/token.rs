@@ -25,11 +25,11 @@ impl SingleUseToken {
     }
 
     /// The token with these bytes, if there are 32.
-    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(|bytes| Self(Zeroizing::new(bytes)))
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &*self.0
     }
 

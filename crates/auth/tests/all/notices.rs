@@ -33,6 +33,7 @@ fn recipient(kind: MailKind) -> Option<Recipient> {
         | MailKind::EmailVerification
         | MailKind::PasswordReset
         | MailKind::EmailChange
+        | MailKind::EmailCode
         | MailKind::Invitation => None,
     }
 }

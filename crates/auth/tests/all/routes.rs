@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::passkeys::PasskeysPlugin;
@@ -39,7 +40,7 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 77] = [
+const ROUTES: [(&str, Guard); 80] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Failures),
     ("/register", Requests),
@@ -52,6 +53,8 @@ const ROUTES: [(&str, Guard); 77] = [
     ("/devices/{id}", Free(OWN)),
     ("/magic-link/send", Requests),
     ("/magic-link/verify", Free(MAILED)),
+    ("/email-code/send", Requests),
+    ("/email-code/verify", Failures),
     ("/send-verification", Requests),
     ("/verify-email", Free(MAILED)),
     ("/invitations/accept", Free(TOKEN)),
@@ -91,6 +94,7 @@ const ROUTES: [(&str, Guard); 77] = [
     ("TOKEN", Free(PROGRAM)),
     ("REVOKE", Free(PROGRAM)),
     ("INTROSPECT", Free(PROGRAM)),
+    ("DEVICE", Requests),
     ("REGISTER", Free("is limited for each address by the limit of registrations, which its own test shows")),
     ("JWKS", Free(DOCUMENT)),
     ("SERVER", Free(DOCUMENT)),
@@ -210,6 +214,7 @@ async fn a_limited_route_refuses_the_second_request_where_one_is_allowed() {
             let builder =
                 builder.database(db.db.clone()).mailer(Arc::new(Post::default())).plugin(MagicLinkPlugin::new());
             let builder = builder.plugin(EmailVerificationPlugin::new()).plugin(PasswordResetPlugin::new());
+            let builder = builder.plugin(EmailCodePlugin);
             builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"))
         })
         .await;

@@ -185,6 +185,8 @@ fn limits(limits: &Limits) -> Value {
         "login_account": shown(limits.login_account),
         "register": shown(limits.register),
         "magic_link": shown(limits.magic_link),
+        "email_code": shown(limits.email_code),
+        "device": shown(limits.device),
         "two_factor": shown(limits.two_factor),
         "two_factor_account": shown(limits.two_factor_account),
         "password_reset": shown(limits.password_reset),

@@ -85,6 +85,13 @@ fn reason(scope: &str) -> &'static str {
         "register" | "oauth2_register" => "too many registrations from this address",
         "password_reset" => "too many password resets from this address",
         "magic_link" => "too many sign-in links from this address",
+        "device" => "too many wrong codes of devices from this address",
+        "device_account" => "too many wrong codes of devices by this account",
+        "device_authorization" => "too many devices that begin from this address",
+        "email_code" => "too many codes by mail requested from this address",
+        "email_code_verify" => "too many wrong codes by mail from this address",
+        "email_code_account" => "too many wrong codes by mail for this mailbox",
+        "email_code_device" => "too many wrong codes by mail from a known device of this account",
         "email_verification" => "too many verification mails from this address",
         "oauth" => "too many sign-ins with a provider from this address",
         "mail_pair" | "mail_first" | "mail_recipient" | "mail_recipient_first" | "mail_recipient_trickle" => {

@@ -190,6 +190,7 @@ impl Mailer for Queue {
         let outgoing = self.outgoing.as_ref().ok_or("this program sends no mails")?;
         let kind = match mail.kind {
             MailKind::MagicLink => Kind::MagicLink,
+            MailKind::EmailCode => Kind::EmailCode,
             MailKind::EmailVerification => Kind::EmailVerification,
             MailKind::PasswordReset => Kind::PasswordReset,
             MailKind::Invitation => Kind::Invitation,

@@ -8,6 +8,7 @@ use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
 use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
+use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
@@ -67,6 +68,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
             Plugin::Core => builder.plugin(PasswordPlugin),
             Plugin::TwoFactor => builder.plugin(TwoFactorPlugin::new(config.auth.two_factor_issuer.clone())),
             Plugin::MagicLink => builder.plugin(magic_link(config)),
+            Plugin::EmailCode => builder.plugin(EmailCodePlugin),
             Plugin::EmailVerification => {
                 builder.plugin(EmailVerificationPlugin::new().ttl(config.auth.email_verification_ttl))
             }

@@ -93,6 +93,8 @@ pub enum Plugin {
     Core,
     /// Sign-in with a link in a mail.
     MagicLink,
+    /// Sign-in with six digits in a mail.
+    EmailCode,
     /// Sign-in with OAuth 2.0 and OpenID Connect providers.
     OAuth,
     /// TOTP and backup codes.
@@ -122,6 +124,7 @@ impl Plugin {
     pub const ALL: &[Self] = &[
         Self::Core,
         Self::MagicLink,
+        Self::EmailCode,
         Self::OAuth,
         Self::TwoFactor,
         Self::Accounts,
@@ -145,6 +148,7 @@ impl Keyword for Plugin {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("core", Self::Core),
         ("magic_link", Self::MagicLink),
+        ("email_code", Self::EmailCode),
         ("oauth", Self::OAuth),
         ("two_factor", Self::TwoFactor),
         ("accounts", Self::Accounts),

@@ -15,6 +15,8 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
         login_account: section.section("login_account", limit),
         register: section.section("register", limit),
         magic_link: section.section("magic_link", limit),
+        email_code: section.section("email_code", limit),
+        device: section.section("device", |section| limit_of(section, behind_proxies, Limits::DEVICE_ATTEMPTS)),
         two_factor: section.section("two_factor", limit),
         two_factor_account: section.section("two_factor_account", limit),
         password_reset: section.section("password_reset", limit),
@@ -25,8 +27,14 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
 
 /// A number that is zero means its default.
 fn limit(section: &mut Section<'_>, behind_proxies: bool) -> Limit {
-    let default = Policy::new(0, Duration::ZERO, Duration::ZERO);
+    limit_of(section, behind_proxies, 0)
+}
+
+/// The same with another default of attempts.
+fn limit_of(section: &mut Section<'_>, behind_proxies: bool, attempts: u32) -> Limit {
+    let default = Policy::new(attempts, Duration::ZERO, Duration::ZERO);
     let attempts = section.value("max_attempts", default.max_attempts(), "Attempts allowed within the window.");
+    let attempts = if attempts == 0 { default.max_attempts() } else { attempts };
     let window = section.seconds("window_seconds", default.window(), "Length of the window.");
     let block = section.seconds("block_seconds", default.block(), "Length of the block after too many attempts.");
     let trust_forwarded_for = section.derived(

@@ -37,7 +37,7 @@ impl Email {
                     "templates",
                     "built in",
                     "Folder whose files replace the built-in templates by name: `magic_link.txt`, `.html`, \
-                     `.subject.txt`, and the same for `email_verification`, `password_reset`, `email_change`, \
+                     `.subject.txt`, and the same for `email_code`, `email_verification`, `password_reset`, `email_change`, \
                      `email_changed`, `email_change_undone`, `passkey_added`, `two_factor_enabled`, \
                      `two_factor_disabled`, `backup_codes_replaced`, `new_device`, `invitation`, `token_created`, \
                      `program_connected`, `provider_linked`, `members_changed`; `layout.html`; and `.txt` and `.html` \

@@ -101,6 +101,8 @@ pub(super) fn try_all(templates: &Templates, folder: Option<&Path>) -> Result<()
 
 /// A word that no template has in it by chance, and no escaping touches.
 const LINK: &str = "https://example.com/a-link-that-must-be-in-the-mail";
+/// The same for the code of [`Kind::EmailCode`].
+const CODE: &str = "a-code-that-must-be-in-the-mail";
 
 fn try_one(
     templates: &Templates,
@@ -113,6 +115,7 @@ fn try_one(
     let letter = Letter::new(kind, "ann@example.com", Secret::new(LINK), Duration::from_mins(15)).language(language);
     let letter = match kind {
         Kind::NewDevice => letter.device(Device::default()),
+        Kind::EmailCode => letter.code(Secret::new(CODE)),
         _ => letter,
     };
     // Before the trial, which runs one branch of every condition and does not say which name is unknown.
@@ -127,7 +130,8 @@ fn try_one(
         Part::Subject if rendered.trim().is_empty() || rendered.trim().chars().any(char::is_control) => {
             "a subject is one line of text"
         }
-        Part::Text | Part::Html if !rendered.contains(LINK) => "never shows {{ link }}",
+        Part::Text | Part::Html if kind == Kind::EmailCode && !rendered.contains(CODE) => "never shows {{ code }}",
+        Part::Text | Part::Html if kind != Kind::EmailCode && !rendered.contains(LINK) => "never shows {{ link }}",
         Part::Subject | Part::Text | Part::Html => return Ok(()),
     };
     Err(TemplateError { file: Some(place(&name, folder)), line: None, message: message.to_owned() })

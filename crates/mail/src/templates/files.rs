@@ -55,11 +55,14 @@ macro_rules! builtin {
     ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("builtin/", $name)))),*] };
 }
 
-const BUILTIN: [(&str, &str); 49] = builtin![
+const BUILTIN: [(&str, &str); 52] = builtin![
     "layout.html",
     "magic_link.subject.txt",
     "magic_link.txt",
     "magic_link.html",
+    "email_code.subject.txt",
+    "email_code.txt",
+    "email_code.html",
     "email_verification.subject.txt",
     "email_verification.txt",
     "email_verification.html",

@@ -29,7 +29,7 @@ use uuid::Uuid;
 pub use check::TemplateError;
 
 use self::files::Part;
-use crate::{Address, Device, Letter, Mail, SendError};
+use crate::{Address, Device, Kind, Letter, Mail, SendError};
 
 /// The default color of buttons and links in mails.
 const COLOR: Color = Color::rgb(0x1a, 0x4f, 0xa3);
@@ -92,7 +92,7 @@ impl Templates {
             subject: render(Part::Subject)?.trim().to_owned(),
             text: Secret::new(render(Part::Text)?),
             html: Some(Secret::new(render(Part::Html)?)),
-            links: vec![letter.link.clone()],
+            links: if letter.kind == Kind::EmailCode { Vec::new() } else { vec![letter.link.clone()] },
             to,
         })
     }

@@ -7,7 +7,8 @@ use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
 
-use super::consent::{self, Question, Seal};
+use super::client::Client;
+use super::consent::{self, Question, Seal, Way};
 use super::consents::Consented;
 use super::documents::DocumentError;
 use super::error::Failure;
@@ -15,7 +16,7 @@ use super::parameters::Parameters;
 use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
 use super::server::Server;
-use crate::fresh::{self, Fresh, FreshError, Given};
+use crate::fresh::{self, Asked, Fresh, FreshError, Given};
 use crate::mail::Notice;
 use crate::open_session::{OpenSession, is_open};
 use crate::screens::mailed::note;
@@ -44,14 +45,17 @@ pub(super) async fn ask(
     let query = query.unwrap_or_default();
     let session = match session {
         Ok(session) => session,
-        Err(problem) => return send_to_sign_in(&endpoint.server, problem, &identity, &query),
+        Err(problem) => {
+            let server = &endpoint.server;
+            return send_to_sign_in(server, problem, &identity, here(server, &query).as_ref());
+        }
     };
     let request = match endpoint.check(&session, &query).await {
         Ok(request) => request,
         Err(answer) => return answer,
     };
     let server = &endpoint.server;
-    let choice = match server.choice(&session.user().id, &request).await {
+    let choice = match server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await {
         Ok(choice) => choice,
         Err(error) => return Problem::from(error).into_page(),
     };
@@ -65,7 +69,7 @@ pub(super) async fn ask(
         return see_other(&login_as_other(here(server, &query).as_ref()));
     }
     if is_young && !choice.is_open() && !request.ask {
-        let allowed = server.consented(&session.user().id, &request, choice.only().cloned());
+        let allowed = server.consented(&session.user().id, &request.client, request.resource, choice.only().cloned());
         match server.consents.find(&allowed).await {
             Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
                 return endpoint.allow(&session, allowed, &request).await;
@@ -74,7 +78,7 @@ pub(super) async fn ask(
             Err(error) => return problem::store_failed(&error).into_page(),
         }
     }
-    let asked = Question { request: &request, query: &query, tenants: choice.offered(), fresh, problem: None };
+    let asked = Question { query: &query, tenants: choice.offered(), ..asking(&request, fresh) };
     consent::show(server, &endpoint.seal, &visitor, &session, &asked)
 }
 
@@ -103,7 +107,7 @@ pub(super) async fn decide(
     if form.get("decision") != Some("allow") {
         return endpoint.cancelled(&session, &request).await;
     }
-    let choice = match server.choice(&session.user().id, &request).await {
+    let choice = match server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await {
         Ok(choice) => choice,
         Err(error) => return Problem::from(error).into_page(),
     };
@@ -113,15 +117,15 @@ pub(super) async fn decide(
     if let Err(error) = proven {
         let (problem, fresh) = (Problem::from(error), fresh::asked_unless_young(&server.core, &session).await);
         let Ok(fresh) = fresh else { return problem.into_page() };
-        let asked = Question { request: &request, query, tenants: choice.offered(), fresh, problem: Some(&problem) };
+        let asked = Question { query, tenants: choice.offered(), problem: Some(&problem), ..asking(&request, fresh) };
         return consent::show(server, &endpoint.seal, &visitor, &session, &asked);
     }
     let Ok(tenant) = choice.taken(form.get("tenant")) else {
         return Problem::bad_request("choose one of your tenants; open the application again").into_page();
     };
-    let allowed = server.consented(&session.user().id, &request, tenant);
+    let allowed = server.consented(&session.user().id, &request.client, request.resource, tenant);
     let open = OpenSession::of(&server.core, &session, server.consents.database());
-    let event = match server.begin_consent(&allowed, &request, &visitor.client).await {
+    let event = match server.begin_consent(&allowed, &request.client, &request.scopes, &visitor.client).await {
         Ok(event) => event,
         Err(error) => return Problem::from(error).into_page(),
     };
@@ -133,8 +137,7 @@ pub(super) async fn decide(
         }
         Ok(Some(false)) => {
             event.withdraw().await;
-            let full = "your account has too many connected applications; end one on your account page first";
-            return Problem::conflict(full).with_code("too_many_connections").into_page();
+            return too_many_connections().into_page();
         }
         Err(error) => return problem::store_failed(&error).into_page(),
     }
@@ -160,18 +163,7 @@ impl Endpoint {
         let Some(id) = parameters.get("client_id") else {
             return Err(Problem::bad_request("client_id is missing").into_page());
         };
-        let client = match server.client_for(id, &session.user().id).await {
-            Ok(Some(client)) => client,
-            Ok(None) => return Err(Problem::bad_request("unknown client").with_code("invalid_client").into_page()),
-            Err(DocumentError::Store(error)) => return Err(problem::store_failed(&error).into_page()),
-            Err(DocumentError::Busy) => {
-                let busy = "too many client documents are being fetched; try again in a moment";
-                return Err(Problem::unavailable(busy, std::time::Duration::from_secs(5)).into_page());
-            }
-            Err(error) => {
-                return Err(Problem::bad_request(error.to_string()).with_code("invalid_client").into_page());
-            }
-        };
+        let client = client(server, id, session).await.map_err(Problem::into_page)?;
         let (id, source) = (client.id.clone(), client.source);
         match AuthorizationRequest::check(&parameters, client, server.supported(), &server.resources) {
             Ok(request) => Ok(request),
@@ -204,40 +196,84 @@ impl Endpoint {
 
     /// Gives the client a code, unless the session ended while the request waited.
     async fn allow(&self, session: &Session, allowed: Consented, request: &AuthorizationRequest) -> Response {
-        let (server, user) = (&self.server, allowed.user.clone());
+        let server = &self.server;
         let open = OpenSession::of(&server.core, session, server.consents.database());
         let (grant, code) = match server.code(&open, allowed, request).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Problem::from(FreshError::SessionEnded).into_page(),
             Err(failure) => return failure_page(failure),
         };
-        // Accounts in a store of the program's own share no transaction: a claim may have looked for grants before this one
-        // was stored. Nobody knows the code until it is in the answer.
-        let is_open = if open.is_shared() { Ok(true) } else { is_open(&server.core, session).await };
-        match is_open {
-            Ok(true) => return go(&request.with_code(&server.resources, &code)),
-            Ok(false) => {}
-            Err(error) => return Problem::from(error).into_page(),
-        }
-        let ended = match server.end(&grant).await {
-            Ok(()) => server.consents.forget_of(&user, &request.client.id, session.started_at()).await,
-            Err(failure) => return failure_page(failure),
-        };
-        match ended {
-            Ok(_) => Problem::from(FreshError::SessionEnded).into_page(),
-            Err(error) => problem::store_failed(&error).into_page(),
+        // Nobody knows the code until it is in the answer.
+        match still_open(server, session, &open, &grant, &request.client.id).await {
+            Ok(()) => go(&request.with_code(&server.resources, &code)),
+            Err(answer) => answer,
         }
     }
 }
 
+/// Ends a grant that was just stored, if its session has ended. Accounts in a store of the program's own share no
+/// transaction: a claim may have looked for grants before this one was stored.
+pub(super) async fn still_open(
+    server: &Server,
+    session: &Session,
+    open: &OpenSession,
+    grant: &str,
+    client: &str,
+) -> Result<(), Response> {
+    let is_open = if open.is_shared() { Ok(true) } else { is_open(&server.core, session).await };
+    match is_open {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        Err(error) => return Err(Problem::from(error).into_page()),
+    }
+    server.end(grant).await.map_err(failure_page)?;
+    match server.consents.forget_of(&session.user().id, client, session.started_at()).await {
+        Ok(_) => Err(Problem::from(FreshError::SessionEnded).into_page()),
+        Err(error) => Err(problem::store_failed(&error).into_page()),
+    }
+}
+
+/// 409: the user has to end a connection first.
+pub(super) fn too_many_connections() -> Problem {
+    let full = "your account has too many connected applications; end one on your account page first";
+    Problem::conflict(full).with_code("too_many_connections")
+}
+
+/// What a request asks the user.
+fn asking(request: &AuthorizationRequest, fresh: Asked) -> Question<'_> {
+    Question {
+        client: &request.client,
+        scopes: &request.scopes,
+        resource: request.resource,
+        way: Way::Redirect(&request.redirect),
+        query: "",
+        tenants: &[],
+        fresh,
+        problem: None,
+    }
+}
+
+/// The client with this id. A metadata document is fetched for the user of the session.
+pub(super) async fn client(server: &Server, id: &str, session: &Session) -> Result<Client, Problem> {
+    match server.client_for(id, &session.user().id).await {
+        Ok(Some(client)) => Ok(client),
+        Ok(None) => Err(Problem::bad_request("unknown client").with_code("invalid_client")),
+        Err(DocumentError::Store(error)) => Err(problem::store_failed(&error)),
+        Err(DocumentError::Busy) => {
+            let busy = "too many client documents are being fetched; try again in a moment";
+            Err(Problem::unavailable(busy, std::time::Duration::from_secs(5)))
+        }
+        Err(error) => Err(Problem::bad_request(error.to_string()).with_code("invalid_client")),
+    }
+}
+
 /// A browser without a valid session is redirected to the sign-in, and returns afterwards. A program gets the refusal.
-fn send_to_sign_in(server: &Server, problem: Problem, identity: &Identity, query: &str) -> Response {
+pub(super) fn send_to_sign_in(server: &Server, problem: Problem, identity: &Identity, next: Option<&Next>) -> Response {
     let screens = server.core.screens.get();
-    let next = here(server, query);
     match (identity, screens) {
-        (Identity::Anonymous, Some(_)) => see_other(&with_next("/login", next.as_ref())),
+        (Identity::Anonymous, Some(_)) => see_other(&with_next("/login", next)),
         (Identity::Pending(_), Some(screens)) if screens.second_factor.is_some() => {
-            see_other(&with_next(screens.second_factor.unwrap_or_default(), next.as_ref()))
+            see_other(&with_next(screens.second_factor.unwrap_or_default(), next))
         }
         _ => problem.into_page(),
     }
@@ -257,7 +293,7 @@ fn go(address: &str) -> Response {
     response
 }
 
-fn failure_page(failure: Failure) -> Response {
+pub(super) fn failure_page(failure: Failure) -> Response {
     match failure {
         Failure::Store(error) => problem::store_failed(&*error).into_page(),
         Failure::Refused(error) => {

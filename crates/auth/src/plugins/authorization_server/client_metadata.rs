@@ -4,6 +4,7 @@ use serde::Deserialize;
 use super::error::{Code, OAuthError};
 use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::scopes::SupportedScopes;
+use super::token::DEVICE_CODE;
 use crate::label::Label;
 
 /// Client metadata (RFC 7591, section 2), as far as it is used here. Other members are ignored, as the RFC requires.
@@ -36,18 +37,32 @@ impl Metadata {
         let only = |list: &Option<Vec<String>>, known: &[&str]| {
             list.iter().flatten().all(|word| known.contains(&word.as_str()))
         };
-        if !only(&self.grant_types, &["authorization_code", "refresh_token"]) {
-            return Err(invalid("grant_types are authorization_code and refresh_token"));
+        if !only(&self.grant_types, &["authorization_code", "refresh_token", DEVICE_CODE]) {
+            return Err(invalid(
+                "grant_types are authorization_code, refresh_token and urn:ietf:params:oauth:grant-type:device_code",
+            ));
         }
         if !only(&self.response_types, &["code"]) {
             return Err(invalid("response_types is code"));
         }
         let wrong = |description| OAuthError::new(Code::InvalidRedirectUri, description);
+        if self.redirect_uris.is_empty() && self.is_for_devices_only() {
+            return Ok(Vec::new());
+        }
         if self.redirect_uris.is_empty() || self.redirect_uris.len() > MAX_REDIRECTS {
             return Err(wrong("1 to 20 redirect_uris are required"));
         }
         let parsed = self.redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>();
         parsed.map_err(|InvalidRedirectUri| wrong(InvalidRedirectUri::TEXT))
+    }
+
+    /// Whether it names the grant of devices.
+    pub(super) fn is_for_devices(&self) -> bool {
+        self.grant_types.iter().flatten().any(|word| word == DEVICE_CODE)
+    }
+
+    fn is_for_devices_only(&self) -> bool {
+        self.is_for_devices() && !self.grant_types.iter().flatten().any(|word| word == "authorization_code")
     }
 
     /// The scopes that the client limits itself to.

@@ -1,12 +1,14 @@
 use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use gatewright_base::SigningKey;
+use gatewright_base::{Scopes, SigningKey};
 use gatewright_http::{FormTarget, Problem};
 use gatewright_tenancy::TenantOfUser;
 use serde::Serialize;
 
-use super::request::AuthorizationRequest;
+use super::client::Client;
+use super::device_page::{PATH, Place};
+use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::server::Server;
 use crate::fresh::Asked;
@@ -25,9 +27,11 @@ struct Context<'a> {
     client: &'a str,
     /// The host of its metadata document.
     host: Option<String>,
-    /// The target of the answer.
-    destination: String,
+    /// The target of the answer, if a browser takes it there.
+    destination: Option<String>,
     loopback: bool,
+    /// The device that gets the access, if it polls for it.
+    place: Option<&'a Place>,
     tools: bool,
     email: &'a str,
     /// The tenants that the user can choose from.
@@ -65,10 +69,23 @@ fn parts<'p>(session: &'p Session, query: &'p str) -> [&'p [u8]; 2] {
     [session.id().as_str().as_bytes(), query.as_bytes()]
 }
 
+/// How the client gets its answer.
+#[derive(Clone, Copy)]
+pub(super) enum Way<'a> {
+    /// The browser takes it there.
+    Redirect(&'a RedirectUri),
+    /// A device polls for it.
+    Device(&'a Place),
+}
+
 /// What a user is asked.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
-    pub(super) request: &'a AuthorizationRequest,
+    pub(super) client: &'a Client,
+    pub(super) scopes: &'a Scopes,
+    pub(super) resource: Resource,
+    pub(super) way: Way<'a>,
+    /// What the form sends back, sealed: the query of the request, or the id of the device.
     pub(super) query: &'a str,
     /// The tenants that the user can choose from.
     pub(super) tenants: &'a [TenantOfUser],
@@ -85,19 +102,27 @@ pub(super) fn show(
     session: &Session,
     asked: &Question<'_>,
 ) -> Response {
-    let Question { request, query, tenants, fresh, problem } = *asked;
+    let Question { client, scopes, resource, way, query, tenants, fresh, problem } = *asked;
+    let (redirect, place) = match way {
+        Way::Redirect(redirect) => (Some(redirect), None),
+        Way::Device(place) => (None, Some(place)),
+    };
     let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
     let supported = server.supported();
     let context = Context {
-        client: &request.client.name,
-        host: request.client.host(),
-        destination: request.redirect.host(),
-        loopback: request.redirect.is_loopback(),
-        tools: request.resource == Resource::Mcp,
+        client: &client.name,
+        host: client.host(),
+        destination: redirect.map(RedirectUri::host),
+        loopback: redirect.is_some_and(RedirectUri::is_loopback),
+        place,
+        tools: resource == Resource::Mcp,
         email: session.user().email.as_str(),
         tenants: tenants.iter().map(|tenant| Tenant { id: tenant.id.as_str(), name: &tenant.name }).collect(),
-        scopes: request.scopes.iter().map(|scope| supported.text(scope)).collect(),
-        action: format!("{}/oauth2/authorize", server.core.config.base_path),
+        scopes: scopes.iter().map(|scope| supported.text(scope)).collect(),
+        action: match way {
+            Way::Redirect(_) => format!("{}/oauth2/authorize", server.core.config.base_path),
+            Way::Device(_) => PATH.to_owned(),
+        },
         query,
         seal: seal.of(session, query),
         fresh,
@@ -105,10 +130,12 @@ pub(super) fn show(
         csrf: csrf.as_deref(),
         next: None,
     };
-    tracing::debug!(client = %request.client.id, scopes = joined(&request.scopes), "asking for consent");
+    tracing::debug!(client = %client.id, scopes = joined(scopes), "asking for consent");
     let mut response = page("consent.title", "consent.html", &context);
-    // Browsers apply the page's policy to the answer of its form, so the policy allows the answer's target.
-    FormTarget::allow(&[request.redirect.form_target()], &mut response);
+    if let Some(redirect) = redirect {
+        // Browsers apply the page's policy to the answer of its form, so the policy allows the answer's target.
+        FormTarget::allow(&[redirect.form_target()], &mut response);
+    }
     match problem {
         Some(problem) => with_problem(problem, response),
         None => response,

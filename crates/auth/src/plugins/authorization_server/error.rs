@@ -27,6 +27,10 @@ pub(super) enum Code {
     InvalidScope,
     /// The user refused.
     AccessDenied,
+    /// RFC 8628, section 3.5.
+    AuthorizationPending,
+    SlowDown,
+    ExpiredToken,
     /// RFC 8707, section 2.
     InvalidTarget,
     /// RFC 7591, section 3.2.2.
@@ -79,6 +83,9 @@ impl Code {
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
             Self::AccessDenied => "access_denied",
+            Self::AuthorizationPending => "authorization_pending",
+            Self::SlowDown => "slow_down",
+            Self::ExpiredToken => "expired_token",
             Self::InvalidTarget => "invalid_target",
             Self::InvalidRedirectUri => "invalid_redirect_uri",
             Self::InvalidClientMetadata => "invalid_client_metadata",
@@ -97,6 +104,9 @@ impl Code {
             | Self::UnsupportedResponseType
             | Self::InvalidScope
             | Self::AccessDenied
+            | Self::AuthorizationPending
+            | Self::SlowDown
+            | Self::ExpiredToken
             | Self::InvalidTarget
             | Self::InvalidRedirectUri
             | Self::InvalidClientMetadata => StatusCode::BAD_REQUEST,

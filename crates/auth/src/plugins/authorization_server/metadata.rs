@@ -8,6 +8,7 @@ use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
 use serde_json::{Value, json};
 
 use super::server::Server;
+use super::token::DEVICE_CODE;
 use crate::tokens::{Resource, Resources};
 
 /// Where the metadata of this authorization server is (RFC 8414).
@@ -64,6 +65,12 @@ async fn about_server(State(server): State<Server>) -> Response {
         "client_id_metadata_document_supported": server.options.client_documents,
         "protected_resources": resources,
     });
+    if server.core.screens.get().is_some() {
+        document["device_authorization_endpoint"] = server.url("/oauth2/device_authorization").into();
+        if let Some(grants) = document["grant_types_supported"].as_array_mut() {
+            grants.push(DEVICE_CODE.into());
+        }
+    }
     if server.options.dynamic_registration {
         document["registration_endpoint"] = server.url("/oauth2/register").into();
     }

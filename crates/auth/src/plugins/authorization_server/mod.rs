@@ -21,6 +21,9 @@ mod client_metadata;
 mod clients;
 mod consent;
 mod consents;
+mod device_authorization;
+mod device_page;
+mod devices;
 mod documents;
 mod error;
 mod inspect;
@@ -49,10 +52,12 @@ use axum::routing::{get, post};
 use gatewright_base::{SigningKey, UserId, time};
 use gatewright_db::Step;
 use gatewright_http::OpenPath;
+use gatewright_limits::Policy;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::background::uncut_get;
+use crate::config::Limit;
 use crate::core::Core;
 use crate::credentials::Credentials;
 use crate::foundation::Foundation;
@@ -74,6 +79,7 @@ use authorize::Endpoint;
 use clients::Clients;
 use consent::Seal;
 use consents::{Consent, Consents};
+use devices::Devices;
 use documents::Documents;
 use options::Options;
 use rows::Grants;
@@ -84,14 +90,20 @@ use server::Server;
 #[derive(Debug, Clone)]
 pub struct AuthorizationServerPlugin(Options);
 
+/// The label of the key for the tags of user codes.
+const USER_CODES: &str = "gatewright/oauth2-device/user-code/v1";
+/// Wrong user codes of one account, and the time within which they count.
+const BY_ACCOUNT: u32 = 5;
+const BY_ACCOUNT_TIME: Duration = Duration::from_mins(15);
 /// Part of the sealed format of consent forms.
 const LABEL: &str = "gatewright/oauth2-consent/v1";
 const TOKEN: &str = "/oauth2/token";
 const REVOKE: &str = "/oauth2/revoke";
 const INTROSPECT: &str = "/oauth2/introspect";
 const REGISTER: &str = "/oauth2/register";
+const DEVICE: &str = "/oauth2/device_authorization";
 /// The endpoints that programs call, also from a page of any origin.
-const PROGRAMS: [&str; 4] = [TOKEN, REVOKE, INTROSPECT, REGISTER];
+const PROGRAMS: [&str; 5] = [TOKEN, REVOKE, INTROSPECT, DEVICE, REGISTER];
 
 impl AuthorizationServerPlugin {
     /// A server where clients may request `scopes`. Metadata documents are enabled; dynamic registration is not.
@@ -155,6 +167,7 @@ impl Plugin for AuthorizationServerPlugin {
             .map_err(|error| wrong(error.to_string()))?;
         // In dev mode without a secret, open forms become invalid when the process ends.
         let seal = Seal(SigningKey::derive(config.jwt.secrets(), LABEL, &foundation.ambient));
+        let tagging = SigningKey::derive(config.jwt.secrets(), USER_CODES, &foundation.ambient);
         let connections =
             Connections { foundation: foundation.clone(), access: Arc::default(), access_ttl: options.access_ttl };
         let make = {
@@ -169,6 +182,7 @@ impl Plugin for AuthorizationServerPlugin {
                     resources,
                     clients: Clients::new(db.clone()),
                     consents: Consents::new(db.clone()),
+                    devices: Devices::new(db.clone(), tagging),
                     grants: Grants::new(db),
                     documents,
                     tokens,
@@ -189,13 +203,18 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     let ask = uncut_get(&core.background, get(authorize::ask).head(no_head));
     let consent = Router::new()
         .route("/oauth2/authorize", guarded(&core, None, post(authorize::decide)).merge(ask))
-        .with_state(endpoint);
+        .with_state(endpoint.clone());
     let programs = Router::new()
         .route(TOKEN, post(token::token))
         .route(REVOKE, post(inspect::revoke))
         .route(INTROSPECT, post(inspect::introspect))
         .with_state(server.clone());
-    let routes = consent.merge(programs);
+    let begins = core.limiter("device_authorization", &core.config.limits.device);
+    let device = guarded(&core, Some(&begins), post(device_authorization::begin));
+    let device = Router::new().route(DEVICE, device).with_state(server.clone());
+    let policy = Policy::new(BY_ACCOUNT, BY_ACCOUNT_TIME, BY_ACCOUNT_TIME);
+    let by_account = core.limiter("device_account", &Limit { policy, trust_forwarded_for: false });
+    let routes = consent.merge(programs).merge(device);
     let routes = if options.dynamic_registration {
         let limiter = core.limiter("oauth2_register", &core.config.limits.register);
         let register = guarded(&core, Some(&limiter), post(register::register));
@@ -211,6 +230,7 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     Mounted {
         open_paths: programs.chain(documents).collect(),
         routes,
+        screens: device_page::routes(endpoint, by_account),
         well_known: metadata::routes(server.clone()),
         section: Arc::new(Programs::new(server.clone())),
         clients: OAuth2Clients::new(server),

@@ -15,6 +15,7 @@ use super::redirect::RedirectUri;
 use super::scopes::joined;
 use super::secret::{Hash, Kind};
 use super::server::Server;
+use super::token::DEVICE_CODE;
 use crate::web::Visitor;
 
 /// `POST {base}/oauth2/register` (RFC 7591).
@@ -67,6 +68,11 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<V
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
     });
+    if metadata.is_for_devices()
+        && let Some(grants) = answer["grant_types"].as_array_mut()
+    {
+        grants.push(DEVICE_CODE.into());
+    }
     if let Some(scopes) = &client.scopes {
         answer["scope"] = joined(scopes).into();
     }

@@ -96,6 +96,27 @@ pub(super) const MIGRATIONS: &[Step] = &[
         sql: "ALTER TABLE oauth2_clients ADD COLUMN network {text};
           CREATE INDEX oauth2_clients_network ON oauth2_clients (network, created_at)",
     },
+    Step {
+        version: 4,
+        name: "devices that wait for a user",
+        sql: "CREATE TABLE oauth2_devices (
+            id {text} PRIMARY KEY,
+            device_hash {bytes} NOT NULL UNIQUE,
+            user_tag {bytes} NOT NULL UNIQUE,
+            client_id {text} NOT NULL,
+            resource {text} NOT NULL,
+            scopes {text} NOT NULL,
+            tenant_id {text},
+            address {text},
+            agent {text},
+            created_at {time} NOT NULL,
+            expires_at {time} NOT NULL,
+            interval_seconds {int} NOT NULL,
+            polled_at {time},
+            decision {text}
+          );
+          CREATE INDEX oauth2_devices_expires_at ON oauth2_devices (expires_at)",
+    },
 ];
 
 /// How long a grant that has ended, or whose code was never used, is kept, so that a reused code or token is
@@ -172,39 +193,44 @@ impl Grants {
             if !open.holds(tx).await? {
                 return Ok(false);
             }
-            let now = grant.created_at;
-            for sql in [
-                "DELETE FROM oauth2_grants WHERE id IN \
-                 (SELECT id FROM oauth2_grants WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
-                "DELETE FROM oauth2_refresh_tokens WHERE token_hash IN \
-                 (SELECT token_hash FROM oauth2_refresh_tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
-            ] {
-                tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
-            }
-            let sql = "DELETE FROM oauth2_grants WHERE id IN (SELECT id FROM oauth2_grants WHERE user_id = ?1 \
-                       AND code_used_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)";
-            tx.execute(sql, params![&grant.user, RECLAIMED_AT_ONCE, i64::from(MOST) - 1]).await?;
-            let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, redirect_uri, \
-                       challenge, created_at, code_expires_at, expires_at, tenant_id) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-            let scopes = serde_json::to_string(&grant.scopes).unwrap_or_default();
-            let values = params![
-                &grant.id,
-                &grant.user,
-                &grant.client,
-                &grant.resource,
-                scopes,
-                code.as_bytes(),
-                grant.redirect_uri.as_deref(),
-                &grant.challenge,
-                now,
-                expires,
-                later(expires, REMEMBERED),
-                grant.tenant.as_ref()
-            ];
-            tx.execute(sql, values).await.map(|_| true)
+            Self::store(tx, &grant, &code, expires).await.map(|()| true)
         };
         self.db.write(begin).await
+    }
+
+    /// The same within a transaction that has found the session open.
+    pub(super) async fn store(tx: &Tx, grant: &Grant, code: &Hash, expires: Timestamp) -> Result<(), Error> {
+        let now = grant.created_at;
+        for sql in [
+            "DELETE FROM oauth2_grants WHERE id IN \
+             (SELECT id FROM oauth2_grants WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+            "DELETE FROM oauth2_refresh_tokens WHERE token_hash IN \
+             (SELECT token_hash FROM oauth2_refresh_tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)",
+        ] {
+            tx.execute(sql, params![now, RECLAIMED_AT_ONCE]).await?;
+        }
+        let sql = "DELETE FROM oauth2_grants WHERE id IN (SELECT id FROM oauth2_grants WHERE user_id = ?1 \
+                   AND code_used_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)";
+        tx.execute(sql, params![&grant.user, RECLAIMED_AT_ONCE, i64::from(MOST) - 1]).await?;
+        let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, redirect_uri, \
+                   challenge, created_at, code_expires_at, expires_at, tenant_id) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let scopes = serde_json::to_string(&grant.scopes).unwrap_or_default();
+        let values = params![
+            &grant.id,
+            &grant.user,
+            &grant.client,
+            &grant.resource,
+            scopes,
+            code.as_bytes(),
+            grant.redirect_uri.as_deref(),
+            &grant.challenge,
+            now,
+            expires,
+            later(expires, REMEMBERED),
+            grant.tenant.as_ref()
+        ];
+        tx.execute(sql, values).await.map(|_| ())
     }
 
     /// Uses up a code of `client`. A grant that continues is kept until `until`.

@@ -4,10 +4,11 @@ use gatewright_base::{Ambient, Secret};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// The prefixes of authorization codes, refresh tokens and client secrets: people and secret scanners distinguish them.
+/// The prefixes of authorization codes, device codes, refresh tokens and client secrets: people and secret scanners distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Code,
+    Device,
     Refresh,
     ClientSecret,
 }
@@ -20,6 +21,7 @@ impl Kind {
     fn prefix(self) -> &'static str {
         match self {
             Self::Code => "gwc_",
+            Self::Device => "gwd_",
             Self::Refresh => "gwr_",
             Self::ClientSecret => "gws_",
         }
@@ -34,6 +36,11 @@ impl Kind {
 impl Hash {
     pub(super) fn of(text: &str) -> Self {
         Self(Sha256::digest(text).into())
+    }
+
+    /// A hash as the tables keep it, if it has the length of one.
+    pub(super) fn stored(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::client::{Client, ClientKind, document_url};
 use super::clients::Clients;
 use super::consents::{Connected, Consented, Consents};
+use super::devices::Devices;
 use super::documents::{DocumentError, Documents};
 use super::error::{Failure, OAuthError};
 use super::options::Options;
@@ -30,6 +31,7 @@ pub(super) struct Server {
     pub(super) clients: Clients,
     pub(super) consents: Consents,
     pub(super) grants: Grants,
+    pub(super) devices: Devices,
     pub(super) documents: Documents,
     pub(super) tokens: Tokens,
     pub(super) delegated: Arc<dyn DelegatedTokens>,
@@ -68,15 +70,16 @@ impl Server {
         }
     }
 
-    /// The scopes that a user is asked to allow, in a tenant or in none.
+    /// To whom a user is asked to allow something, in a tenant or in none.
     pub(super) fn consented(
         &self,
         user: &UserId,
-        request: &AuthorizationRequest,
+        client: &Client,
+        resource: Resource,
         tenant: Option<TenantId>,
     ) -> Consented {
-        let resource = self.resources.url(request.resource).to_owned();
-        Consented { user: user.clone(), client: request.client.id.clone(), resource, tenant }
+        let resource = self.resources.url(resource).to_owned();
+        Consented { user: user.clone(), client: client.id.clone(), resource, tenant }
     }
 
     /// Issues an authorization code for a user's consent, and names its grant. `None`: the user's session has ended.
@@ -246,13 +249,13 @@ impl Server {
     pub(super) async fn begin_consent(
         &self,
         allowed: &Consented,
-        request: &AuthorizationRequest,
+        client: &Client,
+        scopes: &Scopes,
         browser: &Browser,
     ) -> Result<PendingEvent, UserStoreError> {
         let event = self.core.audit.event(AuditKind::OAuth2Authorized).user(&allowed.user).remote(browser.address());
-        let event = event.with("client", request.client.id.as_str()).with("name", request.client.name.as_str());
-        let event =
-            event.with("scopes", joined(&request.scopes)).with("resource", self.resources.url(request.resource));
+        let event = event.with("client", client.id.as_str()).with("name", client.name.as_str());
+        let event = event.with("scopes", joined(scopes)).with("resource", allowed.resource.as_str());
         Ok(self.core.audit.begin(in_tenant(event, allowed.tenant.as_ref())).await?)
     }
 
@@ -265,7 +268,7 @@ impl Server {
         self.now().checked_sub(self.options.refresh_ttl).unwrap_or(Timestamp::MIN)
     }
 
-    fn later(&self, by: SignedDuration) -> Timestamp {
+    pub(super) fn later(&self, by: SignedDuration) -> Timestamp {
         self.now().checked_add(by).unwrap_or(Timestamp::MAX)
     }
 }

@@ -1,9 +1,8 @@
-use gatewright_base::{Subject, TenantId, UserId};
+use gatewright_base::{Scopes, Subject, TenantId, UserId};
 use gatewright_http::Problem;
 use gatewright_tenancy::{TenantOfUser, TenantStoreError};
 
 use super::error::Failure;
-use super::request::AuthorizationRequest;
 use super::rows::Grant;
 use super::server::Server;
 use crate::problem;
@@ -56,12 +55,17 @@ impl Choice {
 
 impl Server {
     /// The tenants in which `user` can allow the requested scopes. None if no requested scope covers data of tenants.
-    pub(super) async fn choice(&self, user: &UserId, request: &AuthorizationRequest) -> Result<Choice, ChoiceError> {
-        let Some(store) = self.core.tenants.as_ref().filter(|_| self.supported().reach_tenants(&request.scopes)) else {
+    pub(super) async fn choice(
+        &self,
+        user: &UserId,
+        scopes: &Scopes,
+        named: Option<&TenantId>,
+    ) -> Result<Choice, ChoiceError> {
+        let Some(store) = self.core.tenants.as_ref().filter(|_| self.supported().reach_tenants(scopes)) else {
             return Ok(Choice(Vec::new()));
         };
         let mut tenants = store.tenants_of(user).await?;
-        if let Some(named) = &request.tenant {
+        if let Some(named) = named {
             tenants.retain(|tenant| tenant.id == *named);
             if tenants.is_empty() {
                 return Err(ChoiceError::NotMember);

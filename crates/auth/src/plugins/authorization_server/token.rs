@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::client::{Client, ClientKind};
 use super::client_auth::authenticate;
+use super::devices::Polled;
 use super::error::{Code, Failure, OAuthError};
 use super::parameters::Parameters;
 use super::request::target;
@@ -47,9 +48,10 @@ async fn issue(server: &Server, from: ClientAddr, headers: &HeaderMap, body: &[u
         "authorization_code" => by_code(server, from, &client, &parameters).await,
         "refresh_token" => by_refresh_token(server, from, &client, &parameters).await,
         "client_credentials" => by_credentials(server, &client, &parameters).await,
+        DEVICE_CODE => by_device_code(server, from, &client, &parameters).await,
         _ => Err(OAuthError::new(
             Code::UnsupportedGrantType,
-            "grant_type is authorization_code, refresh_token or client_credentials",
+            "grant_type is authorization_code, refresh_token, client_credentials or urn:ietf:params:oauth:grant-type:device_code",
         )
         .into()),
     }
@@ -98,6 +100,42 @@ async fn by_code(
     let issued = server.tokens_for(client, &grant, grant.scopes.clone()).await?;
     server.end_surplus(&grant.user, &grant.client).await?;
     Ok(issued)
+}
+
+/// The grant type of devices (RFC 8628, section 3.4).
+pub(super) const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// A device polls until its user has decided. Its code is the code of the grant, and valid once.
+async fn by_device_code(
+    server: &Server,
+    from: ClientAddr,
+    client: &Client,
+    parameters: &Parameters,
+) -> Result<Issued, Failure> {
+    let refused = || OAuthError::invalid_grant("unknown or spent device code, or not of this client");
+    let code = Hash::of(parameters.required("device_code", "device_code is missing")?);
+    let not_yet = |code, description| Err(OAuthError::new(code, description).into());
+    match server.devices.poll(&code, &client.id, server.now()).await? {
+        Polled::Allowed => {}
+        Polled::Pending => return not_yet(Code::AuthorizationPending, "the user has not decided"),
+        Polled::TooSoon => return not_yet(Code::SlowDown, "wait five seconds more between two requests"),
+        Polled::Denied => return not_yet(Code::AccessDenied, "the user refused"),
+        Polled::Expired => return not_yet(Code::ExpiredToken, "the device code has expired; begin again"),
+        Polled::Unknown => return Err(refused().into()),
+    }
+    let until = server.later(server.options.refresh_ttl);
+    match server.grants.redeem(&code, &client.id, server.now(), until).await? {
+        Presented::Good(grant) => {
+            let issued = server.tokens_for(client, &grant, grant.scopes.clone()).await?;
+            server.end_surplus(&grant.user, &grant.client).await?;
+            Ok(issued)
+        }
+        Presented::Replayed(grant) => {
+            server.replayed("device_code", &grant, from).await?;
+            Err(refused().into())
+        }
+        Presented::Unknown => Err(refused().into()),
+    }
 }
 
 /// A refresh token is valid once. The next one is issued with the access token.

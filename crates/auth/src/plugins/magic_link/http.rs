@@ -9,10 +9,11 @@ use gatewright_http::{Problem, Query, Submission};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::flow::{Flow, RedeemError};
+use super::flow::Flow;
 use super::page::{Confirmation, Page};
 use crate::devices::Browser;
 use crate::email::EmailAddress;
+use crate::plugins::mailed_sign_in::RedeemError;
 use crate::plugins::sign_in;
 use crate::problem;
 use crate::screens::{mailed, with_problem};
@@ -120,18 +121,4 @@ async fn redeem(State(state): State<RouteState>, visitor: Visitor, submission: S
 /// The refusal of a link that no longer works.
 fn spent(flow: &Flow) -> Problem {
     web::spent_link(&flow.core, "way_on.new_link_by_sign_in", "/login")
-}
-
-impl From<RedeemError> for Problem {
-    fn from(error: RedeemError) -> Self {
-        match error {
-            RedeemError::InvalidToken => problem::invalid_token(),
-            RedeemError::Tokens(error) => problem::store_failed(&error),
-            RedeemError::Users(error) => error.into(),
-            RedeemError::Hash(error) => error.into(),
-            RedeemError::Prove(error) => error.into(),
-            RedeemError::Mint(error) => error.into(),
-            RedeemError::Policy(error) => error.into(),
-        }
-    }
 }

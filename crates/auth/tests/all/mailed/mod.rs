@@ -4,6 +4,7 @@ mod api_tokens;
 mod budget;
 mod capabilities;
 mod codes;
+mod email_code;
 mod magic_link;
 mod reset;
 mod returning;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
@@ -69,6 +71,7 @@ fn with_public_url() -> AuthConfig {
 fn plugins(builder: AuthBuilder) -> AuthBuilder {
     builder
         .plugin(MagicLinkPlugin::new())
+        .plugin(EmailCodePlugin)
         .plugin(EmailVerificationPlugin::new())
         .plugin(PasswordResetPlugin::new())
         .plugin(TwoFactorPlugin::new("Test"))

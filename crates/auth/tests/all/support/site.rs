@@ -66,13 +66,17 @@ pub(crate) fn limit_by_address(limits: &mut Limits, policy: Policy) {
         login_account: _,
         register,
         magic_link,
+        email_code,
+        device,
         two_factor,
         two_factor_account: _,
         password_reset,
         email_verification,
         oauth,
     } = limits;
-    for limit in [login, register, magic_link, two_factor, password_reset, email_verification, oauth] {
+    for limit in
+        [login, register, magic_link, email_code, device, two_factor, password_reset, email_verification, oauth]
+    {
         limit.policy = policy;
     }
 }

@@ -4,7 +4,7 @@ import { ago, doing, el, field, fill, section, select, slowly, table, tag } from
 const statuses = [["", "All"], ["pending", "Waiting"], ["sending", "Being sent"], ["failed", "Given up"], ["expired", "Expired"]];
 const kinds = { pending: "note", sending: "note", failed: "bad", expired: "" };
 const purposes = {
-  magic_link: "Sign-in link", email_verification: "Verification", password_reset: "Password reset", invitation: "Invitation",
+  magic_link: "Sign-in link", email_code: "Sign-in code", email_verification: "Verification", password_reset: "Password reset", invitation: "Invitation",
   email_change: "Change of address", email_changed: "Notice: address changed", email_change_undone: "Notice: change of address undone", passkey_added: "Notice: passkey added",
   two_factor_enabled: "Notice: second factor on", two_factor_disabled: "Notice: second factor off",
   backup_codes_replaced: "Notice: new backup codes", new_device: "Notice: new device",

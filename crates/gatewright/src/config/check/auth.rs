@@ -165,7 +165,7 @@ fn profile(config: &Config, faults: &mut Faults) {
 fn warn_of_no_sign_in(config: &Config, warnings: &mut Faults) {
     let ways = |plugin: &Plugin| match plugin {
         Plugin::Core | Plugin::Passkeys => true,
-        Plugin::MagicLink => may_mail(config),
+        Plugin::MagicLink | Plugin::EmailCode => may_mail(config),
         Plugin::OAuth => config.auth.oauth.has_providers(),
         Plugin::TwoFactor
         | Plugin::Accounts
@@ -184,7 +184,7 @@ fn warn_of_no_sign_in(config: &Config, warnings: &mut Faults) {
     warnings.add(
         "auth.plugins",
         format!(
-            "leaves no way to sign in. {tokens}Add \"core\" (passwords), \"magic_link\" (needs `[email]`) or \"oauth\" \
+            "leaves no way to sign in. {tokens}Add \"core\" (passwords), \"magic_link\" or \"email_code\" (need `[email]`) or \"oauth\" \
              (needs a provider), or set `auth.enabled = false`"
         ),
     );

@@ -115,13 +115,15 @@ fn warn_of_limits(config: &Config, warnings: &mut Faults) {
     }
 }
 
-fn limits(config: &Config) -> [(&'static str, Limit); 9] {
+fn limits(config: &Config) -> [(&'static str, Limit); 11] {
     let limits = &config.auth.limits;
     [
         ("login", limits.login),
         ("login_account", limits.login_account),
         ("register", limits.register),
         ("magic_link", limits.magic_link),
+        ("email_code", limits.email_code),
+        ("device", limits.device),
         ("two_factor", limits.two_factor),
         ("two_factor_account", limits.two_factor_account),
         ("password_reset", limits.password_reset),

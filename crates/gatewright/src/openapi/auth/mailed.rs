@@ -7,7 +7,7 @@ use super::{EMAIL, done_or_page, email, next, page, redirect, signed_in};
 use crate::Config;
 use crate::openapi::Draft;
 use crate::openapi::names::Page;
-use crate::openapi::words::{boolean, content, json, object, query, string, typed};
+use crate::openapi::words::{Part, boolean, content, json, object, query, string, typed};
 
 /// Signing in by a link in a mail.
 pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
@@ -34,6 +34,38 @@ pub(super) fn magic_link(draft: &mut Draft, base: &str, config: &Config) {
     for described in [send, confirm, redeem] {
         draft.add(described);
     }
+}
+
+/// Signing in by six digits in a mail.
+pub(super) fn email_code(draft: &mut Draft, base: &str, config: &Config) {
+    let flag = boolean().enum_values(Some([true]));
+    let request =
+        string().description(Some("Goes with the code to `email-code/verify`. A browser has it as a cookie."));
+    let sent = object([("sent".to_owned(), Part::from(flag)), ("request".to_owned(), request.into())]);
+    let example = value!({ "sent": true, "request": "q83v…" });
+    let answer = json("The mail is queued, if it can be sent.", sent, Some(example));
+    let send = draft
+        .auth(HttpMethod::Post, base, "/email-code/send", "sendEmailCode", "Mail a code that signs in")
+        .about("The response is the same whether the account exists or not.")
+        .submitted(address().property("next", next()), true, &value!({ "email": EMAIL }))
+        .answers(200, answer.content("text/html", content(string(), None)))
+        .limited();
+    let request = string().description(Some("The request of this code. May be left out where the cookie has it."));
+    let body = object([("email".to_owned(), Part::from(email())), ("code".to_owned(), string().into())]);
+    let body = body.property("request", request).property("next", next());
+    let verify = draft
+        .auth(HttpMethod::Post, base, "/email-code/verify", "verifyEmailCode", "Sign in with a mailed code")
+        .about(
+            "A code has six digits. It works once, for ten minutes and five attempts, with the cookie of the browser that \
+             requested it or, without that cookie, with its `request`.",
+        )
+        .submitted(body, true, &value!({ "email": EMAIL, "code": "123456", "request": "q83v…" }))
+        .answers(200, signed_in(config))
+        .answers(303, redirect())
+        .fails(&[401], Page::ForForms)
+        .limited();
+    draft.add(send);
+    draft.add(verify);
 }
 
 /// Proving that a mailbox is one's own.

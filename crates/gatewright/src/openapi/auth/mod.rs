@@ -50,6 +50,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
                 devices::describe(draft, base);
             }
             Plugin::MagicLink => mailed::magic_link(draft, base, config),
+            Plugin::EmailCode => mailed::email_code(draft, base, config),
             Plugin::EmailVerification => mailed::email_verification(draft, base),
             Plugin::PasswordReset => mailed::password_reset(draft, base),
             Plugin::TwoFactor => two_factor::describe(draft, base, config),

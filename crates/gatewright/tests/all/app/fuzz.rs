@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-const ROUTES: [(&str, &str); 31] = [
+const ROUTES: [(&str, &str); 33] = [
     ("POST", "/auth/register"),
     ("POST", "/auth/login"),
     ("POST", "/auth/logout"),
@@ -21,6 +21,8 @@ const ROUTES: [(&str, &str); 31] = [
     ("GET", "/auth/sessions"),
     ("DELETE", "/auth/sessions/x"),
     ("POST", "/auth/magic-link/send"),
+    ("POST", "/auth/email-code/send"),
+    ("POST", "/auth/email-code/verify"),
     ("GET", "/auth/magic-link/verify"),
     ("POST", "/auth/magic-link/verify"),
     ("POST", "/auth/send-verification"),
@@ -95,6 +97,7 @@ fn unlimited() -> String {
         "login_account",
         "register",
         "magic_link",
+        "email_code",
         "two_factor",
         "two_factor_account",
         "password_reset",

@@ -17,6 +17,7 @@ const PAGES: &[&str] = &[
     "/forgot-password",
     "/reset-password",
     "/magic-link",
+    "/device",
     "/account",
     "/dev/mail",
     "/dev/mail.json",

@@ -57,6 +57,8 @@ fn trusted_proxies_turn_trust_on_for_every_limiter_that_does_not_set_it() {
             limits.login_account,
             limits.register,
             limits.magic_link,
+            limits.email_code,
+            limits.device,
             limits.two_factor,
             limits.two_factor_account,
             limits.password_reset,
@@ -65,14 +67,14 @@ fn trusted_proxies_turn_trust_on_for_every_limiter_that_does_not_set_it() {
         ];
         all.map(|limit| limit.trust_forwarded_for)
     };
-    assert_eq!(limiters(""), [false; 9]);
-    assert_eq!(limiters("[server]\ntrusted_proxies = []"), [false; 9]);
+    assert_eq!(limiters(""), [false; 11]);
+    assert_eq!(limiters("[server]\ntrusted_proxies = []"), [false; 11]);
     let proxies = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
-    assert_eq!(limiters(proxies), [true; 9]);
-    let mut but_login = [true; 9];
+    assert_eq!(limiters(proxies), [true; 11]);
+    let mut but_login = [true; 11];
     but_login[0] = false;
     assert_eq!(limiters(&format!("{proxies}[auth.limits.login]\ntrust_forwarded_for = false")), but_login);
-    let mut login_alone = [false; 9];
+    let mut login_alone = [false; 11];
     login_alone[0] = true;
     assert_eq!(limiters("[auth.limits.login]\ntrust_forwarded_for = true"), login_alone);
 }

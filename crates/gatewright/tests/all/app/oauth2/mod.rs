@@ -3,6 +3,7 @@
 mod attacks;
 mod clients;
 mod connect;
+mod device;
 mod registered;
 mod tenants;
 
