@@ -22,6 +22,7 @@ use crate::context::table::Table;
 use crate::declare::Target;
 use crate::error::Error;
 use crate::plan::{Field, Statement};
+use crate::readable::Readable;
 use crate::tenancy::Memberships;
 use crate::value::body::{InvalidBody, MAX_ERRORS};
 use crate::value::{BodyError, FieldError};
@@ -49,13 +50,7 @@ impl std::fmt::Debug for Link {
 }
 
 /// The links that a write's values make.
-pub(super) fn links(
-    table: Table<'_>,
-    call: &Call,
-    standing: &Standing,
-    values: &[Option<Value>],
-) -> Result<Vec<Link>, Error> {
-    let relations = Relations { table, tx: None, call, standing };
+pub(super) fn links(relations: Relations<'_>, values: &[Option<Value>]) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     let mut unreachable = Vec::new();
     for (field, to, id) in relations.named(values) {
@@ -114,12 +109,15 @@ pub(super) struct Relations<'a> {
     pub(super) tx: Option<&'a Tx>,
     pub(super) call: &'a Call,
     pub(super) standing: &'a Standing,
+    /// The fields that the caller may read.
+    pub(super) readable: &'a Readable,
 }
 
 impl<'a> Relations<'a> {
     /// Of a write outside of a transaction.
     pub(super) fn outside(table: Table<'a>, call: &'a Call, admission: &'a Admission) -> Self {
-        Self { table, tx: None, call, standing: &admission.standing }
+        let readable = admission.rights.of(table.plan.index);
+        Self { table, tx: None, call, standing: &admission.standing, readable }
     }
 
     /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
@@ -201,7 +199,9 @@ impl<'a> Relations<'a> {
         let position = |error: &FieldError| plan.fields.iter().position(|field| field.key == error.field);
         all.sort_by_key(position);
         all.dedup_by(|error, other| error.field == other.field);
-        Error::Taken(if all.is_empty() { first } else { all })
+        let mut taken = if all.is_empty() { first } else { all };
+        taken.retain(|error| self.readable.has_key(&error.field));
+        Error::Taken(taken)
     }
 
     /// Whether any record of the entity has this id, in the trash or not.

@@ -249,7 +249,7 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "auth.profile.field",
         "name type required unique index hidden read_only default min max pattern to renamed_from description values \
-         on_delete public write sequence",
+         on_delete public read write sequence",
     ),
     // 8 at least.
     ("auth.password_policy", "min_length"),
@@ -283,7 +283,7 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "entity.field",
         "name type required unique index hidden read_only default min max pattern to renamed_from description values \
-         on_delete write sequence",
+         on_delete read write sequence",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
     ("outbox.consumer", "name event entities pull"),
