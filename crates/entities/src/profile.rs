@@ -169,7 +169,9 @@ impl Profile {
             Some(json) if !json.starts_with('{') => {
                 Err(BodyError::Invalid(vec![Fault::new(code::TYPE, "must be an object").at(PROFILE)]))
             }
-            Some(json) => Draft::read(&self.fields, Readable::all(), json.as_bytes(), mode).map_err(|invalid| invalid.error),
+            Some(json) => {
+                Draft::read(&self.fields, Readable::all(), json.as_bytes(), mode).map_err(|invalid| invalid.error)
+            }
         }
     }
 

@@ -61,9 +61,8 @@ impl FieldRights {
     /// The fields that the caller may not read, by their entities: equal for callers with equal rights.
     pub(crate) fn print(&self) -> String {
         let all = self.0.iter().flat_map(|all| all.iter().enumerate());
-        let unreadable = all.flat_map(|(entity, readable)| {
-            readable.0.iter().map(move |field| format!("{entity}.{}", field.column))
-        });
+        let unreadable =
+            all.flat_map(|(entity, readable)| readable.0.iter().map(move |field| format!("{entity}.{}", field.column)));
         unreadable.collect::<Vec<_>>().join(",")
     }
 }

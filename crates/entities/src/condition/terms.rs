@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::resolve::At;
 use super::resolve::{Fault, Resolver, Rights, resolve};
 use super::{Catalog, Hop, Operand, Rule};
-use crate::readable::FieldRights;
 use crate::filter::syntax::{self, Comparison, Expression, Operand as Written, Path, Quantifier, Word};
+use crate::readable::FieldRights;
 
 /// A comparison, or an `any(…)` or `all(…)` with its contents.
 #[derive(Debug)]

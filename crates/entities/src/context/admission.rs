@@ -45,7 +45,8 @@ pub(crate) async fn field_rights(entities: &Entities, call: &Call) -> Result<Fie
         return Ok(FieldRights::ALL);
     }
     let names_tenant = |plan: &Arc<Plan>| {
-        let written = plan.write_rules.fields.iter().filter(|(index, _)| plan.read_rules.iter().any(|(of, _)| of == index));
+        let written =
+            plan.write_rules.fields.iter().filter(|(index, _)| plan.read_rules.iter().any(|(of, _)| of == index));
         plan.read_rules.iter().chain(written).any(|(_, rule)| rule.resolved.names_tenant)
     };
     let standing = if entities.plans().iter().any(names_tenant) {

@@ -22,7 +22,7 @@ use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
-use crate::value::body::{Mode, required};
+use crate::value::body::{Mode, missing};
 use crate::value::{BodyError, Draft};
 
 impl Table<'_> {
@@ -81,7 +81,8 @@ impl Create {
     /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Create).await?;
-        Self::read(Relations { tx, ..Relations::outside(table, call, &admission) }, &admission, body, Mode::Create).await
+        Self::read(Relations { tx, ..Relations::outside(table, call, &admission) }, &admission, body, Mode::Create)
+            .await
     }
 
     /// The same for a caller who was already admitted. `mode` is that of a create or of an upsert.
@@ -114,7 +115,7 @@ impl Create {
         for (index, value) in words.iter().filter(|(index, _)| !named[*index]) {
             let field = plan.fields.at(*index);
             if field.required && *value == Value::Null && invalid.is_none() {
-                return Err(BodyError::Invalid(vec![required().at(if readable.has(*index) { &*field.key } else { "" })]).into());
+                return Err(BodyError::Invalid(vec![missing(field, readable.has(*index))]).into());
             }
             values[*index] = Some(value.clone());
         }

@@ -62,7 +62,9 @@ impl Judge<'_> {
         let languages = self.call.languages.as_ref().and_then(|languages| languages.to_str().ok());
         for position in rules::broken(self.tx, self.plan, &conditions, subject).await? {
             let check = checks[position];
-            let field = check.field.map(|index| self.plan.fields.at(index))
+            let field = check
+                .field
+                .map(|index| self.plan.fields.at(index))
                 .filter(|field| !field.hidden && self.readable().has_key(&field.key));
             errors.push(FieldError {
                 field: field.map(|field| field.key.clone()).unwrap_or_default(),

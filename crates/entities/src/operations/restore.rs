@@ -40,11 +40,8 @@ async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Erro
     if call.keeping.is_some() || table.plan.has_rules() {
         return whole(table, call, id, admission).await;
     }
-    let restored = if table.plan.soft_delete {
-        write::run(table.entities, write(table, call, id, &reach)?).await?
-    } else {
-        None
-    };
+    let restored =
+        if table.plan.soft_delete { write::run(table.entities, write(table, call, id, &reach)?).await? } else { None };
     let record = match restored {
         Some(record) => record,
         None => get::fetch(table, call, &reach, id).await?,

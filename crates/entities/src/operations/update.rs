@@ -221,15 +221,8 @@ impl Update {
 
     /// The part of the changed record that its caller may see, including access rules.
     async fn narrowed(&self, transaction: &Transaction<'_>, record: Stored) -> Result<Record, Error> {
-        narrow::written(
-            transaction,
-            self.table(transaction.entities),
-            &self.call,
-            &self.admission,
-            record,
-            self.sent(),
-        )
-        .await
+        narrow::written(transaction, self.table(transaction.entities), &self.call, &self.admission, record, self.sent())
+            .await
     }
 
     /// The part of the changed record that its caller may see, on entities without access rules.

@@ -26,8 +26,8 @@ use crate::declare::model::folded_column;
 use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::fragment::quoted;
-use crate::readable::Readable;
 use crate::plan::{Plan, Statement};
+use crate::readable::Readable;
 use crate::value::body::{InvalidBody, Mode, required};
 use crate::value::{BodyError, Draft};
 

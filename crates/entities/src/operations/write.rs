@@ -167,8 +167,15 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
     };
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
     let (call, fields) = (write.call.clone(), write.fields.clone());
-    let change =
-        Change { kind: write.kind, plan: plan.clone(), record: record.whole().clone(), call, fields, audience: None, before };
+    let change = Change {
+        kind: write.kind,
+        plan: plan.clone(),
+        record: record.whole().clone(),
+        call,
+        fields,
+        audience: None,
+        before,
+    };
     finish(transaction, vec![change]).await?;
     Ok(Some(record))
 }

@@ -91,13 +91,7 @@ impl Order {
         Ok(Keyset::of(keys, self.engine))
     }
 
-    fn key(
-        &self,
-        name: &str,
-        direction: Direction,
-        place: usize,
-        rights: &FieldRights,
-    ) -> Result<KeyColumn, String> {
+    fn key(&self, name: &str, direction: Direction, place: usize, rights: &FieldRights) -> Result<KeyColumn, String> {
         let followed = name.contains('.').then(|| follow(name, &self.catalog, self.entity, rights));
         let name = match followed.transpose().map_err(|message| format!("sort: {message}"))? {
             Some(path) if !path.hops.is_empty() => {
@@ -165,7 +159,11 @@ mod tests {
             ("title,-topic_id.parent.author", r#""title" NULLS LAST, "_s1" DESC NULLS FIRST, "id""#),
             ("writer.id", r#""writer" NULLS LAST, "id""#),
         ] {
-            assert_eq!(order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()).as_deref(), Ok(clause), "{sort}");
+            assert_eq!(
+                order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()).as_deref(),
+                Ok(clause),
+                "{sort}"
+            );
         }
     }
 
@@ -196,7 +194,11 @@ mod tests {
             ("topicId.parent.parent.parent.parent.name", "sort: more than 4 relations in one path"),
             ("title DESC; DROP TABLE posts", "there is no field \"title DESC; DROP TABLE posts\" to sort by"),
         ] {
-            assert_eq!(order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()), Err(message.to_owned()), "{sort}");
+            assert_eq!(
+                order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()),
+                Err(message.to_owned()),
+                "{sort}"
+            );
         }
     }
 }

@@ -383,7 +383,8 @@ impl Asked {
                     let refused = |error: String| Problem::bad_request(format!("filter: {error}"));
                     let expression = filter::syntax::parse(&value).map_err(|error| refused(error.to_string()))?;
                     if filter::typed::is_plain(&expression) {
-                        filter = Some(filter::typed::resolve(&expression, plan.columns.seen_by(readable)).map_err(refused)?);
+                        filter =
+                            Some(filter::typed::resolve(&expression, plan.columns.seen_by(readable)).map_err(refused)?);
                     } else {
                         related = Some(Arc::new(expression));
                     }

@@ -116,8 +116,7 @@ impl Draft {
             match &field.default {
                 Some(default) => self.values[index] = Some(default.clone()),
                 None if field.required && field.word.is_none() => {
-                    // A caller who knows no such field does not learn its name.
-                    errors.push(required().at(if readable.has(index) { &*field.key } else { "" }));
+                    errors.push(missing(field, readable.has(index)));
                 }
                 None => self.values[index] = Some(Value::Null),
             }
@@ -132,8 +131,7 @@ enum Change {
 }
 
 fn read_changed(takes_operators: bool, field: &Field, json: &str, mode: Mode) -> Result<Change, Fault> {
-    let operator =
-        if takes_operators && mode != Mode::Create { Operator::read(&field.rule, json) } else { None };
+    let operator = if takes_operators && mode != Mode::Create { Operator::read(&field.rule, json) } else { None };
     match operator {
         Some(operator) if mode == Mode::Upsert => operator?.apply(&field.rule, None).map(Change::Value),
         Some(operator) => operator.map(Change::By),
@@ -166,6 +164,14 @@ fn twice() -> Fault {
     Fault::new(code::DUPLICATE, "is given more than once")
 }
 
+/// The error of a required field without a value. A caller who knows no such field does not learn its name.
+pub(crate) fn missing(field: &Field, is_known: bool) -> FieldError {
+    if is_known {
+        return required().at(&field.key);
+    }
+    Fault::new(code::REQUIRED, "a field that this caller does not know is required").at("")
+}
+
 pub(crate) fn required() -> Fault {
     Fault::new(code::REQUIRED, "is required")
 }
@@ -173,10 +179,11 @@ pub(crate) fn required() -> Fault {
 /// The error of a key that is no field for this caller.
 pub(crate) fn unknown(fields: &Fields, readable: &Readable, key: &str) -> FieldError {
     let name: Cow<'_, str> = if key.len() > 64 { key.chars().take(64).collect() } else { key.into() };
-    let message = match nearest(&to_snake(&name), fields.writable_names(readable)).and_then(|name| fields.wire_key(name)) {
-        Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
-        None => "is not a field here".to_owned(),
-    };
+    let message =
+        match nearest(&to_snake(&name), fields.writable_names(readable)).and_then(|name| fields.wire_key(name)) {
+            Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
+            None => "is not a field here".to_owned(),
+        };
     Fault::new(code::UNKNOWN_FIELD, message).at(&name)
 }
 

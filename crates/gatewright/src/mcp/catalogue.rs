@@ -73,7 +73,11 @@ impl Catalogue {
         let shown = plans.iter().filter(|plan| plan.mcp());
         let entries: Vec<Entry> = shown
             .flat_map(|plan| {
-                let tool = move |verb| Entry { tool: tool(plan, plans, verb, case, &SeenFields::ALL), plan: plan.clone(), verb };
+                let tool = move |verb| Entry {
+                    tool: tool(plan, plans, verb, case, &SeenFields::ALL),
+                    plan: plan.clone(),
+                    verb,
+                };
                 Verb::ALL.map(tool)
             })
             .collect();
@@ -120,7 +124,11 @@ pub(super) fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase,
             ),
             once(plan, written(plan, seen, conditional(with_id(closed())), false)),
             // An operator changes the record each time.
-            hints(false, true, plan.fields().filter(|field| seen.takes(plan, field)).all(|field| field.operators().is_empty())),
+            hints(
+                false,
+                true,
+                plan.fields().filter(|field| seen.takes(plan, field)).all(|field| field.operators().is_empty()),
+            ),
         ),
         Verb::Delete => {
             let input = once(plan, conditional(with_id(closed())));

@@ -276,7 +276,12 @@ impl Subject<'_> {
 
     fn example(&self, case: JsonCase) -> Value {
         let mut record = Map::from_iter([("id".to_owned(), Value::from(schema::ID))]);
-        record.extend(self.plan.fields().filter(|field| !self.plan.is_read_by_some(field)).map(|field| (field.key().to_owned(), schema::example(field))));
+        record.extend(
+            self.plan
+                .fields()
+                .filter(|field| !self.plan.is_read_by_some(field))
+                .map(|field| (field.key().to_owned(), schema::example(field))),
+        );
         let now = "2026-01-31T12:00:00.000000Z";
         record.extend(["created_at", "updated_at"].map(|name| (case.spell(name), now.into())));
         record.extend(self.plan.soft_delete().then(|| (case.spell("deleted_at"), Value::Null)));

@@ -184,11 +184,7 @@ fn count(plan: &Plan, asked: &ListQuery) -> Result<Option<Count>, String> {
 
 impl View {
     /// Reads the parameters of a single record. The error is a sentence for the caller.
-    pub(in crate::operations) fn read(
-        plan: &Plan,
-        asked: &RecordQuery,
-        rights: &FieldRights,
-    ) -> Result<Self, String> {
+    pub(in crate::operations) fn read(plan: &Plan, asked: &RecordQuery, rights: &FieldRights) -> Result<Self, String> {
         if let Some(name) = &asked.repeated {
             return Err(repeated(name));
         }
@@ -202,7 +198,11 @@ impl View {
     fn shown(plan: &Plan, asked: &RecordQuery, rights: &FieldRights) -> Result<Self, String> {
         let readable = rights.of(plan.index);
         Ok(Self {
-            fields: asked.fields.as_deref().map(|names| fields(plan, names, plan.columns.seen_by(readable))).transpose()?,
+            fields: asked
+                .fields
+                .as_deref()
+                .map(|names| fields(plan, names, plan.columns.seen_by(readable)))
+                .transpose()?,
             include: asked.include.as_deref().map_or(Ok(Vec::new()), |names| include(plan, names, readable))?,
             tags: asked.tags.unwrap_or(Ok(false)).map_err(|_| NO_TAGS.to_owned())?,
         })
@@ -246,7 +246,8 @@ fn include(plan: &Plan, value: &str, readable: &Readable) -> Result<Vec<usize>, 
             Some(index) if plan.fields.at(index).relation.is_some() => included.push(index),
             _ if column.is_some() => return Err(format!("include: \"{}\" is not a relation", shown(name))),
             _ => {
-                let relations = plan.fields().filter(|field| field.kind == Kind::Relation && readable.has_column(&field.column));
+                let relations =
+                    plan.fields().filter(|field| field.kind == Kind::Relation && readable.has_column(&field.column));
                 let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));
                 let mut columns: Vec<String> = relations.map(name_of).collect();
                 // A relation is often named without the ending of its column.
