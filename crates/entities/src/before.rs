@@ -32,7 +32,7 @@ fn columns_of<'a>(plan: &'a Plan, condition: Option<&'a Condition>) -> Vec<&'a C
         condition.own_columns(&mut names);
     }
     let all = &plan.catalog.at(plan.index).columns;
-    names.into_iter().filter_map(|name| Some(all.at(all.find(name)?))).collect()
+    names.into_iter().filter_map(|name| Some(all.at(all.declared(name)?))).collect()
 }
 
 /// Whether the event log has every value of a record that the read rule reads: records on the wire lack hidden fields.

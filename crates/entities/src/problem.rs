@@ -124,8 +124,8 @@ impl From<Refusal> for Problem {
 }
 
 fn field(FieldError { field, code: of, message }: FieldError) -> ProblemField {
-    // A check need not be about a field, or is about one that the caller does not know.
-    let is_about_none = of == code::CHECK && field.is_empty();
+    // A check need not be about a field, and the caller may not know the field that an error is about.
+    let is_about_none = [code::CHECK, code::REQUIRED].contains(&of) && field.is_empty();
     ProblemField { field: (!is_about_none).then(|| field.into()), code: of.into(), message: message.into() }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json};
 use crate::declare::{DeclarationError, DeclarationErrors, Declarations, DefaultWord, Entity, Field, Kind, Location};
 use crate::fragment::quoted;
 use crate::plan::{Field as PlanField, Fields, wire_value};
+use crate::readable::Readable;
 use crate::value::body::{MAX_ERRORS, Mode, malformed};
 use crate::value::json::Members;
 use crate::value::{BodyError, Draft, Fault, FieldError, code, merge};
@@ -168,7 +169,9 @@ impl Profile {
             Some(json) if !json.starts_with('{') => {
                 Err(BodyError::Invalid(vec![Fault::new(code::TYPE, "must be an object").at(PROFILE)]))
             }
-            Some(json) => Draft::read(&self.fields, json.as_bytes(), mode).map_err(|invalid| invalid.error),
+            Some(json) => {
+                Draft::read(&self.fields, Readable::all(), json.as_bytes(), mode).map_err(|invalid| invalid.error)
+            }
         }
     }
 
@@ -236,6 +239,7 @@ fn meaningless(declared: &[ProfileField]) -> Vec<DeclarationError> {
             ("hidden", field.hidden),
             ("read_only", field.read_only),
             ("renamed_from", field.renamed_from.is_some()),
+            ("read", field.read.is_some()),
             ("write", field.write.is_some()),
             ("sequence", field.sequence.is_some()),
             ("default", DefaultWord::of(field).is_some()),

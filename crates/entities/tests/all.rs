@@ -16,6 +16,7 @@ mod all {
     mod events;
     mod exhaustion;
     mod explain;
+    mod field_reads;
     mod filter;
     mod groups;
     mod hooks;

@@ -150,6 +150,11 @@ impl EntityEvent {
         }
     }
 
+    /// The same event with another record, for a stream that shows less of it.
+    pub(crate) fn showing(&self, record: Vec<u8>) -> Self {
+        Self { record: record.into(), payload: None, view: OnceLock::new(), before: None, ..self.clone() }
+    }
+
     /// Names the event and its position in the log.
     pub(crate) fn with_place(mut self, id: impl Into<Arc<str>>, position: i64) -> Self {
         self.place = Some(Place { id: id.into(), position, passed: 0, witness: None });

@@ -13,6 +13,7 @@ use crate::access::Reach;
 use crate::declare::Kind;
 use crate::filter::lexer::Place;
 use crate::filter::syntax::{Path, Step};
+use crate::readable::FieldRights;
 
 /// A path over relations to one record each, under the caller's own rights.
 #[derive(Debug, PartialEq)]
@@ -27,14 +28,14 @@ pub(crate) struct Followed {
 }
 
 /// Looks up `project.owner` from the entity at `entity`. The error is a sentence for the caller.
-pub(crate) fn follow(text: &str, catalog: &Catalog, entity: usize) -> Result<Followed, String> {
+pub(crate) fn follow(text: &str, catalog: &Catalog, entity: usize, rights: &FieldRights) -> Result<Followed, String> {
     if text.contains('(') {
         return Err("a list is sorted by relations that lead to one record, not by those that lead to many".to_owned());
     }
     let place = Place { line: 1, column: 1 };
     let steps = text.split('.').map(|name| Step { name: name.to_owned(), back: None, place }).collect();
     let mut resolver =
-        Resolver { catalog, rights: Rights::Reader, row: 0, entities: BTreeSet::new(), names_tenant: false };
+        Resolver { catalog, rights: Rights::Reader(rights), row: 0, entities: BTreeSet::new(), names_tenant: false };
     let ended = resolver.field(At { row: 0, entity, depth: 0 }, &Path(steps)).map_err(|fault| fault.message)?;
     if ended.hops.iter().any(|hop| hop.direction != HopDirection::Forward) {
         return Err(format!("a list cannot be sorted by \"{text}\": it leads to many records"));

@@ -10,6 +10,7 @@
 //! Rows are numbered. Row 0 is the record that is evaluated; each [`Related`] adds one more.
 
 pub(crate) mod bound;
+pub(crate) mod caller;
 pub(crate) mod catalog;
 pub(crate) mod follow;
 pub(crate) mod leads;

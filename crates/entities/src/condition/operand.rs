@@ -5,7 +5,7 @@ use gatewright_db::json::Number;
 use gatewright_db::{Value, dialect};
 
 use super::path::Ended;
-use super::resolve::{At, Fault, Resolver, not, split, within};
+use super::resolve::{At, Fault, OF_CALLER, Resolver, Rights, not, split, within};
 use super::{Condition, Hop, Operand, Order, Type};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
@@ -24,6 +24,11 @@ enum Side {
 impl Resolver<'_> {
     pub(super) fn compare(&mut self, at: At, comparison: &Comparison) -> Result<Condition, Fault> {
         let Comparison { left, place, operator, right, right_place } = comparison;
+        for (side, place) in [(left, *place), (right, *right_place)] {
+            if self.rights == Rights::Caller && matches!(side, Written::Caller(Word::Now)) {
+                return Err(Fault::new(place, OF_CALLER));
+            }
+        }
         if let Some(none) = self.none_linked(at, comparison)? {
             return Ok(none);
         }

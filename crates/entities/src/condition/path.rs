@@ -2,12 +2,13 @@
 
 use gatewright_base::nearest;
 
-use super::resolve::{At, Fault, Resolver, Rights};
+use super::resolve::{At, Fault, OF_CALLER, Resolver, Rights};
 use super::{Hop, HopDirection, LINK, LINKING, Operand, old_name};
 use crate::declare::{Kind, Target};
 use crate::filter::columns::Column;
 use crate::filter::lexer::Place;
 use crate::filter::syntax::{Back, Path, Step};
+use crate::readable::Readable;
 
 /// The most relations that are followed from the record that is judged.
 const MAX_RELATIONS: usize = 4;
@@ -29,7 +30,8 @@ impl Resolver<'_> {
     }
 
     /// The same. `follows` is whether a relation to many records at the end of the path is followed, or is a list.
-    fn ended(&mut self, at: At, Path(steps): &Path, follows: bool) -> Result<Ended, Fault> {
+    fn ended(&mut self, at: At, path @ Path(steps): &Path, follows: bool) -> Result<Ended, Fault> {
+        self.may_name_fields(path)?;
         let (mut at, mut hops) = (at, Vec::new());
         for (index, step) in steps.iter().enumerate() {
             let rest = &steps[index + 1..];
@@ -127,7 +129,8 @@ impl Resolver<'_> {
     }
 
     /// Follows `path` to related rows.
-    pub(super) fn rows(&mut self, at: At, Path(steps): &Path) -> Result<(Vec<Hop>, At), Fault> {
+    pub(super) fn rows(&mut self, at: At, path @ Path(steps): &Path) -> Result<(Vec<Hop>, At), Fault> {
+        self.may_name_fields(path)?;
         let (mut at, mut hops) = (at, Vec::new());
         for step in steps {
             if let Some(back) = &step.back {
@@ -191,7 +194,7 @@ impl Resolver<'_> {
     fn back(&mut self, at: At, step: &Step, back: &Back, hops: &mut Vec<Hop>) -> Result<At, Fault> {
         let catalog = self.catalog;
         let Some(entity) = catalog.find(&step.name) else {
-            let hint = nearest(&step.name, catalog.names()).filter(|_| self.rights != Rights::Reader);
+            let hint = nearest(&step.name, catalog.names()).filter(|_| !matches!(self.rights, Rights::Reader(_)));
             let hint = hint.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
             return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
         };
@@ -268,8 +271,9 @@ impl Resolver<'_> {
     pub(super) fn column(&self, entity: usize, name: &str, place: Place) -> Result<Column, Fault> {
         let entry = self.catalog.at(entity);
         let columns = match self.rights {
-            Rights::Declared | Rights::Change => &entry.columns,
-            Rights::Reader => &entry.visible,
+            Rights::Declared | Rights::Change => entry.columns.seen_by(Readable::all()),
+            Rights::Reader(rights) => entry.visible.seen_by(rights.of(entity)),
+            Rights::Caller => return Err(Fault::new(place, OF_CALLER)),
         };
         let Some(index) = columns.find(name) else {
             let (shown, meant) = columns.unknown(name);

@@ -96,7 +96,7 @@ async fn lists_and_totals_under_a_rule_over_two_relations_are_driven_by_indexes(
         let mut params = scope.params.clone();
         params.extend([Value::Int(25), Value::Int(0)]);
         let one = plan.sql.get.within("t9", &reach);
-        let chosen = plan.order.parse("-assignee").expect("an order");
+        let chosen = plan.order.parse("-assignee", &crate::readable::FieldRights::ALL).expect("an order");
         for (sql, params) in [
             (plan.sql.count(&scope), scope.params.clone()),
             (plan.sql.step("\"id\"", &scope, &Keyset::by_id().whole()), params.clone()),

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Catalog, Condition, Hop, HopDirection, Related};
 use crate::filter::lexer::Place;
-use crate::filter::syntax::{self, Expression, Quantifier};
+use crate::filter::syntax::{self, Expression, Path, Quantifier};
+use crate::readable::FieldRights;
 
 /// What is wrong with an expression, and the position in its text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,13 +23,15 @@ impl Fault {
 
 /// Whose names an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub(crate) enum Rights<'a> {
     /// A declaration's: hidden fields too.
     Declared,
     /// A declaration's about a change: the record before it too.
     Change,
-    /// A client: only the names that clients may use.
-    Reader,
+    /// A declaration's about the caller: no names at all.
+    Caller,
+    /// A client: only the names of fields that this client may read.
+    Reader(&'a FieldRights),
 }
 
 /// A condition, and the entity that it applies to.
@@ -51,7 +54,7 @@ pub(super) struct At {
 
 pub(super) struct Resolver<'a> {
     pub(super) catalog: &'a Catalog,
-    pub(super) rights: Rights,
+    pub(super) rights: Rights<'a>,
     /// The last row that was numbered.
     pub(super) row: usize,
     pub(super) entities: BTreeSet<usize>,
@@ -59,7 +62,7 @@ pub(super) struct Resolver<'a> {
 }
 
 /// Reads a rule of the entity at `entity`.
-pub(crate) fn read(text: &str, catalog: &Catalog, entity: usize, rights: Rights) -> Result<Resolved, Fault> {
+pub(crate) fn read(text: &str, catalog: &Catalog, entity: usize, rights: Rights<'_>) -> Result<Resolved, Fault> {
     let expression = syntax::parse(text).map_err(|error| Fault { message: error.message, place: error.place })?;
     resolve(&expression, catalog, entity, rights)
 }
@@ -69,7 +72,7 @@ pub(crate) fn resolve(
     expression: &Expression,
     catalog: &Catalog,
     entity: usize,
-    rights: Rights,
+    rights: Rights<'_>,
 ) -> Result<Resolved, Fault> {
     let mut resolver = Resolver { catalog, rights, row: 0, entities: BTreeSet::new(), names_tenant: false };
     let condition = resolver.expression(At { row: 0, entity, depth: 0 }, expression)?;
@@ -83,7 +86,7 @@ impl Resolver<'_> {
             Expression::All(parts) => Condition::All(self.all(at, parts)?),
             Expression::Not(inner) => Condition::Not(Box::new(self.expression(at, inner)?)),
             Expression::Compare(comparison) => self.compare(at, comparison)?,
-            Expression::Constant(_, place) if self.rights == Rights::Reader => {
+            Expression::Constant(_, place) if matches!(self.rights, Rights::Reader(_)) => {
                 return Err(Fault::new(*place, "expected a comparison"));
             }
             Expression::Constant(true, _) => Condition::All(Vec::new()),
@@ -116,10 +119,21 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// Whether an expression may name fields.
+    pub(super) fn may_name_fields(&self, Path(steps): &Path) -> Result<(), Fault> {
+        match self.rights {
+            Rights::Caller => Err(Fault::new(steps[0].place, OF_CALLER)),
+            Rights::Declared | Rights::Change | Rights::Reader(_) => Ok(()),
+        }
+    }
+
     fn all(&mut self, at: At, parts: &[Expression]) -> Result<Vec<Condition>, Fault> {
         parts.iter().map(|part| self.expression(at, part)).collect()
     }
 }
+
+/// Why a name is refused in a rule over the caller.
+pub(super) const OF_CALLER: &str = "this rule is about the caller alone: @me, @roles, @tenant_roles and @tenant";
 
 /// The condition on the row at the end of `hops`.
 pub(super) fn within(hops: Vec<Hop>, inner: Condition) -> Condition {

@@ -7,6 +7,7 @@ use super::resolve::At;
 use super::resolve::{Fault, Resolver, Rights, resolve};
 use super::{Catalog, Hop, Operand, Rule};
 use crate::filter::syntax::{self, Comparison, Expression, Operand as Written, Path, Quantifier, Word};
+use crate::readable::FieldRights;
 
 /// A comparison, or an `any(…)` or `all(…)` with its contents.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl Terms<'_> {
             Written::Caller(word) => Source::Caller(*word),
             Written::Path(path) => {
                 let (hops, operand) = self.follow(path, around, Rights::Declared)?;
-                if self.follow(path, around, Rights::Reader).is_ok() {
+                if self.follow(path, around, Rights::Reader(&FieldRights::ALL)).is_ok() {
                     Source::Path { hops, operand }
                 } else {
                     Source::Hidden
@@ -123,7 +124,7 @@ impl Terms<'_> {
         Ok(Some(Compared { text: side.to_string(), value }))
     }
 
-    fn follow(&self, path: &Path, around: &Around<'_>, rights: Rights) -> Result<(Vec<Hop>, Operand), Fault> {
+    fn follow(&self, path: &Path, around: &Around<'_>, rights: Rights<'_>) -> Result<(Vec<Hop>, Operand), Fault> {
         let mut resolver =
             Resolver { catalog: self.catalog, rights, row: 0, entities: BTreeSet::new(), names_tenant: false };
         let (mut at, mut hops) = (At { row: 0, entity: self.entity, depth: 0 }, Vec::new());

@@ -12,6 +12,7 @@ use crate::condition::{Bound, Rule, Viewer};
 use crate::declare::Target;
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::readable::FieldRights;
 use crate::tenancy::{self, Named, Standing};
 
 /// A caller who was admitted to write: how far they reach, and their standing in the request's tenant, if the entity or
@@ -24,6 +25,8 @@ pub(crate) struct Admission {
     pub(crate) rule: Option<Bound>,
     /// Whom rules refer to. Absent for operators, whom no access rule limits, and where there are no rules.
     pub(crate) viewer: Option<Arc<Viewer>>,
+    /// The fields that the caller may read.
+    pub(crate) rights: FieldRights,
 }
 
 /// Admits a caller to write, or returns the reason why not.
@@ -32,7 +35,27 @@ pub(crate) async fn admit(table: Table<'_>, call: &Call, action: Action) -> Resu
     let standing = standing_of_relations(table, call, &reach).await?;
     let plan = table.plan;
     let rule = plan.row_rules.get(action).zip(viewer.as_ref()).map(|(rule, viewer)| bound(plan, rule, viewer));
-    Ok(Admission { reach, standing, rule, viewer })
+    let rights = field_rights(table.entities, call).await?;
+    Ok(Admission { reach, standing, rule, viewer, rights })
+}
+
+/// The fields of each entity that the caller may read. The operator reads all.
+pub(crate) async fn field_rights(entities: &Entities, call: &Call) -> Result<FieldRights, Error> {
+    if call.is_operators() || !entities.plans().iter().any(|plan| !plan.read_rules.is_empty()) {
+        return Ok(FieldRights::ALL);
+    }
+    let names_tenant = |plan: &Arc<Plan>| {
+        let written =
+            plan.write_rules.fields.iter().filter(|(index, _)| plan.read_rules.iter().any(|(of, _)| of == index));
+        plan.read_rules.iter().chain(written).any(|(_, rule)| rule.resolved.names_tenant)
+    };
+    let standing = if entities.plans().iter().any(names_tenant) {
+        Box::pin(named_standing(entities, call)).await?
+    } else {
+        Standing::Unnamed
+    };
+    let viewer = Viewer::new(&call.identity, &standing, entities.ambient().now());
+    Ok(FieldRights::of_viewer(entities.plans(), &viewer))
 }
 
 /// How far the caller reaches with `action`, or why not.

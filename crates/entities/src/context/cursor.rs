@@ -112,6 +112,7 @@ mod tests {
 
     use super::*;
     use crate::declare::Declarations;
+    use crate::readable::FieldRights;
     use crate::{Entity, Field};
 
     fn plans() -> Vec<Arc<Plan>> {
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn a_cursor_is_valid_only_for_its_order_and_has_a_maximum_length() {
         let (plans, key) = (plans(), CursorKey::derive(&Secret::new("s")));
-        let (plan, order) = (&plans[4], |text: &str| plans[4].order.parse(text).unwrap());
+        let (plan, order) = (&plans[4], |text: &str| plans[4].order.parse(text, &FieldRights::ALL).unwrap());
         let place = Place { after: true, values: vec![Value::Text("x".into()), Value::Text("id".into())] };
         let text = key.seal(plan, &order("-title"), &place).unwrap();
         assert_eq!(key.open(plan, &order("-title"), &text), Some(place));

@@ -34,6 +34,8 @@ pub struct Declarations {
     pub(crate) row_rules: Vec<ByAction<Arc<Rule>>>,
     /// The conditions on what is written, by the models' positions.
     pub(crate) write_rules: Vec<WriteRules>,
+    /// Who may read fields, by their positions, in the order of the entities.
+    pub(crate) read_rules: Vec<Vec<(usize, Arc<Rule>)>>,
 }
 
 impl Declarations {
@@ -50,11 +52,12 @@ impl Declarations {
             models.push(check.run());
         }
         // Rules follow relations into other entities, which must be right before.
-        let (mut row_rules, mut write_rules) = (Vec::new(), Vec::new());
+        let (mut row_rules, mut write_rules, mut read_rules) = (Vec::new(), Vec::new(), Vec::new());
         if errors.is_empty() {
             let catalog = Catalog::new(&models, JsonCase::Snake);
             row_rules = super::row_rules::compile(entities, &catalog, &mut errors);
             write_rules = super::written::compile(entities, &models, &catalog, &mut errors);
+            read_rules = super::read::compile(entities, &catalog, &mut errors);
         }
         if !errors.is_empty() {
             return Err(DeclarationErrors(errors));
@@ -62,7 +65,7 @@ impl Declarations {
         for (model, rules) in models.iter_mut().zip(&row_rules) {
             model.leading = super::row_rules::leading(model, rules);
         }
-        Ok(Self { models, row_rules, write_rules })
+        Ok(Self { models, row_rules, write_rules, read_rules })
     }
 
     /// The entities' names in the order of their declaration.

@@ -26,6 +26,7 @@ pub struct Field {
     pub(crate) on_delete: Option<OnDelete>,
     pub(crate) renamed_from: Option<String>,
     pub(crate) description: Option<String>,
+    pub(crate) read: Option<String>,
     pub(crate) write: Option<String>,
     pub(crate) sequence: Option<Vec<String>>,
     pub(crate) of: Option<Kind>,
@@ -65,6 +66,7 @@ impl Field {
             on_delete: None,
             renamed_from: None,
             description: None,
+            read: None,
             write: None,
             sequence: None,
             of: None,
@@ -214,6 +216,12 @@ impl Field {
     /// leave the field out or send its present value. `false`: nobody, so that the field keeps its default.
     pub fn write(self, rule: impl Into<String>) -> Self {
         Self { write: Some(rule.into()), ..self }
+    }
+
+    /// Who may read it: a rule over the caller alone, with `@me`, `@roles`, `@tenant_roles` and `@tenant`. For other callers the
+    /// field does not exist: they can set it only if it has a rule for [writing](Self::write) that holds.
+    pub fn read(self, rule: impl Into<String>) -> Self {
+        Self { read: Some(rule.into()), ..self }
     }
 
     /// The former name of the field: the column is renamed if it still has that name. It may stay declared.

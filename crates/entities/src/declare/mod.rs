@@ -15,6 +15,7 @@ mod kind;
 mod literal;
 pub(crate) mod model;
 pub(crate) mod names;
+mod read;
 mod row_rules;
 mod rules;
 mod warnings;

@@ -58,7 +58,7 @@ pub(super) fn rule(
     text: &str,
     catalog: &Catalog,
     entity: usize,
-    rights: Rights,
+    rights: Rights<'_>,
 ) -> Result<Rule, (String, Option<TextPlace>)> {
     if text.trim().is_empty() {
         return Err(("the rule is empty; leave it out if nothing is to be narrowed".to_owned(), None));

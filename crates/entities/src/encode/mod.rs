@@ -16,10 +16,12 @@ use gatewright_db::{Error, RowRef, Value, ValueRef};
 
 use crate::declare::{Kind, Model, names};
 use crate::fragment::quoted;
+use crate::readable::Readable;
 use column::{Codec, Column};
 
 pub(crate) use projection::Projection;
 pub use record::Record;
+pub(crate) use record::{Stored, only};
 
 /// How an entity's rows are selected and written.
 #[derive(Debug)]
@@ -81,8 +83,14 @@ impl Shape {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// The positions of the columns that a caller may read. `None`: all.
+    pub(crate) fn readable(&self, readable: &Readable) -> Option<Vec<usize>> {
+        let shown = || self.columns.iter().enumerate().filter(|(_, column)| readable.has_column(&column.name));
+        (!readable.is_all()).then(|| shown().map(|(index, _)| index).collect())
+    }
+
     /// Writes a row as one JSON object without line breaks. Fails with [`Error::Unreadable`] if a value of it cannot be sent.
-    pub(crate) fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn append(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         for (index, column) in self.columns.iter().enumerate() {
             if column.copy(row, index, out) {
                 continue;
@@ -131,7 +139,7 @@ impl Shape {
     }
 
     /// A row as a record.
-    pub(crate) fn record(&self, row: &RowRef<'_>) -> Result<Record, Error> {
+    pub(crate) fn record(&self, row: &RowRef<'_>) -> Result<Stored, Error> {
         let mut json = Vec::with_capacity(320);
         self.append(row, &mut json)?;
         let id = self.text(row, ID)?.ok_or_else(|| self.unreadable(row, ID, "id", ("null", "an id")))?;
@@ -140,11 +148,12 @@ impl Shape {
             Some(place) => row.value(place)? != ValueRef::Null,
             None => false,
         };
-        Ok(Record::new(json, id, beside(self.owner)?, beside(self.tenant)?).deleted(is_deleted))
+        let record = Record::new(json, id, beside(self.owner)?, beside(self.tenant)?);
+        Ok(Stored::new(record.deleted(is_deleted)))
     }
 
     /// The record that an INSERT of these values creates, if the database stores the values unchanged.
-    pub(crate) fn inserted(&self, values: &[Value]) -> Result<Record, Error> {
+    pub(crate) fn inserted(&self, values: &[Value]) -> Result<Stored, Error> {
         self.record(&RowRef::given(values, &self.given))
     }
 

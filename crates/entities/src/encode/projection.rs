@@ -8,26 +8,38 @@ use crate::fragment::quoted;
 #[derive(Debug)]
 pub(crate) struct Projection<'a> {
     shape: &'a Shape,
-    /// Positions in the shape, ascending; all of them if none were chosen.
+    /// Positions in the shape that the caller may read, ascending. `None`: all.
+    readable: Option<&'a [usize]>,
+    /// Those of them that are shown. `None`: all of them.
     chosen: Option<&'a [usize]>,
     beside: Vec<&'a str>,
-    /// Whether each object carries the entity tag of its whole record.
+    /// Whether each object carries the entity tag of its record, as far as the caller may read it.
     tags: bool,
 }
 
 impl<'a> Projection<'a> {
-    pub(crate) fn new(shape: &'a Shape, chosen: Option<&'a [usize]>, beside: Vec<&'a str>) -> Self {
-        Self { shape, chosen, beside, tags: false }
+    pub(crate) fn new(
+        shape: &'a Shape,
+        readable: Option<&'a [usize]>,
+        chosen: Option<&'a [usize]>,
+        beside: Vec<&'a str>,
+    ) -> Self {
+        Self { shape, readable, chosen, beside, tags: false }
     }
 
-    /// The same. If `tags` is set, each object contains the entity tag of its whole record.
+    /// The same. If `tags` is set, each object contains the entity tag of its record, as far as the caller may read it.
     pub(crate) fn tagged(self, tags: bool) -> Self {
         Self { tags, ..self }
     }
 
+    /// The columns that are shown, where it is not all of them.
+    fn shown(&self) -> Option<&'a [usize]> {
+        self.chosen.or(self.readable)
+    }
+
     /// The columns that are selected, where it is not all of them. A record's tag takes all.
     fn selected(&self) -> Option<&'a [usize]> {
-        self.chosen.filter(|_| !self.tags)
+        self.shown().filter(|_| !self.tags)
     }
 
     /// The columns to select, in the order that [`append`](Self::append) and [`beside`](Self::beside) read them.
@@ -63,20 +75,28 @@ impl<'a> Projection<'a> {
         if self.tags {
             return self.append_tagged(row, out);
         }
-        let Some(chosen) = self.chosen else { return self.shape.append(row, out) };
-        self.shape.write(row, chosen.iter().copied().enumerate(), self.id(), out)
+        let Some(shown) = self.shown() else { return self.shape.append(row, out) };
+        self.shape.write(row, shown.iter().copied().enumerate(), self.id(), out)
     }
 
     fn append_tagged(&self, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let start = out.len();
-        self.shape.append(row, out)?;
+        self.write(row, self.readable, out)?;
         let tag = entity_tag::of(&out[start..]);
-        if let Some(chosen) = self.chosen {
+        if self.chosen.is_some() {
             out.truncate(start);
-            self.shape.write(row, chosen.iter().map(|index| (*index, *index)), super::ID, out)?;
+            self.write(row, self.chosen, out)?;
         }
         entity_tag::append(&tag, out);
         Ok(())
+    }
+
+    /// Writes some columns of a row of all columns. `None`: all.
+    fn write(&self, row: &RowRef<'_>, columns: Option<&[usize]>, out: &mut Vec<u8>) -> Result<(), Error> {
+        match columns {
+            Some(columns) => self.shape.write(row, columns.iter().map(|index| (*index, *index)), super::ID, out),
+            None => self.shape.append(row, out),
+        }
     }
 
     /// Appends the values of the columns that are not shown.

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use gatewright_http::entity_tag;
 use serde::de::DeserializeOwned;
 
-/// One record as clients see it, with internal data for the service. Cheap to clone.
+use crate::readable::Readable;
+use crate::value::json::Members;
+
+/// One record as its caller sees it, with internal data for the service. Hooks get all of it. Cheap to clone.
 #[derive(Clone)]
 pub struct Record {
     json: Bytes,
@@ -82,6 +85,56 @@ impl Record {
         entity_tag::append(&self.etag(), &mut json);
         json
     }
+}
+
+/// One record as it is stored, for the server itself. A caller gets [`Stored::seen_by`]. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored(Record);
+
+impl Stored {
+    pub(super) fn new(record: Record) -> Self {
+        Self(record)
+    }
+
+    /// The fields of it that a caller may read.
+    pub(crate) fn seen_by(self, readable: &Readable) -> Record {
+        if readable.is_all() {
+            return self.0;
+        }
+        let json = only(self.0.json(), |key| readable.has_key(key));
+        self.0.showing(json)
+    }
+
+    /// All of it, for hooks, events and the log.
+    pub(crate) fn whole(&self) -> &Record {
+        &self.0
+    }
+
+    /// The same.
+    pub(crate) fn into_whole(self) -> Record {
+        self.0
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.0.is_deleted()
+    }
+}
+
+/// The members of a record's JSON whose keys are shown.
+pub(crate) fn only(record: &[u8], is_shown: impl Fn(&str) -> bool) -> Vec<u8> {
+    let mut json = vec![b'{'];
+    // A record is always an object; if it were not, nothing of it would be shown.
+    let Members(members) = serde_json::from_slice(record).unwrap_or(Members(Vec::new()));
+    for (key, value) in members.iter().filter(|(key, _)| is_shown(key)) {
+        let comma = if json.len() > 1 { "," } else { "" };
+        json.extend_from_slice(format!("{comma}{}:{value}", serde_json::Value::from(&**key)).as_bytes());
+    }
+    json.push(b'}');
+    json
 }
 
 impl fmt::Debug for Record {

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use gatewright_base::{JsonCase, nearest, to_snake};
 
 use crate::declare::{Kind, Model, ModelField, Target, names};
+use crate::readable::Readable;
 use crate::value::Type;
 
 /// The columns that a filter may name.
@@ -92,8 +93,8 @@ impl Columns {
         Self { case, list, by_name }
     }
 
-    /// The column called `name` in either spelling.
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+    /// The column called `name` in either spelling, for what the server does by itself.
+    pub(crate) fn declared(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
@@ -105,11 +106,41 @@ impl Columns {
         &self.list[index]
     }
 
-    /// Reports that there is no such field. The message is the same for hidden and undeclared fields.
+    /// The names that a caller may use who may read these fields.
+    pub(crate) fn seen_by<'a>(&'a self, readable: &'a Readable) -> Names<'a> {
+        Names { columns: self, readable }
+    }
+}
+
+/// The names of columns that one caller may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Names<'a> {
+    columns: &'a Columns,
+    readable: &'a Readable,
+}
+
+impl<'a> Names<'a> {
+    /// The column called `name` in either spelling.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.columns.declared(name).filter(|index| self.has(*index))
+    }
+
+    /// Whether the caller may use the column at this position.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.readable.has_column(&self.at(index).name)
+    }
+
+    pub(crate) fn at(&self, index: usize) -> &'a Column {
+        self.columns.at(index)
+    }
+
+    /// Reports that there is no such field. The message is the same for undeclared fields, hidden ones, and those that the
+    /// caller may not read.
     pub(crate) fn unknown(&self, name: &str) -> (String, Option<String>) {
         let shown: String = name.chars().take(64).collect();
-        let meant = nearest(&to_snake(&shown), self.list.iter().map(|column| &*column.name));
-        let meant = meant.map(|meant| self.case.spell(meant));
+        let known = self.columns.iter().map(|column| &*column.name).filter(|name| self.readable.has_column(name));
+        let meant = nearest(&to_snake(&shown), known);
+        let meant = meant.map(|meant| self.columns.case.spell(meant));
         (shown, meant)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) mod suffix;
 pub(crate) mod syntax;
 pub(crate) mod typed;
 
-pub(crate) use columns::Columns;
+pub(crate) use columns::{Columns, Names};
 pub(crate) use search::Search;
 pub(crate) use subject::Subject;
 pub(crate) use typed::Predicate;

@@ -1,4 +1,4 @@
-use super::columns::Columns;
+use super::columns::Names;
 use super::syntax::{Literal, MAX_LIST, Operator};
 use super::typed::{self, Predicate};
 
@@ -17,7 +17,7 @@ const SUFFIXES: [(&str, Operator); 7] = [
 ///
 /// If a field's own name ends in a suffix, the name refers to that field. `_in` takes values separated by commas,
 /// `_null` true or false.
-pub(crate) fn read(name: &str, value: &str, columns: &Columns) -> Option<Result<Predicate, String>> {
+pub(crate) fn read(name: &str, value: &str, columns: Names<'_>) -> Option<Result<Predicate, String>> {
     let text = || Literal::Text(value.to_owned());
     if let Some(index) = columns.find(name) {
         return Some(typed::test(index, Operator::Equal, text(), columns));
@@ -48,7 +48,7 @@ pub(crate) fn read(name: &str, value: &str, columns: &Columns) -> Option<Result<
 }
 
 /// A suggestion for a name that has a suffix but names no field: the nearest field with the same suffix.
-pub(crate) fn meant(name: &str, columns: &Columns) -> Option<String> {
+pub(crate) fn meant(name: &str, columns: Names<'_>) -> Option<String> {
     let suffixes = SUFFIXES.iter().map(|(suffix, _)| *suffix).chain(["_null"]);
     let (field, suffix) = suffixes
         .filter_map(|suffix| Some((name.strip_suffix(suffix)?, suffix)))

@@ -1,7 +1,7 @@
 use gatewright_base::{canonical_id, time};
 use gatewright_db::{Value, dialect};
 
-use super::columns::{Column, Columns};
+use super::columns::{Column, Names};
 use super::lexer::Place;
 use super::syntax::{Comparison, Expression, Literal, Operand, Operator};
 use crate::declare::Kind;
@@ -111,13 +111,13 @@ pub(crate) enum Test {
 /// Reads the expression of `filter=` where it compares the record's own fields with values, and nothing else. The error
 /// is a sentence for the caller.
 #[cfg(test)]
-pub(crate) fn read(text: &str, columns: &Columns) -> Result<Predicate, String> {
+pub(crate) fn read(text: &str, columns: Names<'_>) -> Result<Predicate, String> {
     let expression = super::syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
     resolve(&expression, columns).map_err(|error| format!("filter: {error}"))
 }
 
 /// Whether the expression compares fields of the record itself with values, and nothing else.
-pub(crate) fn is_plain(expression: &Expression, columns: &Columns) -> bool {
+pub(crate) fn is_plain(expression: &Expression, columns: Names<'_>) -> bool {
     match expression {
         Expression::Any(parts) | Expression::All(parts) => parts.iter().all(|part| is_plain(part, columns)),
         Expression::Not(inner) => is_plain(inner, columns),
@@ -127,7 +127,7 @@ pub(crate) fn is_plain(expression: &Expression, columns: &Columns) -> bool {
 }
 
 /// The field and the value, where nothing else is compared. Only a list can have a value here: JSON is for the database.
-fn plain<'a>(comparison: &'a Comparison, columns: &Columns) -> Option<(&'a str, &'a Literal)> {
+fn plain<'a>(comparison: &'a Comparison, columns: Names<'_>) -> Option<(&'a str, &'a Literal)> {
     let column = |name: &str| columns.find(name).map(|index| columns.at(index));
     // The database follows links.
     let plain = comparison.plain().filter(|(name, _)| column(name).is_none_or(|column| column.links.is_none()));
@@ -137,7 +137,7 @@ fn plain<'a>(comparison: &'a Comparison, columns: &Columns) -> Option<(&'a str, 
 }
 
 /// Looks up the names and types the values of an expression that [is plain](is_plain).
-pub(crate) fn resolve(expression: &Expression, columns: &Columns) -> Result<Predicate, String> {
+pub(crate) fn resolve(expression: &Expression, columns: Names<'_>) -> Result<Predicate, String> {
     let all = |parts: &[Expression]| parts.iter().map(|part| resolve(part, columns)).collect::<Result<_, _>>();
     Ok(match expression {
         Expression::Any(parts) => Predicate::Any(all(parts)?),
@@ -153,7 +153,7 @@ pub(crate) fn resolve(expression: &Expression, columns: &Columns) -> Result<Pred
 /// Why an expression with paths is refused.
 const PLAIN: &str = "this filter compares fields of the record with values only";
 
-fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, String> {
+fn compare(comparison: &Comparison, columns: Names<'_>) -> Result<Predicate, String> {
     let Some((field, value)) = plain(comparison, columns) else {
         let place = match comparison.right {
             Operand::Literal(_) => comparison.place,
@@ -167,7 +167,7 @@ fn compare(comparison: &Comparison, columns: &Columns) -> Result<Predicate, Stri
 }
 
 /// The error of a name without a field.
-pub(crate) fn unknown_field(columns: &Columns, name: &str, place: Place) -> String {
+pub(crate) fn unknown_field(columns: Names<'_>, name: &str, place: Place) -> String {
     let (shown, meant) = columns.unknown(name);
     let hint = meant.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
     format!("unknown field \"{shown}\" at {place}{hint}")
@@ -178,7 +178,7 @@ fn located(error: &str, place: Place) -> String {
 }
 
 /// Puts a column, an operator and a value together.
-pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &Columns) -> Result<Predicate, String> {
+pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: Names<'_>) -> Result<Predicate, String> {
     let column = columns.at(index);
     let is = |test| Predicate::Test(index, test);
     let not = |predicate| Predicate::Not(Box::new(predicate));
@@ -213,7 +213,7 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: &C
     })
 }
 
-fn one_of(index: usize, value: Literal, columns: &Columns) -> Result<Predicate, String> {
+fn one_of(index: usize, value: Literal, columns: Names<'_>) -> Result<Predicate, String> {
     let Literal::List(literals) = value else { return Err(format!("\"{}\" in takes a list", columns.at(index).key)) };
     let absent = literals.contains(&Literal::Null);
     let present = literals.into_iter().filter(|literal| *literal != Literal::Null);

@@ -140,5 +140,5 @@ pub(super) fn condition(
     admission: &Admission,
     if_match: Option<IfMatch>,
 ) -> Option<Condition> {
-    if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match))
+    if_match.map(|if_match| Condition::new(table, call, admission, if_match))
 }

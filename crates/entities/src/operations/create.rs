@@ -18,11 +18,11 @@ use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
 use crate::plan::Plan;
-use crate::value::body::{Mode, required};
+use crate::value::body::{Mode, missing};
 use crate::value::{BodyError, Draft};
 
 impl Table<'_> {
@@ -81,7 +81,8 @@ impl Create {
     /// Inside a transaction, `tx` sees the records that it has created.
     pub(super) async fn prepare(table: Table<'_>, tx: Option<&Tx>, call: &Call, body: &[u8]) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Create).await?;
-        Self::read(Relations { table, tx, call, standing: &admission.standing, held: None }, &admission, body, Mode::Create).await
+        Self::read(Relations { tx, ..Relations::outside(table, call, &admission) }, &admission, body, Mode::Create)
+            .await
     }
 
     /// The same for a caller who was already admitted. `mode` is that of a create or of an upsert.
@@ -93,7 +94,7 @@ impl Create {
     ) -> Result<Self, Error> {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let turn = relations.turn_to_read(body).await;
-        let read = Draft::read(&plan.fields, body, mode);
+        let read = Draft::read(&plan.fields, admission.rights.of(plan.index), body, mode);
         drop(turn);
         let (mut values, named, id, invalid) = match read {
             Ok(Draft { values, named, id, .. }) => (values, named, id, None),
@@ -109,11 +110,12 @@ impl Create {
                 (values, named, None, Some(error))
             }
         };
+        let readable = admission.rights.of(plan.index);
         let words = words::values(relations.table.entities, plan, call, admission);
         for (index, value) in words.iter().filter(|(index, _)| !named[*index]) {
             let field = plan.fields.at(*index);
             if field.required && *value == Value::Null && invalid.is_none() {
-                return Err(BodyError::Invalid(vec![required().at(&field.key)]).into());
+                return Err(BodyError::Invalid(vec![missing(field, readable.has(*index))]).into());
             }
             values[*index] = Some(value.clone());
         }
@@ -153,7 +155,8 @@ impl Create {
             rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
         }
         judge.valid(subject, self.invalid.as_ref()).await?;
-        judge.fields(subject, |index| self.named[index] && !self.is_default(index)).await?;
+        let readable = self.admission.rights.of(self.plan.index);
+        judge.fields(subject, |index| self.named[index] && !(self.is_default(index) && readable.has(index))).await?;
         rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
         let written = match self.write(entities, &values) {
             Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
@@ -163,15 +166,15 @@ impl Create {
             Ok(record) => {
                 let record = record.ok_or(Error::NotFound)?;
                 let table = self.table(entities);
-                narrow::written(transaction, table, &self.call, &self.admission.standing, record, self.sent()).await
+                narrow::written(transaction, table, &self.call, &self.admission, record, self.sent()).await
             }
             Err(error) => Err(self.refused(entities, Some(transaction.tx), &values, error).await),
         }
     }
 
     /// The part of the record that its caller may see, on entities without access rules.
-    fn shown(&self, entities: &Entities, record: Record) -> Record {
-        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, self.sent())
+    fn shown(&self, entities: &Entities, record: Stored) -> Record {
+        narrow::narrowed(self.table(entities), &self.call, &self.admission, record, self.sent())
     }
 
     /// The keys of the fields that the body names.
@@ -230,8 +233,7 @@ impl Create {
     }
 
     fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>) -> Relations<'a> {
-        let standing = &self.admission.standing;
-        Relations { table: self.table(entities), tx, call: &self.call, standing, held: None }
+        Relations { tx, ..Relations::outside(self.table(entities), &self.call, &self.admission) }
     }
 
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {

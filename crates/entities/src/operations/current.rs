@@ -59,7 +59,7 @@ impl Table<'_> {
             let plan = self.plan.clone();
             move |prints: &mut HashMap<String, Print>, row: &gatewright_db::RowRef<'_>| {
                 let Some(record) = unless_unreadable(plan.shape.record(row))? else { return Ok(()) };
-                prints.insert(record.id().to_owned(), print(record.json()));
+                prints.insert(record.id().to_owned(), print(record.whole().json()));
                 Ok(())
             }
         };

@@ -31,11 +31,12 @@ use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::OnDelete;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::Writing;
 use crate::hooks::change::{Before, Change};
 use crate::plan::{Incoming, Plan, Statement};
+use crate::readable::Readable;
 
 /// The most transactions of one delete.
 const MAX_PIECES: usize = 10_000;
@@ -50,14 +51,14 @@ impl Table<'_> {
     /// delete.
     pub async fn delete(self, call: &Call, id: &str, if_match: Option<IfMatch>) -> Result<Record, Error> {
         let deleted = match Delete::prepare(self, call, id, if_match).await {
-            Ok(delete) => run(self, delete).await,
+            Ok(delete) => run(self, delete.clone()).await.map(|record| delete.seen(record)),
             Err(error) => Err(error),
         };
         self.reveal_if_readable(call, id, deleted).await
     }
 }
 
-async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
+async fn run(table: Table<'_>, delete: Delete) -> Result<Stored, Error> {
     let Table { entities, plan } = table;
     let takes_others =
         !plan.soft_delete && plan.incoming.iter().any(|incoming| incoming.on_delete != OnDelete::Restrict);
@@ -84,7 +85,7 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Record, Error> {
 
 /// Deletes the record in as many transactions as its dependents need, usually one. The caller's access and `If-Match`
 /// are checked in the first: later transactions continue the same deletion.
-async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Record, Error> {
+async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Stored, Error> {
     let (share, delete) = (share(&delete.call), Arc::new(delete));
     for piece in 0..MAX_PIECES {
         let delete = delete.clone();
@@ -150,6 +151,8 @@ pub(super) struct Delete {
     rule: Option<Bound>,
     id: String,
     condition: Option<Condition>,
+    /// The fields that the caller may read.
+    readable: Readable,
 }
 
 impl Delete {
@@ -160,22 +163,29 @@ impl Delete {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Delete).await?;
-        let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
+        let condition = if_match.map(|if_match| Condition::new(table, call, &admission, if_match));
         Ok(Self { condition, ..Self::read(table, call, &admission, id)? })
     }
 
     /// Any record.
     fn unbounded(plan: &Arc<Plan>, call: &Call, id: &str) -> Self {
         let (plan, call) = (plan.clone(), call.clone());
-        Self { plan, call, reach: Reach::ALL, rule: None, id: id.to_owned(), condition: None }
+        let readable = Readable::all().clone();
+        Self { plan, call, reach: Reach::ALL, rule: None, id: id.to_owned(), condition: None, readable }
     }
 
     /// The same, without a condition, for a caller who was already admitted.
     pub(super) fn read(table: Table<'_>, call: &Call, admission: &Admission, id: &str) -> Result<Self, Error> {
         let id = get::known(id)?.into_owned();
         let (plan, call) = (table.plan.clone(), call.clone());
-        let Admission { reach, rule, .. } = admission.clone();
-        Ok(Self { plan, call, reach, rule, id, condition: None })
+        let Admission { reach, rule, rights, .. } = admission.clone();
+        let readable = rights.of(plan.index).clone();
+        Ok(Self { plan, call, reach, rule, id, condition: None, readable })
+    }
+
+    /// What the caller sees of the record.
+    pub(super) fn seen(&self, record: Stored) -> Record {
+        record.seen_by(&self.readable)
     }
 
     /// The id of the record.
@@ -199,16 +209,17 @@ impl Delete {
     }
 
     /// Keeps the answer, if its request has a key.
-    async fn keep(&self, transaction: &Transaction<'_>, record: &Record) -> Result<(), Error> {
-        transaction.keep(self.call.keeping.as_ref(), &self.plan, &Written::Deleted(record)).await
+    async fn keep(&self, transaction: &Transaction<'_>, record: &Stored) -> Result<(), Error> {
+        let record = self.seen(record.clone());
+        transaction.keep(self.call.keeping.as_ref(), &self.plan, &Written::Deleted(&record)).await
     }
 
     /// Deletes the record and what depends on it, with their hooks, inside a transaction.
-    pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+    pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Stored, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let root = self.judged(transaction).await?;
         if self.plan.soft_delete {
-            self.ask_hooks(tx, entities, &self.plan, &root).await?;
+            self.ask_hooks(tx, entities, &self.plan, root.whole()).await?;
             let marked = write::perform(transaction, &self.write(entities)).await?;
             return marked.ok_or(Error::NotFound);
         }
@@ -217,7 +228,7 @@ impl Delete {
     }
 
     /// Deletes the record and all that depends on it in this one transaction.
-    async fn whole(&self, transaction: &Transaction<'_>, root: &Record) -> Result<(), Error> {
+    async fn whole(&self, transaction: &Transaction<'_>, root: &Stored) -> Result<(), Error> {
         let sources = [Node::new(&self.plan, root.id())];
         let found = cascade::closure(transaction.tx, transaction.entities, &sources, transaction.room.left()).await?;
         let Found::Whole(closure) = found else { return Err(Error::TooManyDependents(Limits::WHOLE.records)) };
@@ -226,12 +237,12 @@ impl Delete {
     }
 
     /// The first piece. `None` if there is more to delete.
-    async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
+    async fn begin(&self, transaction: &Transaction<'_>) -> Result<Option<Stored>, Error> {
         let root = self.judged(transaction).await?;
         self.first(transaction, root).await
     }
 
-    async fn first(&self, transaction: &Transaction<'_>, root: Record) -> Result<Option<Record>, Error> {
+    async fn first(&self, transaction: &Transaction<'_>, root: Stored) -> Result<Option<Stored>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let node = Node::new(&self.plan, root.id());
         match cascade::piece(tx, entities, node.clone(), Limits::PIECE).await? {
@@ -246,7 +257,7 @@ impl Delete {
     }
 
     /// A later piece.
-    async fn proceed(&self, transaction: &Transaction<'_>) -> Result<Option<Record>, Error> {
+    async fn proceed(&self, transaction: &Transaction<'_>) -> Result<Option<Stored>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let root = self.held(transaction).await?;
         match cascade::piece(tx, entities, Node::new(&self.plan, root.id()), Limits::PIECE).await? {
@@ -266,7 +277,7 @@ impl Delete {
     }
 
     /// The record, locked, in the trash or not, for any caller.
-    async fn held(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+    async fn held(&self, transaction: &Transaction<'_>) -> Result<Stored, Error> {
         let tx = transaction.tx;
         transaction.take_memory(&self.plan, self.id(), &self.call).await?;
         let held = self.plan.sql.with_ids(1, dialect::for_update(tx.engine()));
@@ -274,7 +285,7 @@ impl Delete {
     }
 
     /// The record, locked, if the caller may delete it as it is now.
-    async fn judged(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
+    async fn judged(&self, transaction: &Transaction<'_>) -> Result<Stored, Error> {
         let tx = transaction.tx;
         transaction.take_memory(&self.plan, self.id(), &self.call).await?;
         let Statement { sql, params } = self.plan.sql.lock.within(&self.id, &self.reach);
@@ -354,7 +365,7 @@ impl Delete {
             let plan = entities.at(first.plan);
             let ids: Vec<Value> = nodes.iter().map(|node| Value::from(&*node.id)).collect();
             let read = records(tx, plan, plan.sql.with_ids(ids.len(), ""), ids).await?;
-            let mut read: HashMap<String, Record> =
+            let mut read: HashMap<String, Stored> =
                 read.into_iter().map(|record| (record.id().to_owned(), record)).collect();
             let records = nodes.iter().filter_map(|node| read.remove(&node.id));
             let ids: Vec<&str> = nodes.iter().map(|node| &*node.id).collect();
@@ -424,7 +435,8 @@ impl Delete {
         Ok(all)
     }
 
-    fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Record, before: Before) -> Change {
+    fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Stored, before: Before) -> Change {
+        let record = record.into_whole();
         Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields, audience: None, before }
     }
 }
@@ -446,7 +458,7 @@ async fn without(
     targets: &[Value],
     ids: &[String],
     now: Value,
-) -> Result<Vec<Record>, DatabaseError> {
+) -> Result<Vec<Stored>, DatabaseError> {
     let column = &plan.fields.at(field).column;
     let mut params = vec![now];
     let sql = if plan.fields.at(field).links.is_some() {
@@ -461,7 +473,7 @@ async fn without(
     records(tx, plan, sql, params).await
 }
 
-async fn records(tx: &Tx, plan: &Plan, sql: Sql, params: Vec<Value>) -> Result<Vec<Record>, DatabaseError> {
+async fn records(tx: &Tx, plan: &Plan, sql: Sql, params: Vec<Value>) -> Result<Vec<Stored>, DatabaseError> {
     tx.fold(sql, params, Vec::new(), |records, row| {
         records.push(plan.shape.record(row)?);
         Ok(())

@@ -20,6 +20,7 @@ use crate::context::admission::{bound, standing};
 use crate::context::table::Table;
 use crate::declare::Kind;
 use crate::encode;
+use crate::encode::Stored;
 use crate::error::Error;
 use crate::filter::syntax::Word;
 use crate::fragment::quoted;
@@ -208,6 +209,7 @@ impl Asked {
         let record = write::one(tx, &self.plan, &sql, vec![Value::from(id)]).await?;
         Ok(record
             .filter(|record| !record.is_deleted())
+            .map(Stored::into_whole)
             .map(|record| (record.owner().map(ToString::to_string), record.tenant().map(ToString::to_string))))
     }
 

@@ -4,9 +4,9 @@ use gatewright_base::canonical_id;
 
 use crate::access::{Action, Reach};
 use crate::call::Call;
-use crate::context::admission::reach;
+use crate::context::admission::{field_rights, reach};
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::Object;
 use crate::plan::Statement;
@@ -44,15 +44,16 @@ impl Table<'_> {
 
 async fn get(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
     let reach = reach(table, call, Action::Read).await?;
-    fetch(table, call, &reach, id).await
+    let record = fetch(table, call, &reach, id).await?;
+    Ok(record.seen_by(field_rights(table.entities, call).await?.of(table.plan.index)))
 }
 
 /// The record within `reach`.
-pub(super) async fn fetch(table: Table<'_>, call: &Call, reach: &Reach, id: &str) -> Result<Record, Error> {
+pub(super) async fn fetch(table: Table<'_>, call: &Call, reach: &Reach, id: &str) -> Result<Stored, Error> {
     let Statement { sql, params } = table.plan.sql.get.within(&known(id)?, reach);
     let each = {
         let plan = table.plan.clone();
-        move |record: &mut Option<Record>, row: &gatewright_db::RowRef<'_>| {
+        move |record: &mut Option<Stored>, row: &gatewright_db::RowRef<'_>| {
             *record = Some(plan.shape.record(row)?);
             Ok(())
         }

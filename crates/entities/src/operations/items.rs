@@ -161,6 +161,7 @@ impl Item {
                 let delete = delete.knowing(known);
                 let done = delete.perform(transaction).await;
                 let record = transaction.reveal_if_readable(table, &self.call, delete.id(), done).await?;
+                let record = delete.seen(record);
                 // The permission to delete does not include the permission to read.
                 Done { json: json!({ "id": record.id() }).to_string().into(), record, is_new: false }
             }

@@ -15,7 +15,8 @@ use crate::context::entities::Entities;
 use crate::declare::written::Check;
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::value::body::MAX_ERRORS;
+use crate::readable::Readable;
+use crate::value::body::{self, MAX_ERRORS};
 use crate::value::{BodyError, FieldError, code};
 
 /// A write under judgement.
@@ -34,6 +35,10 @@ impl Judge<'_> {
             Arc::new(Viewer::new(&self.call.identity, &self.admission.standing, now))
         });
         bound(self.plan, rule, &viewer)
+    }
+
+    fn readable(&self) -> &Readable {
+        self.admission.rights.of(self.plan.index)
     }
 
     /// Fails if the body has errors or the record does not pass a check. A check that reads an invalid field is not evaluated.
@@ -57,7 +62,10 @@ impl Judge<'_> {
         let languages = self.call.languages.as_ref().and_then(|languages| languages.to_str().ok());
         for position in rules::broken(self.tx, self.plan, &conditions, subject).await? {
             let check = checks[position];
-            let field = check.field.map(|index| self.plan.fields.at(index)).filter(|field| !field.hidden);
+            let field = check
+                .field
+                .map(|index| self.plan.fields.at(index))
+                .filter(|field| !field.hidden && self.readable().has_key(&field.key));
             errors.push(FieldError {
                 field: field.map(|field| field.key.clone()).unwrap_or_default(),
                 code: code::CHECK,
@@ -80,8 +88,16 @@ impl Judge<'_> {
         if broken.is_empty() {
             return Ok(());
         }
-        let key = |position: usize| self.plan.fields.at(ruled[position].0).key.clone();
-        Err(Error::FieldForbidden(broken.into_iter().map(key).collect()))
+        // For callers who may not read a field either, there is no such field.
+        let readable = self.readable();
+        let key = |position: &usize| &*self.plan.fields.at(ruled[*position].0).key;
+        let (known, unknown): (Vec<usize>, Vec<usize>) =
+            broken.into_iter().partition(|position| readable.has(ruled[*position].0));
+        if !unknown.is_empty() {
+            let errors = unknown.iter().map(|position| body::unknown(&self.plan.fields, readable, key(position)));
+            return Err(BodyError::Invalid(errors.collect()).into());
+        }
+        Err(Error::FieldForbidden(known.iter().map(|position| key(position).to_owned()).collect()))
     }
 
     /// [`fields`](Self::fields) for an update: those that the body sends and whose values differ from the stored ones.
@@ -96,7 +112,10 @@ impl Judge<'_> {
             return Ok(());
         }
         let changed = rules::changed_among(self.tx, self.plan, &fields, subject).await?;
-        self.fields(subject, |index| changed.iter().any(|position| fields[*position] == index)).await
+        let is_changed = |index| changed.iter().any(|position| fields[*position] == index);
+        // Whether the value is the present one would reveal it to a caller who may not read it.
+        let readable = self.readable();
+        self.fields(subject, |index| is_changed(index) || (fields.contains(&index) && !readable.has(index))).await
     }
 
     /// Fails if the access rule for the record as an update leaves it does not hold.

@@ -9,13 +9,15 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use gatewright_base::UserId;
+use gatewright_base::{Identity, UserId};
 use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value, dialect, params, schema};
 
 use super::cascade::{self, Limits};
 use super::delete;
 use super::transaction::{Transaction, within};
+use crate::access::Standing;
 use crate::call::Call;
+use crate::condition::Viewer;
 use crate::context::entities::Entities;
 use crate::condition::LINK;
 use crate::context::gate::share;
@@ -25,6 +27,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::fragment::quoted;
 use crate::plan::Plan;
+use crate::readable::FieldRights;
 
 /// What happens to the records that a deleted account owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -152,7 +155,7 @@ impl Entities {
         Ok(())
     }
 
-    /// Some of the records that an account owns, in the trash or not, with the fields that clients see: those after an id, of
+    /// Some of the records that an account owns, in the trash or not, with the fields that every client sees: those after an id, of
     /// the entity with this number. `None` if there is no entity with this number.
     pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
         let Some(plan) = self.plans().get(entity).cloned() else { return Ok(None) };
@@ -162,6 +165,10 @@ impl Entities {
         let mut hasher = DefaultHasher::new();
         user.as_str().hash(&mut hasher);
         let share = Share(hasher.finish());
+        // The account's roles are not known here: of fields with rules for reading it gets those whose rules name it.
+        let viewer = Viewer::new(&Identity::Anonymous, &Standing::Unnamed, self.ambient().now());
+        let viewer = Viewer { me: Some(user.as_str().into()), ..viewer };
+        let rights = FieldRights::of_viewer(self.plans(), &viewer);
         let (user, after) = (user.clone(), after.to_owned());
         let name = plan.table.to_string();
         let read = async move |tx: &Tx| -> Result<(Vec<Record>, bool), DatabaseError> {
@@ -180,7 +187,7 @@ impl Entities {
             let is_last = ids.len() == rows.len() && rows.len() < PAGE;
             let mut records = tx
                 .fold(plan.sql.with_ids(ids.len(), ""), ids, Vec::new(), |records, row| {
-                    records.push(plan.shape.record(row)?);
+                    records.push(plan.shape.record(row)?.seen_by(rights.of(plan.index)));
                     Ok(())
                 })
                 .await?;

@@ -58,7 +58,7 @@ pub(super) fn texts(values: &[Value]) -> String {
         Value::Text(text) => Some(&**text),
         _ => None,
     });
-    serde_json::Value::from_iter(texts).to_string()
+    serde_json::json!(texts.collect::<Vec<_>>()).to_string()
 }
 
 /// The table of the links of a field, in quotes.

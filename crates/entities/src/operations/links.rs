@@ -23,9 +23,10 @@ use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::declare::Target;
-use crate::encode::Record;
+use crate::encode::Stored;
 use crate::error::Error;
 use crate::plan::{Field, Statement};
+use crate::readable::Readable;
 use crate::tenancy::Memberships;
 use crate::value::body::{InvalidBody, MAX_ERRORS};
 use crate::value::{BodyError, FieldError};
@@ -123,8 +124,10 @@ pub(super) struct Relations<'a> {
     pub(super) tx: Option<&'a Tx>,
     pub(super) call: &'a Call,
     pub(super) standing: &'a Standing,
+    /// The fields that the caller may read.
+    pub(super) readable: &'a Readable,
     /// The record as it is stored. Ids that a relation to many records has already may stay.
-    pub(super) held: Option<&'a Record>,
+    pub(super) held: Option<&'a Stored>,
 }
 
 /// The ids that a write adds to a relation to many records, each with its position in the list.
@@ -187,7 +190,8 @@ impl<'a> Relations<'a> {
 
     /// Of a write outside of a transaction.
     pub(super) fn outside(table: Table<'a>, call: &'a Call, admission: &'a Admission) -> Self {
-        Self { table, tx: None, call, standing: &admission.standing, held: None }
+        let readable = admission.rights.of(table.plan.index);
+        Self { table, tx: None, call, standing: &admission.standing, readable, held: None }
     }
 
     /// Waits for the turn to read a body. A transaction does not wait, because other writers wait for it.
@@ -269,7 +273,9 @@ impl<'a> Relations<'a> {
         let position = |error: &FieldError| plan.fields.iter().position(|field| field.key == error.field);
         all.sort_by_key(position);
         all.dedup_by(|error, other| error.field == other.field);
-        Error::Taken(if all.is_empty() { first } else { all })
+        let mut taken = if all.is_empty() { first } else { all };
+        taken.retain(|error| self.readable.has_key(&error.field));
+        Error::Taken(taken)
     }
 
     /// Whether any record of the entity has this id, in the trash or not.
@@ -312,7 +318,7 @@ impl<'a> Relations<'a> {
 
     async fn names_a_record(self, demand: Demand, to: Target, id: &str) -> Result<bool, Error> {
         Ok(match (demand, to) {
-            (Demand::Never, _) | (Demand::Holds(Link { to: To::Records(..), .. }), _) => false,
+            (Demand::Never | Demand::Holds(Link { to: To::Records(..), .. }), _) => false,
             (Demand::Holds(Link { to: To::Record(exists), .. }), _) => self.is_there(exists).await?,
             (Demand::Holds(Link { to: To::Member { memberships, user, tenant }, .. }), _) => {
                 self.is_member(&*memberships, &user, &tenant).await?
@@ -404,8 +410,8 @@ impl<'a> Relations<'a> {
 }
 
 /// The ids that a record's relation to many records has.
-fn ids_of(field: &Field, record: &Record) -> HashSet<String> {
-    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(record.json()).unwrap_or_default();
+fn ids_of(field: &Field, record: &Stored) -> HashSet<String> {
+    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(record.whole().json()).unwrap_or_default();
     let list = fields.get(&*field.key).map(|list| list.get());
     list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
 }

@@ -19,10 +19,11 @@ use super::update::Update;
 use super::upsert::{OnConflict, Rights, Upsert};
 use crate::access::Action;
 use crate::call::Call;
-use crate::context::admission::admit;
+use crate::context::admission::{admit, field_rights};
 use crate::context::entities::Entities;
 use crate::error::Error;
-use crate::plan::{Key, Plan};
+use crate::plan::{Field, Key, Plan};
+use crate::readable::Readable;
 use crate::value::body::{Mode, malformed};
 use crate::value::code;
 use crate::value::json::Members;
@@ -218,7 +219,8 @@ impl<'a> Operation<'a> {
     async fn item(&self, entities: &Entities, call: &Call, named: &HashMap<String, String>) -> Result<Item, Error> {
         let found = entities.table(&self.entity).ok().filter(|table| call.surface.serves(table.plan));
         let table = found.ok_or_else(|| invalid("entity", code::ENUM, "names no entity"))?;
-        let (data, links) = linked(table.plan, self.data, named)?;
+        let rights = field_rights(entities, call).await?;
+        let (data, links) = linked(table.plan, rights.of(table.plan.index), self.data, named)?;
         let data = data.as_deref().unwrap_or(self.data.as_bytes());
         let doing = match self.op {
             Op::Create => {
@@ -258,13 +260,19 @@ impl<'a> Operation<'a> {
 
 /// The data with ids in the place of references, if it has any, and the keys of the fields that have them. Only relations
 /// are searched: a JSON field may contain an object that looks the same.
-fn linked(plan: &Plan, data: &str, named: &HashMap<String, String>) -> Result<(Option<Vec<u8>>, Vec<String>), Error> {
+fn linked(
+    plan: &Plan,
+    readable: &Readable,
+    data: &str,
+    named: &HashMap<String, String>,
+) -> Result<(Option<Vec<u8>>, Vec<String>), Error> {
     let Members(members) = serde_json::from_str(data).map_err(|error| malformed(&error))?;
     let mut links = Vec::new();
     let mut changed = Vec::with_capacity(members.len());
     for (key, value) in &members {
-        let field = match plan.fields.key(key) {
-            Some(Key::Field(index)) => Some(plan.fields.at(index)).filter(|field| field.relation.is_some() || field.links.is_some()),
+        let is_relation = |field: &&Field| field.relation.is_some() || field.links.is_some();
+        let field = match plan.fields.key(key, readable) {
+            Some(Key::Field(index)) => Some(plan.fields.at(index)).filter(is_relation),
             Some(Key::Ignored | Key::Id) | None => None,
         };
         let Some(field) = field else {

@@ -11,37 +11,31 @@ use super::transaction::Transaction;
 use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
 use crate::condition::Viewer;
-use crate::context::admission::{bound, standing};
+use crate::context::admission::{Admission, bound, standing};
 use crate::context::entities::Entities;
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::{Record, Stored, only};
 use crate::error::Error;
-use crate::value::json::Members;
 
 /// The part of the record that the caller may see after creating or changing it by sending fields with these keys.
 pub(super) fn narrowed<'a>(
     table: Table<'_>,
     call: &Call,
-    standing: &Standing,
-    record: Record,
+    admission: &Admission,
+    record: Stored,
     sent: impl Iterator<Item = &'a str>,
 ) -> Record {
-    if may_read(table, call, standing, &record) { record } else { part(table.entities, record, sent) }
+    let seen = may_read(table, call, &admission.standing, &record);
+    let record = record.seen_by(admission.rights.of(table.plan.index));
+    if seen { record } else { part(table.entities, record, sent) }
 }
 
-/// The id, the times and the fields that were sent.
+/// The id, the times and the fields that were sent, of what the caller may read.
 fn part<'a>(entities: &Entities, record: Record, sent: impl Iterator<Item = &'a str>) -> Record {
     let case = entities.json_case();
     let mut shown = ["id", "created_at", "updated_at"].map(|name| case.spell(name)).to_vec();
     shown.extend(sent.map(str::to_owned));
-    let mut json = vec![b'{'];
-    // A record is always an object; if it were not, nothing of it would be shown.
-    let Members(members) = serde_json::from_slice(record.json()).unwrap_or(Members(Vec::new()));
-    for (key, value) in members.iter().filter(|(key, _)| shown.iter().any(|shown| *shown == **key)) {
-        let comma = if json.len() > 1 { "," } else { "" };
-        json.extend_from_slice(format!("{comma}{}:{value}", serde_json::Value::from(&**key)).as_bytes());
-    }
-    json.push(b'}');
+    let json = only(record.json(), |key| shown.iter().any(|shown| *shown == *key));
     record.in_part(json)
 }
 
@@ -50,16 +44,17 @@ pub(super) async fn written<'a>(
     transaction: &Transaction<'_>,
     table: Table<'_>,
     call: &Call,
-    standing: &Standing,
-    record: Record,
+    admission: &Admission,
+    record: Stored,
     sent: impl Iterator<Item = &'a str>,
 ) -> Result<Record, Error> {
-    let readable = may_read(table, call, standing, &record) && passes(transaction, table, call, &record).await?;
-    Ok(if readable { record } else { part(transaction.entities, record, sent) })
+    let seen = may_read(table, call, &admission.standing, &record) && passes(transaction, table, call, &record).await?;
+    let record = record.seen_by(admission.rights.of(table.plan.index));
+    Ok(if seen { record } else { part(transaction.entities, record, sent) })
 }
 
 /// Whether the read rule holds for the record as it is now.
-async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, record: &Record) -> Result<bool, Error> {
+async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, record: &Stored) -> Result<bool, Error> {
     let Table { entities, plan } = table;
     let Some(rule) = plan.row_rules.get(Action::Read).filter(|_| !call.is_operators()) else { return Ok(true) };
     let standing = standing(table, call).await?;
@@ -67,7 +62,7 @@ async fn passes(transaction: &Transaction<'_>, table: Table<'_>, call: &Call, re
     rules::is_readable(transaction.tx, plan, &bound(plan, rule, &viewer), record).await
 }
 
-fn may_read(table: Table<'_>, call: &Call, standing: &Standing, record: &Record) -> bool {
+fn may_read(table: Table<'_>, call: &Call, standing: &Standing, record: &Stored) -> bool {
     readable(table, call, standing).is_some_and(|reach| is_within(&reach, record))
 }
 
@@ -80,7 +75,8 @@ pub(super) fn readable(table: Table<'_>, call: &Call, standing: &Standing) -> Op
 }
 
 /// Whether the reach, without its rules, includes the record.
-pub(super) fn is_within(reach: &Reach, record: &Record) -> bool {
+pub(super) fn is_within(reach: &Reach, record: &Stored) -> bool {
+    let record = record.whole();
     let (owner, tenant) = (record.owner().map(|owner| &**owner), record.tenant().map(|tenant| &**tenant));
     reach.covers(owner, tenant)
 }

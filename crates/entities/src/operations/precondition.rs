@@ -2,11 +2,13 @@ use http::HeaderMap;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 
 use super::narrow;
-use crate::access::{Reach, Standing};
+use crate::access::Reach;
 use crate::call::Call;
+use crate::context::admission::Admission;
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::Stored;
 use crate::error::Error;
+use crate::readable::Readable;
 
 /// The condition of `If-Match` and `If-None-Match` (RFC 9110, sections 13.1.1 and 13.1.2). In a write, tags match only a
 /// record that its caller may read.
@@ -96,22 +98,27 @@ pub(super) struct Condition {
     if_match: IfMatch,
     /// How far the caller may read. `None`: no record.
     readable: Option<Reach>,
+    /// The fields that the caller may read.
+    fields: Readable,
 }
 
 impl Condition {
     /// For a write whose reach includes the read rule.
-    pub(super) fn new(table: Table<'_>, call: &Call, standing: &Standing, if_match: IfMatch) -> Self {
-        Self { if_match, readable: narrow::readable(table, call, standing) }
+    pub(super) fn new(table: Table<'_>, call: &Call, admission: &Admission, if_match: IfMatch) -> Self {
+        let fields = admission.rights.of(table.plan.index).clone();
+        Self { if_match, readable: narrow::readable(table, call, &admission.standing), fields }
     }
 
     /// Fails with [`Error::Precondition`] if the condition does not hold for the record.
-    pub(super) fn check(&self, record: &Record) -> Result<(), Error> {
+    pub(super) fn check(&self, record: &Stored) -> Result<(), Error> {
         let is_readable = || self.readable.as_ref().is_some_and(|reach| narrow::is_within(reach, record));
+        // The tag covers what the caller sees, so that it reveals nothing else.
+        let etag = || record.clone().seen_by(&self.fields).etag();
         let holds = match &self.if_match {
             IfMatch::Any => true,
             IfMatch::Never => false,
-            tags @ IfMatch::Tags(_) => is_readable() && tags.matches(&record.etag()),
-            tags @ IfMatch::NoneOf(_) => !is_readable() || tags.matches(&record.etag()),
+            tags @ IfMatch::Tags(_) => is_readable() && tags.matches(&etag()),
+            tags @ IfMatch::NoneOf(_) => !is_readable() || tags.matches(&etag()),
         };
         if holds { Ok(()) } else { Err(Error::Precondition) }
     }

@@ -10,7 +10,7 @@ use super::{get, narrow};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
-use crate::context::admission::{Admission, admit, standing};
+use crate::context::admission::{Admission, admit};
 use crate::context::gate;
 use crate::context::table::Table;
 use crate::encode::Record;
@@ -24,18 +24,13 @@ impl Table<'_> {
     pub async fn restore(self, call: &Call, id: &str) -> Result<Record, Error> {
         let restored = match restore(self, call, id).await {
             Err(Error::Taken(first)) => {
-                let standing = standing(self, call).await?;
-                let relations = Relations { table: self, tx: None, call, standing: &standing, held: None };
+                let admission = admit(self, call, Action::Update).await?;
+                let relations = Relations::outside(self, call, &admission);
                 Err(Box::pin(relations.taken(None, Some(&canonical_id(id)), first)).await)
             }
             restored => restored,
         };
-        let record = self.reveal_if_readable(call, id, restored).await?;
-        if call.keeping.is_some() || self.plan.has_rules() {
-            return Ok(record);
-        }
-        let standing = standing(self, call).await?;
-        Ok(narrow::narrowed(self, call, &standing, record, std::iter::empty()))
+        self.reveal_if_readable(call, id, restored).await
     }
 }
 
@@ -45,13 +40,13 @@ async fn restore(table: Table<'_>, call: &Call, id: &str) -> Result<Record, Erro
     if call.keeping.is_some() || table.plan.has_rules() {
         return whole(table, call, id, admission).await;
     }
-    if !table.plan.soft_delete {
-        return get::fetch(table, call, &reach, id).await;
-    }
-    match write::run(table.entities, write(table, call, id, &reach)?).await? {
-        Some(record) => Ok(record),
-        None => get::fetch(table, call, &reach, id).await,
-    }
+    let restored =
+        if table.plan.soft_delete { write::run(table.entities, write(table, call, id, &reach)?).await? } else { None };
+    let record = match restored {
+        Some(record) => record,
+        None => get::fetch(table, call, &reach, id).await?,
+    };
+    Ok(narrow::narrowed(table, call, &admission, record, std::iter::empty()))
 }
 
 /// The same in a transaction, for access rules and answers that are kept: the update rule must hold too, and the caller sees
@@ -82,7 +77,7 @@ async fn whole(table: Table<'_>, call: &Call, id: &str, admission: Admission) ->
                 write::one(tx, &plan, &sql, params).await?.ok_or(Error::NotFound)?
             }
         };
-        let shown = narrow::written(transaction, table, &call, &admission.standing, record, std::iter::empty()).await?;
+        let shown = narrow::written(transaction, table, &call, &admission, record, std::iter::empty()).await?;
         transaction.keep(call.keeping.as_ref(), &plan, &Written::Record(&shown, false)).await?;
         Ok(shown)
     });

@@ -12,7 +12,7 @@ use gatewright_db::{Tx, Value};
 
 use crate::access::{Action, Refusal};
 use crate::condition::{Bound, old_name};
-use crate::encode::Record;
+use crate::encode::Stored;
 use crate::error::Error;
 use crate::fragment::{null, quoted, typed};
 use crate::plan::Plan;
@@ -49,7 +49,7 @@ pub(super) async fn check(
 }
 
 /// Whether the caller may read a record that this transaction has written.
-pub(super) async fn is_readable(tx: &Tx, plan: &Plan, rule: &Bound, record: &Record) -> Result<bool, Error> {
+pub(super) async fn is_readable(tx: &Tx, plan: &Plan, rule: &Bound, record: &Stored) -> Result<bool, Error> {
     holds(tx, plan, rule, Subject::Stored(record.id()), Count::All).await
 }
 

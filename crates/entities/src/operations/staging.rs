@@ -2,7 +2,7 @@ use gatewright_db::{Share, Sql, Tx, Value};
 use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 
 use crate::context::entities::Entities;
-use crate::encode::Record;
+use crate::encode::Stored;
 use crate::error::Error;
 use crate::hooks::change;
 use crate::plan::Plan;
@@ -45,12 +45,12 @@ pub(super) fn insert(
     kind: EventKind,
     plan: &Plan,
     params: &[Value],
-) -> Result<Option<(Sql, Record, LoggedInsert)>, Error> {
+) -> Result<Option<(Sql, Stored, LoggedInsert)>, Error> {
     let (Some(log), None, EventKind::Created) = (entities.log(), entities.outbox(), kind) else {
         return Ok(None);
     };
     let Some(sql) = &plan.sql.insert_logged else { return Ok(None) };
     let record = plan.shape.inserted(params)?;
-    let event = change::event(kind, plan, &record);
+    let event = change::event(kind, plan, record.whole());
     Ok(Some((sql.clone(), record, log.with_insert(params.to_vec(), event))))
 }

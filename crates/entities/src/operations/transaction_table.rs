@@ -9,9 +9,9 @@ use super::update::Update;
 use super::write;
 use crate::access::Action;
 use crate::call::Call;
-use crate::context::admission::reach;
+use crate::context::admission::{field_rights, reach};
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::{Error, UnknownTable};
 use crate::plan::Statement;
 
@@ -46,7 +46,7 @@ impl Transaction<'_> {
         }
     }
 
-    async fn held(&self, table: Table<'_>, call: &Call, id: &str) -> Result<Record, Error> {
+    async fn held(&self, table: Table<'_>, call: &Call, id: &str) -> Result<Stored, Error> {
         let reach = reach(table, call, Action::Read).await?;
         let Statement { sql, params } = table.plan.sql.lock.within(&get::known(id)?, &reach);
         write::one(self.tx, table.plan, &sql, params).await?.ok_or(Error::NotFound)
@@ -58,7 +58,9 @@ impl TransactionTable<'_> {
     ///
     /// Fails like [`Table::get`].
     pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
-        self.transaction.held(self.table, call, id).await
+        let record = self.transaction.held(self.table, call, id).await?;
+        let rights = field_rights(self.table.entities, call).await?;
+        Ok(record.seen_by(rights.of(self.table.plan.index)))
     }
 
     /// Creates a record.
@@ -88,7 +90,7 @@ impl TransactionTable<'_> {
     /// Fails like [`Table::delete`].
     pub async fn delete(self, call: &Call, id: &str) -> Result<Record, Error> {
         let deleted = match Delete::prepare(self.table, call, id, None).await {
-            Ok(delete) => delete.perform(self.transaction).await,
+            Ok(delete) => delete.perform(self.transaction).await.map(|record| delete.seen(record)),
             Err(error) => Err(error),
         };
         self.transaction.reveal_if_readable(self.table, call, id, deleted).await

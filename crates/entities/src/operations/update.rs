@@ -22,13 +22,13 @@ use crate::context::admission::{Admission, admit};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::context::table::Table;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::{Values, Writing};
 use crate::plan::{Field, Plan, Statement};
 use crate::value::body::{Mode, malformed};
 use crate::value::operator::Operator;
-use crate::value::{BodyError, Draft, Fault, merge};
+use crate::value::{BodyError, Draft, Fault, code, merge};
 
 impl Table<'_> {
     /// Changes the fields that a JSON object names. Other fields stay unchanged. A value replaces what is stored, unless the
@@ -109,8 +109,8 @@ impl Update {
         if_match: Option<IfMatch>,
     ) -> Result<Self, Error> {
         let admission = admit(table, call, Action::Update).await?;
-        let relations = Relations { table, tx, call, standing: &admission.standing, held: None };
-        let condition = if_match.map(|if_match| Condition::new(table, call, &admission.standing, if_match));
+        let relations = Relations { tx, ..Relations::outside(table, call, &admission) };
+        let condition = if_match.map(|if_match| Condition::new(table, call, &admission, if_match));
         let is_merge_patch = body.is_merge_patch();
         Ok(Self { is_merge_patch, condition, ..Self::read(relations, &admission, id, body).await? })
     }
@@ -125,7 +125,7 @@ impl Update {
         let Relations { table: Table { plan, .. }, call, .. } = relations;
         let id = get::known(id)?.into_owned();
         let turn = relations.turn_to_read(body).await;
-        let read = Draft::read(&plan.fields, body, Mode::Update);
+        let read = Draft::read(&plan.fields, admission.rights.of(plan.index), body, Mode::Update);
         drop(turn);
         let (values, operators, invalid) = match read {
             Ok(Draft { values, operators, .. }) => (values, operators, None),
@@ -200,7 +200,7 @@ impl Update {
             if let Some(hooks) = hooks {
                 let mut open = Values::new(&self.plan, values);
                 let writing = Writing { tx, call: &self.call, plan: &self.plan };
-                hooks.before_update(writing, &held, &mut open).await?;
+                hooks.before_update(writing, held.whole(), &mut open).await?;
                 values = open.into_inner();
             }
             if values.iter().all(Option::is_none) {
@@ -227,21 +227,14 @@ impl Update {
     }
 
     /// The part of the changed record that its caller may see, including access rules.
-    async fn narrowed(&self, transaction: &Transaction<'_>, record: Record) -> Result<Record, Error> {
-        narrow::written(
-            transaction,
-            self.table(transaction.entities),
-            &self.call,
-            &self.admission.standing,
-            record,
-            self.sent(),
-        )
-        .await
+    async fn narrowed(&self, transaction: &Transaction<'_>, record: Stored) -> Result<Record, Error> {
+        narrow::written(transaction, self.table(transaction.entities), &self.call, &self.admission, record, self.sent())
+            .await
     }
 
     /// The part of the changed record that its caller may see, on entities without access rules.
-    fn shown(&self, entities: &Entities, record: Record) -> Record {
-        narrow::narrowed(self.table(entities), &self.call, &self.admission.standing, record, self.sent())
+    fn shown(&self, entities: &Entities, record: Stored) -> Record {
+        narrow::narrowed(self.table(entities), &self.call, &self.admission, record, self.sent())
     }
 
     /// The keys of the fields whose stored values are those that were sent. What results from an operator or a merge
@@ -259,10 +252,11 @@ impl Update {
 
     /// Replaces each partial value by the whole value after the merge, and adds those that operators result in. `held` is
     /// locked for the transaction.
-    fn change(&self, held: &Record, values: &mut [Option<Value>]) -> Result<(), Error> {
+    fn change(&self, held: &Stored, values: &mut [Option<Value>]) -> Result<(), Error> {
         let stored: HashMap<Cow<'_, str>, &RawValue> =
-            serde_json::from_slice(held.json()).map_err(|error| malformed(&error))?;
+            serde_json::from_slice(held.whole().json()).map_err(|error| malformed(&error))?;
         let stored = |field: &Field| stored.get(&*field.key).map(|stored| stored.get());
+        let readable = self.admission.rights.of(self.plan.index);
         let mut errors = Vec::new();
         let mut set = |field: &Field, place: &mut Option<Value>, changed: Result<Value, Fault>| match changed {
             Ok(changed) => *place = Some(changed),
@@ -270,7 +264,13 @@ impl Update {
         };
         for (field, place) in self.plan.fields.iter().zip(&mut *values).filter(|_| self.is_merge_patch) {
             if let Some(Value::Json(patch)) = place.clone().as_ref().filter(|value| merge::is_partial(value)) {
-                set(field, place, merge::merged(stored(field), patch));
+                // Whether the merged value fits would reveal its size to a caller who may not read it.
+                let merged = if readable.has_key(&field.key) {
+                    merge::merged(stored(field), patch)
+                } else {
+                    Err(Fault::new(code::TYPE, "takes a whole value"))
+                };
+                set(field, place, merged);
             }
         }
         for (index, operator) in &self.operators {
@@ -285,7 +285,7 @@ impl Update {
     }
 
     /// `held` is the record as it is stored, which a change of a relation to many records needs.
-    fn write(&self, entities: &Entities, values: &[Option<Value>], held: Option<&Record>) -> Result<Write, Error> {
+    fn write(&self, entities: &Entities, values: &[Option<Value>], held: Option<&Stored>) -> Result<Write, Error> {
         let plan = &self.plan;
         let given = plan.given(values).map(|(field, value)| (&*field.column, value.clone()));
         let set = given.chain([("updated_at", Value::Time(entities.ambient().now()))]);
@@ -318,8 +318,8 @@ impl Update {
         Judge { tx, entities, plan: &self.plan, call: &self.call, admission: &self.admission }
     }
 
-    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>, held: Option<&'a Record>) -> Relations<'a> {
-        Relations { table: self.table(entities), tx, call: &self.call, standing: &self.admission.standing, held }
+    fn relations<'a>(&'a self, entities: &'a Entities, tx: Option<&'a Tx>, held: Option<&'a Stored>) -> Relations<'a> {
+        Relations { tx, held, ..Relations::outside(self.table(entities), &self.call, &self.admission) }
     }
 
     fn table<'a>(&'a self, entities: &'a Entities) -> Table<'a> {
@@ -328,7 +328,7 @@ impl Update {
 }
 
 /// A body without fields: returns the record unchanged.
-async fn unchanged(update: &Update, entities: &Entities, id: &str) -> Result<Record, Error> {
+async fn unchanged(update: &Update, entities: &Entities, id: &str) -> Result<Stored, Error> {
     let record = get::fetch(update.table(entities), &update.call, &update.admission.reach, id).await?;
     if let Some(condition) = &update.condition {
         condition.check(&record)?;

@@ -23,10 +23,11 @@ use crate::context::admission::{Admission, admit, reach};
 use crate::context::table::Table;
 use crate::declare::KeyField;
 use crate::declare::model::folded_column;
-use crate::encode::Record;
+use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::fragment::quoted;
 use crate::plan::{Plan, Statement};
+use crate::readable::Readable;
 use crate::value::body::{InvalidBody, Mode, required};
 use crate::value::{BodyError, Draft};
 
@@ -124,7 +125,8 @@ impl Rights {
     /// Fails if the caller may not create records.
     pub(super) async fn of(table: Table<'_>, call: &Call, on_conflict: &OnConflict) -> Result<Self, Error> {
         let create = admit(table, call, Action::Create).await?;
-        let set = table.plan.unique_set(&on_conflict.fields).map_err(Error::Query)?;
+        let readable = create.rights.of(table.plan.index);
+        let set = table.plan.unique_set(&on_conflict.fields, readable).map_err(Error::Query)?;
         let update = if on_conflict.is_ignored {
             None
         } else {
@@ -152,6 +154,8 @@ pub(super) struct Upsert {
     key: Vec<(KeyField, Value)>,
     tenant: Option<Value>,
     readable: Option<Reach>,
+    /// The fields that the caller may read.
+    fields: Readable,
     create: Result<Create, BodyError>,
     update: Option<Result<Update, Refusal>>,
     /// Whether the last run found no record, and created one.
@@ -167,7 +171,8 @@ impl Upsert {
             Err(Error::Body(error @ BodyError::Invalid(_))) => Err(error),
             Err(error) => return Err(error),
         };
-        let key = key(plan, &rights.create.reach, &rights.set, body)?;
+        let fields = rights.create.rights.of(plan.index);
+        let key = key(plan, fields, &rights.create.reach, &rights.set, body)?;
         let update = match &rights.update {
             None => None,
             Some(Err(refusal)) => Some(Err(refusal.clone())),
@@ -180,6 +185,7 @@ impl Upsert {
             key,
             tenant: plan.tenant.and(rights.create.reach.tenant()).map(|tenant| Value::from(tenant.as_str())),
             readable: rights.readable.clone(),
+            fields: fields.clone(),
             create,
             update,
             was_free: Arc::default(),
@@ -222,7 +228,7 @@ impl Upsert {
             return Ok((create.perform(transaction).await?, true));
         };
         let updated = match &self.update {
-            None => return Ok((held, false)),
+            None => return Ok((held.seen_by(&self.fields), false)),
             Some(Err(refusal)) => return Err(refusal.clone().into()),
             Some(Ok(update)) => update.of(held.id()).perform(transaction).await,
         };
@@ -271,7 +277,7 @@ impl Upsert {
     }
 
     /// The record, if the caller may read it.
-    async fn readable(&self, transaction: &Transaction<'_>, id: &str) -> Result<Option<Record>, Error> {
+    async fn readable(&self, transaction: &Transaction<'_>, id: &str) -> Result<Option<Stored>, Error> {
         let Some(reach) = &self.readable else { return Ok(None) };
         transaction.take_memory(&self.plan, id, &self.call).await?;
         let Statement { sql, params } = self.plan.sql.lock.within(id, reach);
@@ -287,8 +293,14 @@ impl Upsert {
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The values of a unique set in a body. Those of the owner come from the caller.
-fn key(plan: &Plan, reach: &Reach, set: &[KeyField], body: &[u8]) -> Result<Vec<(KeyField, Value)>, Error> {
-    let (values, mut errors) = match Draft::read(&plan.fields, body, Mode::Update) {
+fn key(
+    plan: &Plan,
+    fields: &Readable,
+    reach: &Reach,
+    set: &[KeyField],
+    body: &[u8],
+) -> Result<Vec<(KeyField, Value)>, Error> {
+    let (values, mut errors) = match Draft::read(&plan.fields, fields, body, Mode::Update) {
         Ok(draft) => (draft.values, Vec::new()),
         Err(InvalidBody { error: BodyError::Invalid(errors), values, .. }) => (values, errors),
         Err(InvalidBody { error, .. }) => return Err(error.into()),

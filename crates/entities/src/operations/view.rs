@@ -8,7 +8,7 @@ use super::list::include::{self, Found};
 use super::list::parameters::View;
 use crate::access::Action;
 use crate::call::Call;
-use crate::context::admission::reach;
+use crate::context::admission::{field_rights, reach};
 use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
@@ -45,12 +45,14 @@ impl Table<'_> {
 
 async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
     let reach = reach(table, call, Action::Read).await?;
-    let view = View::read(table.plan, query).map_err(Error::Query)?;
+    let rights = field_rights(table.entities, call).await?;
+    let view = View::read(table.plan, query, &rights).map_err(Error::Query)?;
+    let readable = rights.of(table.plan.index).clone();
     if view == View::default() {
-        let record = get::fetch(table, call, &reach, id).await?;
+        let record = get::fetch(table, call, &reach, id).await?.seen_by(&readable);
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
-    let included = include::included(table, call, &view).await?;
+    let included = include::included(table, call, &view, &rights).await?;
     let Statement { sql, params } = table.plan.sql.get.within(&get::known(id)?, &reach);
     let most = call.surface.most_bytes();
     let plan = table.plan.clone();
@@ -58,15 +60,15 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
     let read = db.read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
         let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
             .fold(sql.clone(), params.clone(), None, |found, row| {
+                let record = plan.shape.record(row)?.seen_by(&readable);
                 let mut json = Vec::new();
                 match &view.fields {
                     Some(chosen) => plan.shape.write(row, chosen.iter().map(|index| (*index, *index)), 0, &mut json)?,
-                    None => plan.shape.append(row, &mut json)?,
+                    None => json.extend_from_slice(record.json()),
                 }
                 let places = included.iter().filter_map(|included| plan.shape.position(&included.column));
                 let ids =
                     places.map(|place| row.value(place).map(|value| value.to_value())).collect::<Result<_, _>>()?;
-                let record = plan.shape.record(row)?;
                 if view.tags {
                     entity_tag::append(&record.etag(), &mut json);
                 }

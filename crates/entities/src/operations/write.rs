@@ -18,7 +18,7 @@ use crate::before;
 use crate::call::Call;
 use crate::context::entities::Entities;
 use crate::context::gate::share;
-use crate::encode::Record;
+use crate::encode::Stored;
 use crate::error::Error;
 use crate::hooks::Writing;
 use crate::hooks::change::{self, Before, Change};
@@ -69,7 +69,7 @@ pub(super) struct Precondition {
 
 /// Runs a write in a separate transaction, and waits for its event if streams require that. `None` if the statement
 /// matched no record.
-pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
+pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Stored>, Error> {
     let belongs = !entities.hooks().is_empty()
         || entities.hooks_of(&write.plan).is_some()
         || write.plan.row_rules.get(Action::Read).is_some()
@@ -91,7 +91,7 @@ pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Reco
     within(entities, share, async move |transaction: &Transaction<'_>| perform(transaction, &write).await).await
 }
 
-async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, Error> {
+async fn statement(entities: &Entities, write: Write) -> Result<Option<Stored>, Error> {
     let commit = Commit::new(entities.bus());
     let memory = Memory::default();
     match &write.returned {
@@ -101,16 +101,16 @@ async fn statement(entities: &Entities, write: Write) -> Result<Option<Record>, 
     let Write { kind, plan, sql, params, call, .. } = write;
     let each = {
         let plan = plan.clone();
-        move |record: &mut Option<Record>, row: &RowRef<'_>| {
+        move |record: &mut Option<Stored>, row: &RowRef<'_>| {
             *record = Some(plan.shape.record(row)?);
             Ok(())
         }
     };
     let announce = {
         let (plan, commit) = (plan.clone(), commit.clone());
-        move |record: &Option<Record>| {
+        move |record: &Option<Stored>| {
             if let Some(record) = record {
-                commit.announce(vec![change::event(kind, &plan, record)]);
+                commit.announce(vec![change::event(kind, &plan, record.whole())]);
             }
         }
     };
@@ -127,9 +127,9 @@ async fn logged_insert(
     db: &Db,
     plan: &Plan,
     sql: Sql,
-    record: Record,
+    record: Stored,
     mut logged: LoggedInsert,
-) -> Result<Option<Record>, Error> {
+) -> Result<Option<Stored>, Error> {
     let commit = Commit::new(entities.bus());
     let params = std::mem::take(&mut logged.params);
     let announce = {
@@ -154,7 +154,7 @@ async fn logged_insert(
 
 /// Runs the statement inside a transaction, after all required conditions are checked, with its side effects. `None` if
 /// it matched no record.
-pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Record>, Error> {
+pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Stored>, Error> {
     let (tx, plan) = (transaction.tx, &write.plan);
     match &write.returned {
         Some(id) => transaction.take_memory(plan, id, &write.call).await?,
@@ -172,8 +172,15 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
     let Some(record) = written.map_err(|error| Error::from(error).named_by(plan))? else { return Ok(None) };
     linked::store(tx, plan, record.id(), &write.linked).await?;
     let (call, fields) = (write.call.clone(), write.fields.clone());
-    let change =
-        Change { kind: write.kind, plan: plan.clone(), record: record.clone(), call, fields, audience: None, before };
+    let change = Change {
+        kind: write.kind,
+        plan: plan.clone(),
+        record: record.whole().clone(),
+        call,
+        fields,
+        audience: None,
+        before,
+    };
     finish(transaction, vec![change]).await?;
     Ok(Some(record))
 }
@@ -227,7 +234,7 @@ pub(super) fn fields(values: &[Option<Value>]) -> Vec<usize> {
 }
 
 /// The record that a statement returns.
-pub(super) async fn one(tx: &Tx, plan: &Plan, sql: &Sql, params: Vec<Value>) -> Result<Option<Record>, DatabaseError> {
+pub(super) async fn one(tx: &Tx, plan: &Plan, sql: &Sql, params: Vec<Value>) -> Result<Option<Stored>, DatabaseError> {
     tx.fold(sql, params, None, |record, row| {
         *record = Some(plan.shape.record(row)?);
         Ok(())
@@ -236,7 +243,7 @@ pub(super) async fn one(tx: &Tx, plan: &Plan, sql: &Sql, params: Vec<Value>) -> 
 }
 
 /// The record that an INSERT creates from these values. `None` if a trigger prevented it.
-async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<Option<Record>, DatabaseError> {
+async fn inserted(tx: &Tx, plan: &Plan, sql: &Sql, params: &[Value]) -> Result<Option<Stored>, DatabaseError> {
     let count = tx.execute(sql, params.to_vec()).await?;
     if count == 0 { Ok(None) } else { plan.shape.inserted(params).map(Some) }
 }

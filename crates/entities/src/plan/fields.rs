@@ -1,10 +1,11 @@
 use std::collections::HashMap;
 
-use gatewright_base::JsonCase;
+use gatewright_base::{JsonCase, to_snake};
 use gatewright_db::Value;
 use gatewright_http::entity_tag;
 
 use crate::declare::{DefaultWord, Kind, Model, ModelField, Relation, Target, names};
+use crate::readable::{Readable, Writes};
 use crate::value::Type;
 use crate::value::operator::Operator;
 
@@ -151,9 +152,15 @@ impl Fields {
         Self { list, keys, operators: false }
     }
 
-    /// The meaning of `key`, in either case; `None` if clients know no such field.
-    pub(crate) fn key(&self, key: &str) -> Option<Key> {
-        self.keys.get(key).copied()
+    /// The meaning of `key`, in either case; `None` if the caller knows no such field, and may not write it either.
+    pub(crate) fn key(&self, key: &str, readable: &Readable) -> Option<Key> {
+        let known = self.keys.get(key).copied()?;
+        match known {
+            _ if readable.is_all() => Some(known),
+            Key::Field(index) => (readable.writes(index) != Some(Writes::Never)).then_some(known),
+            Key::Ignored if !readable.has_column(&to_snake(key)) => None,
+            Key::Id | Key::Ignored => Some(known),
+        }
     }
 
     /// Whether operators may stand in the place of values.
@@ -174,8 +181,10 @@ impl Fields {
     }
 
     /// The columns that clients may write, for suggestions.
-    pub(crate) fn writable_names(&self) -> impl Iterator<Item = &str> {
-        self.list.iter().filter(|field| field.is_writable()).map(|field| &*field.column)
+    pub(crate) fn writable_names(&self, readable: &Readable) -> impl Iterator<Item = &str> {
+        let readable = readable.clone();
+        let known = self.list.iter().filter(move |field| field.is_writable() && readable.has_column(&field.column));
+        known.map(|field| &*field.column)
     }
 
     /// The wire's key for a column.

@@ -58,6 +58,8 @@ pub struct Plan {
     pub(crate) row_rules: ByAction<Arc<Rule>>,
     /// The conditions on what is written, besides them.
     pub(crate) write_rules: WriteRules,
+    /// Who may read fields, by their positions: rules over the caller.
+    pub(crate) read_rules: Vec<(usize, Arc<Rule>)>,
     /// Whether its rules depend on the request's tenant.
     pub(crate) names_tenant: bool,
     /// The entities, in the form that expressions use.
@@ -148,6 +150,7 @@ impl Plan {
                 row_rules: rules.clone(),
                 names_tenant: names_tenant(model, rules, &write_rules, models),
                 write_rules,
+                read_rules: declarations.read_rules[index].clone(),
                 catalog: catalog.clone(),
                 crud: model.crud,
                 mcp: model.mcp,
@@ -263,12 +266,17 @@ impl Plan {
     /// Whether its lists have the parameter `total`, which selects how records are counted. Not if a field has this
     /// name.
     pub fn takes_total(&self) -> bool {
-        self.columns.find("total").is_none()
+        self.columns.declared("total").is_none()
     }
 
     /// The fields that clients know, in the order of answers.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| !field.hidden)
+    }
+
+    /// Whether only some callers may read the field.
+    pub fn is_read_by_some(&self, field: &Field) -> bool {
+        self.read_rules.iter().any(|(index, _)| std::ptr::eq(self.fields.at(*index), field))
     }
 
     /// Whether an index exists on this field, for lookups and sorting.
@@ -284,7 +292,7 @@ impl Plan {
         })
     }
 
-    /// The errors of a key that another record has, without hidden fields.
+    /// The errors of a key that another record has, without hidden fields. Those that a caller may not read are left out later.
     pub(crate) fn taken(&self, key: &UniqueKey) -> Vec<FieldError> {
         let fields = key.fields.iter().map(|field| self.fields.at(field.index)).filter(|field| !field.hidden);
         fields.map(|field| FieldError::taken(field.key.clone(), key.declared)).collect()

@@ -12,6 +12,7 @@ use crate::condition::Catalog;
 use crate::condition::follow::follow;
 use crate::declare::{Kind, Model, names};
 use crate::fragment::quoted;
+use crate::readable::{FieldRights, Readable};
 
 /// The most columns in one `sort`.
 const MAX_KEYS: usize = 8;
@@ -72,7 +73,7 @@ impl Order {
     ///
     /// Nulls come last ascending and first descending; records that are otherwise equal come in id order, so that
     /// pages neither repeat nor lose any.
-    pub(crate) fn parse(&self, text: &str) -> Result<Keyset, String> {
+    pub(crate) fn parse(&self, text: &str, rights: &FieldRights) -> Result<Keyset, String> {
         let mut keys: Vec<KeyColumn> = Vec::new();
         for word in text.split(',') {
             let (name, direction) = match word.strip_prefix('-') {
@@ -82,7 +83,7 @@ impl Order {
             if keys.len() == MAX_KEYS {
                 return Err(format!("sort takes at most {MAX_KEYS} fields"));
             }
-            let key = self.key(name, direction, keys.len())?;
+            let key = self.key(name, direction, keys.len(), rights)?;
             if keys.iter().any(|other| other.label() == key.label()) {
                 return Err(format!("sort names \"{name}\" twice"));
             }
@@ -91,8 +92,8 @@ impl Order {
         Ok(Keyset::of(keys, self.engine))
     }
 
-    fn key(&self, name: &str, direction: Direction, place: usize) -> Result<KeyColumn, String> {
-        let followed = name.contains('.').then(|| follow(name, &self.catalog, self.entity));
+    fn key(&self, name: &str, direction: Direction, place: usize, rights: &FieldRights) -> Result<KeyColumn, String> {
+        let followed = name.contains('.').then(|| follow(name, &self.catalog, self.entity, rights));
         let name = match followed.transpose().map_err(|message| format!("sort: {message}"))? {
             Some(path) if !path.hops.is_empty() => {
                 return Ok(KeyColumn::at_the_end_of(path, place, direction, self.engine));
@@ -101,7 +102,9 @@ impl Order {
             Some(path) => path.text,
             None => name.to_owned(),
         };
-        let column = self.columns.get(&name).ok_or_else(|| self.unknown(&name))?;
+        let readable = rights.of(self.entity);
+        let column = self.columns.get(&name).filter(|column| readable.has_column(&column.name));
+        let column = column.ok_or_else(|| self.unknown(&name, readable))?;
         let expression = column
             .expression
             .clone()
@@ -110,9 +113,10 @@ impl Order {
         Ok(KeyColumn { name, expression, nullable: column.nullable, direction, path: None })
     }
 
-    fn unknown(&self, name: &str) -> String {
+    fn unknown(&self, name: &str, readable: &Readable) -> String {
         let shown: String = name.chars().take(64).collect();
-        let meant = nearest(&to_snake(&shown), self.names.iter().map(String::as_str));
+        let names = self.names.iter().map(String::as_str).filter(|name| readable.has_column(name));
+        let meant = nearest(&to_snake(&shown), names);
         match meant {
             Some(meant) => {
                 format!("there is no field \"{shown}\" to sort by; did you mean \"{}\"?", self.case.spell(meant))
@@ -157,7 +161,11 @@ mod tests {
             ("title,-topic_id.parent.author", r#""title" NULLS LAST, "_s1" DESC NULLS FIRST, "id""#),
             ("writer.id", r#""writer" NULLS LAST, "id""#),
         ] {
-            assert_eq!(order().parse(sort).map(|sort| sort.clause()).as_deref(), Ok(clause), "{sort}");
+            assert_eq!(
+                order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()).as_deref(),
+                Ok(clause),
+                "{sort}"
+            );
         }
     }
 
@@ -188,7 +196,11 @@ mod tests {
             ("topicId.parent.parent.parent.parent.name", "sort: more than 4 relations in one path"),
             ("title DESC; DROP TABLE posts", "there is no field \"title DESC; DROP TABLE posts\" to sort by"),
         ] {
-            assert_eq!(order().parse(sort).map(|sort| sort.clause()), Err(message.to_owned()), "{sort}");
+            assert_eq!(
+                order().parse(sort, &FieldRights::ALL).map(|sort| sort.clause()),
+                Err(message.to_owned()),
+                "{sort}"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ use gatewright_base::to_snake;
 
 use super::Plan;
 use crate::declare::KeyField;
+use crate::readable::Readable;
 
 impl Plan {
     /// The positions of the fields of each unique index, without the tenant's column. Only those whose values a write has:
@@ -23,10 +24,11 @@ impl Plan {
     }
 
     /// The unique set of fields with these names, in either case and any order. The error is a sentence for the caller.
-    pub(crate) fn unique_set(&self, names: &[String]) -> Result<Vec<KeyField>, String> {
+    pub(crate) fn unique_set(&self, names: &[String], readable: &Readable) -> Result<Vec<KeyField>, String> {
         let position = |name: &String| {
             let column = to_snake(name);
-            self.fields.iter().position(|field| field.column == *column)
+            let found = self.fields.iter().position(|field| field.column == *column);
+            found.filter(|index| readable.has(*index))
         };
         let mut asked: Vec<Option<usize>> = names.iter().map(position).collect();
         asked.sort_unstable();
@@ -39,7 +41,7 @@ impl Plan {
         }
         // Only what clients know is named.
         let shown = |KeyField { index, .. }: &KeyField| {
-            Some(&*self.fields.at(*index).key).filter(|_| !self.fields.at(*index).hidden)
+            Some(&*self.fields.at(*index).key).filter(|_| !self.fields.at(*index).hidden && readable.has(*index))
         };
         let known: Vec<String> = self
             .unique_sets()

@@ -17,10 +17,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use super::answer;
 use crate::answers::{Asked, Begun, Claim, Keeping, KeptAnswer, KeptAnswers, Render, Written, hex};
 use crate::call::Call;
-use crate::context::admission::named_standing;
+use crate::context::admission::{field_rights, named_standing};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::error::Error;
+use crate::readable::FieldRights;
 use crate::tenancy::{Named, Standing};
 
 /// The header that names a key.
@@ -102,7 +103,7 @@ impl Entities {
             id: hash(&[caller.as_bytes(), tenant.as_bytes(), key.0.as_bytes()]),
             caller,
             request: hash(request),
-            rights: rights_of(call, &standing),
+            rights: rights_of(call, &standing, &field_rights(self, call).await.map_err(Problem::from)?),
         };
         let begun = answers.begin(share(call), asked).await.map_err(|error| Problem::from(Error::from(error)))?;
         let claim = match begun {
@@ -125,8 +126,8 @@ impl Entities {
     }
 }
 
-/// The hash of what decides about the caller's rights: roles, roles in the tenant, scopes.
-fn rights_of(call: &Call, standing: &Standing) -> String {
+/// The hash of what decides about the caller's rights: roles, roles in the tenant, scopes, fields that they may not read.
+fn rights_of(call: &Call, standing: &Standing, fields: &FieldRights) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(principal) = call.identity.principal() {
         parts.extend(principal.roles.iter().map(|role| format!("role {role}")));
@@ -135,6 +136,11 @@ fn rights_of(call: &Call, standing: &Standing) -> String {
     if let Standing::Member(membership) = standing {
         parts.push("member".to_owned());
         parts.extend(membership.roles.iter().map(|role| format!("tenant role {role}")));
+    }
+    // A declaration may have changed since the answer was kept.
+    let unreadable = fields.print();
+    if !unreadable.is_empty() {
+        parts.push(format!("without {unreadable}"));
     }
     parts.sort_unstable();
     let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use gatewright_base::{Credential, Identity, Presented, Unavailable, nearest};
-use gatewright_events::sse::{Admitted, Condition, Params, Subscribe, Verdict, Visibility};
+use gatewright_events::sse::{Admitted, Condition, Params, RecordView, Subscribe, Verdict, Visibility};
 use gatewright_events::{EntityEvent, EventKind};
 use gatewright_http::{Caller, ClientAddr, Problem};
 use http::{Extensions, HeaderMap};
@@ -20,13 +20,16 @@ use crate::audience::{Audience, Followers, Holder, Place, TooManyFilters, Wanted
 use crate::before;
 use crate::call::Call;
 use crate::condition::Viewer;
+use crate::context::admission::field_rights;
 use crate::context::entities::Entities;
 use crate::context::table::Table;
+use crate::encode::only;
 use crate::error::Error;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Predicate, Subject};
 use crate::operations::{self, print};
 use crate::plan::Plan;
+use crate::readable::{FieldRights, Readable};
 use crate::tenancy::Named;
 
 pub(super) async fn events(
@@ -40,7 +43,10 @@ pub(super) async fn events(
     let query = query.unwrap_or_default();
     let call = in_named_tenant(endpoint.entities.call(identity, &headers), &query)?;
     let reach = endpoint.table().reach(&call, Action::Read).await?;
-    let Asked { filter, related, tags } = Asked::read(&query, &endpoint)?;
+    let rights = field_rights(&endpoint.entities, &call).await?;
+    let readable = rights.of(endpoint.index);
+    let Asked { filter, related, tags } = Asked::read(&query, &endpoint, readable)?;
+    let view = view(readable);
     let params = Params::read(Some(&query), &headers);
     let holder = Holder::of(&call.identity, client);
     let source = Source { entities: endpoint.entities.clone(), index: endpoint.index, holder };
@@ -51,9 +57,10 @@ pub(super) async fn events(
     })
     .matching(filter.map(|filter| source.condition(filter)))
     .tagged(tags)
+    .showing(view)
     .from_client(client.into());
     let presented = extensions.get::<Presented>().cloned().map(Presented::kept);
-    let stream_caller = StreamCaller { source, call, related, presented };
+    let stream_caller = StreamCaller { source, call, rights, related, presented };
     let request = match (&stream_caller.call.identity, &stream_caller.presented) {
         // An anonymous caller: no credential can expire or be revoked.
         (Identity::Anonymous, None) => request,
@@ -64,6 +71,15 @@ pub(super) async fn events(
     };
     let request = request.admitted(move |events| stream_caller.clone().admit(events));
     Ok(endpoint.entities.streams().respond(request)?.into_response())
+}
+
+/// What a stream shows of records to a caller who may read these fields.
+fn view(readable: &Readable) -> Option<RecordView> {
+    if readable.is_all() {
+        return None;
+    }
+    let readable = readable.clone();
+    Some(RecordView::new(format!("{readable:?}"), move |record| only(record, |key| readable.has_key(key))))
 }
 
 /// The entity that a stream is about.
@@ -156,6 +172,8 @@ fn viewer(reach: &Reach, wanted: Option<&Wanted>) -> Option<Arc<Viewer>> {
 struct StreamCaller {
     source: Source,
     call: Call,
+    /// The fields that the caller could read when the stream began: its records and its filter depend on them.
+    rights: FieldRights,
     /// The filter, if it follows relations.
     related: Option<Arc<Expression>>,
     presented: Option<Presented>,
@@ -177,6 +195,10 @@ impl StreamCaller {
         let call = Call { identity: now, ..self.call.clone() };
         let asked = async {
             let reach = self.source.table().reach(&call, Action::Read).await?;
+            // The stream ends, and the client opens another one with its present rights.
+            if field_rights(&self.source.entities, &call).await? != self.rights {
+                return Err(Error::NotFound);
+            }
             Ok((reach, self.source.wanted(&call, self.related.as_deref()).await?))
         };
         match asked.await {
@@ -348,7 +370,7 @@ struct Asked {
 impl Asked {
     /// Reads `filter` and `etag`, and refuses parameters that are not known: one that is silently ignored could be a
     /// condition that its author believes in.
-    fn read(query: &str, endpoint: &Endpoint) -> Result<Self, Problem> {
+    fn read(query: &str, endpoint: &Endpoint, readable: &Readable) -> Result<Self, Problem> {
         let plan: &Plan = endpoint.table().plan;
         let mut known = vec!["slow", "subscriber_id", "filter", "etag", "tenant"];
         known.extend(endpoint.entities.log().map(|_| "since"));
@@ -360,8 +382,9 @@ impl Asked {
                     let is_repeated = filter.is_some() || related.is_some();
                     let refused = |error: String| Problem::bad_request(format!("filter: {error}"));
                     let expression = filter::syntax::parse(&value).map_err(|error| refused(error.to_string()))?;
-                    if filter::typed::is_plain(&expression, &plan.columns) {
-                        filter = Some(filter::typed::resolve(&expression, &plan.columns).map_err(refused)?);
+                    let names = plan.columns.seen_by(readable);
+                    if filter::typed::is_plain(&expression, names) {
+                        filter = Some(filter::typed::resolve(&expression, names).map_err(refused)?);
                     } else {
                         related = Some(Arc::new(expression));
                     }

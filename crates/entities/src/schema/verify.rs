@@ -2,7 +2,7 @@
 //!
 //! A value is reported if it is not of its field's type, and JSON also if one of its numbers is not in canonical form,
 //! which only values of older versions and of other programs are. Bounds, patterns and words of an enum are
-//! [`broken_rules`](super::broken_rules).
+//! [`broken_rules`](super::broken_rules). A folded text is reported if it is not that of its field.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use gatewright_base::is_upper_uuid;
 use gatewright_db::json;
 use gatewright_db::schema::describe;
-use gatewright_db::{Db, Error, RowRef, Sql, params};
+use gatewright_db::{Db, Error, RowRef, Sql, dialect, params};
 
 use crate::Declarations;
+use crate::declare::model::folded_column;
 use crate::declare::{Kind, Model, names};
 use crate::encode;
 use crate::fragment::quoted;
@@ -23,6 +24,9 @@ const PAGE: usize = 500;
 
 /// An id that no request finds.
 const UPPER: &str = "holds a UUID in upper case; ids are looked up in lower case";
+
+/// A text that a key without case compares by another text.
+const UNFOLDED: &str = "has another folded text beside it, by which `ignore_case` compares; write the value again";
 
 /// A value that the declaration does not describe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +55,9 @@ pub async fn verify(db: &Db, declarations: &Declarations, mut each: impl FnMut(F
     for model in &declarations.models {
         let Some(shape) = describe(db, &model.table).await? else { continue };
         let columns: Vec<Column> = columns(model).filter(|column| shape.column(&column.name).is_some()).collect();
-        rows += table(db, &model.table, columns, &mut each).await?;
+        let folded = model.folded().map(|index| model.fields[index].name.clone());
+        let folded = folded.filter(|name| [name, &folded_column(name)].iter().all(|name| shape.column(name).is_some()));
+        rows += table(db, &model.table, columns, folded.collect(), &mut each).await?;
     }
     Ok(rows)
 }
@@ -86,15 +92,28 @@ struct Page {
     found: Vec<Finding>,
 }
 
-async fn table(db: &Db, table: &str, columns: Vec<Column>, each: &mut impl FnMut(Finding)) -> Result<u64, Error> {
+/// Reads a table. `folded` are the columns whose folded text is stored too.
+async fn table(
+    db: &Db,
+    table: &str,
+    columns: Vec<Column>,
+    folded: Vec<String>,
+    each: &mut impl FnMut(Finding),
+) -> Result<u64, Error> {
     let select: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+    let is_folded = |name: &String| {
+        let (stored, wanted) = (quoted(&folded_column(name)), dialect::folded(&quoted(name)));
+        format!("CAST(CASE WHEN {stored} IS NOT DISTINCT FROM {wanted} THEN 1 ELSE 0 END AS BIGINT)")
+    };
+    let select = select.into_iter().chain(folded.iter().map(is_folded));
     let select = std::iter::once("\"id\"".to_owned()).chain(select).collect::<Vec<_>>().join(", ");
     // Bytes: a row is in memory until it is checked.
     let sql = format!("SELECT {select} FROM {} WHERE \"id\" > ?1 ORDER BY \"id\" LIMIT {PAGE}", quoted(table));
     let (sql, columns, table): (Sql, Arc<[Column]>, Arc<str>) = (sql.into(), columns.into(), table.into());
+    let folded: Arc<[String]> = folded.into();
     let (mut rows, mut last) = (0, String::new());
     loop {
-        let (columns, table) = (columns.clone(), table.clone());
+        let (columns, folded, table) = (columns.clone(), folded.clone(), table.clone());
         let read = move |page: &mut Page, row: &RowRef<'_>| {
             let id: String = row.get(0)?;
             if is_upper_uuid(id.as_bytes()) {
@@ -105,6 +124,12 @@ async fn table(db: &Db, table: &str, columns: Vec<Column>, each: &mut impl FnMut
                 if let Err(reason) = column.check(&table, row, index + 1) {
                     let (table, column) = (table.to_string(), column.name.clone());
                     page.found.push(Finding { table, id: id.clone(), column, reason });
+                }
+            }
+            for (index, column) in folded.iter().enumerate() {
+                if row.get::<i64>(columns.len() + index + 1)? != 1 {
+                    let (table, column) = (table.to_string(), column.clone());
+                    page.found.push(Finding { table, id: id.clone(), column, reason: UNFOLDED.to_owned() });
                 }
             }
             (page.rows, page.last) = (page.rows + 1, Some(id));

@@ -11,6 +11,7 @@ use super::json::Members;
 use super::operator::Operator;
 use super::types::Type;
 use crate::plan::{Field, Fields, Key};
+use crate::readable::Readable;
 
 /// How many errors one answer lists. A body of a megabyte can have a hundred thousand.
 pub(crate) const MAX_ERRORS: usize = 100;
@@ -56,7 +57,7 @@ impl Draft {
     ///
     /// After [`Mode::Create`] and [`Mode::Upsert`] every field has a value, `Null` if it is absent, except the owner's, which the operation
     /// fills in.
-    pub(crate) fn read(fields: &Fields, body: &[u8], mode: Mode) -> Result<Self, InvalidBody> {
+    pub(crate) fn read(fields: &Fields, readable: &Readable, body: &[u8], mode: Mode) -> Result<Self, InvalidBody> {
         let Members(members) = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
         let mut draft = Self {
             values: vec![None; fields.len()],
@@ -73,8 +74,8 @@ impl Draft {
                     named: draft.named,
                 });
             }
-            match fields.key(&key) {
-                None => errors.push(unknown(fields, &key)),
+            match fields.key(&key, readable) {
+                None => errors.push(unknown(fields, readable, &key)),
                 Some(Key::Id) if mode != Mode::Update => match new_id(json) {
                     Ok(_) if draft.id.is_some() => errors.push(twice().at(&key)),
                     Ok(id) => draft.id = id,
@@ -87,7 +88,9 @@ impl Draft {
                         errors.push(twice().at(&field.key));
                         continue;
                     }
-                    match read_changed(fields, field, json, mode) {
+                    // What an operator results in would reveal the value that the caller may not read.
+                    let takes_operators = fields.take_operators() && readable.has(index);
+                    match read_changed(takes_operators, field, json, mode) {
                         Ok(Change::Value(value)) => draft.values[index] = Some(value),
                         Ok(Change::By(operator)) => draft.operators.push((index, operator)),
                         Err(fault) => errors.push(fault.at(&field.key)),
@@ -96,7 +99,7 @@ impl Draft {
             }
         }
         if mode != Mode::Update {
-            draft.complete(fields, &mut errors);
+            draft.complete(fields, readable, &mut errors);
         }
         if errors.is_empty() {
             Ok(draft)
@@ -106,14 +109,16 @@ impl Draft {
     }
 
     /// Sets the defaults of absent fields and reports missing required fields.
-    fn complete(&mut self, fields: &Fields, errors: &mut Vec<FieldError>) {
+    fn complete(&mut self, fields: &Fields, readable: &Readable, errors: &mut Vec<FieldError>) {
         for (index, field) in fields.iter().enumerate() {
             if self.named[index] || field.stamped {
                 continue;
             }
             match &field.default {
                 Some(default) => self.values[index] = Some(default.clone()),
-                None if field.required && field.word.is_none() => errors.push(required().at(&field.key)),
+                None if field.required && field.word.is_none() => {
+                    errors.push(missing(field, readable.has(index)));
+                }
                 None => self.values[index] = Some(Value::Null),
             }
         }
@@ -126,9 +131,8 @@ enum Change {
     By(Operator),
 }
 
-fn read_changed(fields: &Fields, field: &Field, json: &str, mode: Mode) -> Result<Change, Fault> {
-    let operator =
-        if fields.take_operators() && mode != Mode::Create { Operator::read(&field.rule, json) } else { None };
+fn read_changed(takes_operators: bool, field: &Field, json: &str, mode: Mode) -> Result<Change, Fault> {
+    let operator = if takes_operators && mode != Mode::Create { Operator::read(&field.rule, json) } else { None };
     match operator {
         Some(operator) if mode == Mode::Upsert => operator?.apply(&field.rule, None).map(Change::Value),
         Some(operator) => operator.map(Change::By),
@@ -162,16 +166,26 @@ fn twice() -> Fault {
     Fault::new(code::DUPLICATE, "is given more than once")
 }
 
+/// The error of a required field without a value. A caller who knows no such field does not learn its name.
+pub(crate) fn missing(field: &Field, is_known: bool) -> FieldError {
+    if is_known {
+        return required().at(&field.key);
+    }
+    Fault::new(code::REQUIRED, "a field that this caller does not know is required").at("")
+}
+
 pub(crate) fn required() -> Fault {
     Fault::new(code::REQUIRED, "is required")
 }
 
-fn unknown(fields: &Fields, key: &str) -> FieldError {
+/// The error of a key that is no field for this caller.
+pub(crate) fn unknown(fields: &Fields, readable: &Readable, key: &str) -> FieldError {
     let name: Cow<'_, str> = if key.len() > 64 { key.chars().take(64).collect() } else { key.into() };
-    let message = match nearest(&to_snake(&name), fields.writable_names()).and_then(|name| fields.wire_key(name)) {
-        Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
-        None => "is not a field here".to_owned(),
-    };
+    let message =
+        match nearest(&to_snake(&name), fields.writable_names(readable)).and_then(|name| fields.wire_key(name)) {
+            Some(meant) => format!("is not a field here; did you mean \"{meant}\"?"),
+            None => "is not a field here".to_owned(),
+        };
     Fault::new(code::UNKNOWN_FIELD, message).at(&name)
 }
 

@@ -2,7 +2,7 @@
 
 use gatewright_db::{Engine, params};
 use gatewright_entities::schema::{self, Finding};
-use gatewright_entities::{Declarations, Entity, Field};
+use gatewright_entities::{Declarations, Entity, Field, Unique};
 use http::StatusCode;
 use serde_json::json;
 
@@ -116,5 +116,33 @@ async fn values_of_another_type_are_named() {
         let expected = ["day", "deleted_at", "live", "meta", "price", "rank", "weight"].map(|column| (column, column));
         let is_sqlite = world.db().engine() == Engine::Sqlite;
         assert_eq!(found, expected[..if is_sqlite { expected.len() } else { 0 }], "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_folded_text_that_is_not_that_of_its_field_is_named() {
+    let people = || {
+        Entity::new("people").public().field(Field::string("name")).unique(Unique::of(["name"]).ignore_case())
+    };
+    for world in worlds([people()]).await {
+        let ids: Vec<String> = {
+            let mut ids = Vec::new();
+            for body in [json!({ "name": "Ann" }), json!({ "name": null }), json!({ "name": "ÄÖ" })] {
+                ids.push(world.post(&user("ann"), "/people", body).await.id());
+            }
+            ids
+        };
+        let declarations = Declarations::check(&[people()]).unwrap();
+        let found = async || {
+            let mut found = Vec::new();
+            schema::verify(world.db(), &declarations, |finding| found.push((finding.id, finding.column))).await.unwrap();
+            found
+        };
+        assert_eq!(found().await, [], "{}", world.name());
+        // A server that knows no folded texts changes one and creates a record.
+        world.db().execute("UPDATE people SET name = 'Bob' WHERE id = ?1", params![&ids[0]]).await.unwrap();
+        world.db().execute("UPDATE people SET \"name.folded\" = NULL WHERE id = ?1", params![&ids[2]]).await.unwrap();
+        let name = || "name".to_owned();
+        assert_eq!(found().await, [(ids[0].clone(), name()), (ids[2].clone(), name())], "{}", world.name());
     }
 }

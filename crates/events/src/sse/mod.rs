@@ -29,6 +29,7 @@ mod seating;
 mod subscribe;
 mod subscriber;
 mod ticks;
+mod view;
 mod wheel;
 
 use std::fmt;
@@ -47,6 +48,7 @@ pub use self::subscribe::{
     Admit, Admitted, Answering, Client, Filter, MAX_SUBSCRIBER_ID, Params, Recheck, Refused, Subscribe, Verdict,
     Visibility,
 };
+pub use self::view::RecordView;
 
 use self::broker::Broker;
 pub use self::broker::StreamStats;

@@ -86,6 +86,7 @@ impl Broker {
             recheck: request.recheck,
             admit: request.admit,
             tags: request.tags,
+            view: request.view,
             progress,
             seatless: false.into(),
             due: Due::first(now, id),

@@ -9,6 +9,7 @@ use gatewright_http::ClientAddr;
 use http::HeaderMap;
 
 use super::condition::Condition;
+use super::view::RecordView;
 use crate::EntityEvent;
 
 /// Decides which events a stream's caller may see. Called for every event of the table, on the broker's task, so it
@@ -79,6 +80,7 @@ pub struct Subscribe {
     pub(crate) recheck: Option<Recheck>,
     pub(crate) admit: Option<Admit>,
     pub(crate) tags: bool,
+    pub(crate) view: Option<RecordView>,
 }
 
 impl Subscribe {
@@ -99,6 +101,7 @@ impl Subscribe {
             recheck: None,
             admit: None,
             tags: false,
+            view: None,
         }
     }
 
@@ -110,6 +113,11 @@ impl Subscribe {
     /// Adds the entity tag to each record, under [`entity_tag::KEY`](gatewright_http::entity_tag::KEY).
     pub fn tagged(self, tags: bool) -> Self {
         Self { tags, ..self }
+    }
+
+    /// Shows records through `view`, and not as they are.
+    pub fn showing(self, view: Option<RecordView>) -> Self {
+        Self { view, ..self }
     }
 
     /// Sets the client address: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).

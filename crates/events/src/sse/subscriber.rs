@@ -14,6 +14,7 @@ use super::ring::{CAPACITY, End, Ring};
 use super::seat::{Name, Seat};
 use super::subscribe::{Admit, Filter, Recheck, Visibility};
 use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
+use super::view::RecordView;
 use crate::bus::receipt::{BlockingSeat, Hold};
 use crate::log::page::BESIDE;
 use crate::{Cursor, EntityEvent};
@@ -34,6 +35,8 @@ pub(super) struct Subscriber {
     pub(super) admit: Option<Admit>,
     /// Records carry their entity tags.
     pub(super) tags: bool,
+    /// What it shows of records, if that is not all.
+    pub(super) view: Option<RecordView>,
     /// The stream's progress in the log, if there is one.
     pub(super) progress: Option<Mutex<Progress>>,
     /// As long as it exists, writers to the table wait for this stream. Dropped when the stream ends.
@@ -89,6 +92,8 @@ pub(super) struct Outgoing {
     memory: Memory,
     frame: OnceLock<Bytes>,
     tagged: OnceLock<Bytes>,
+    /// The frames of views, by their keys, with tags and without.
+    seen: Mutex<HashMap<(String, bool), Bytes>>,
     /// For callers who may no longer read the record.
     left: OnceLock<Bytes>,
     /// The results of conditions, by their ids.
@@ -99,7 +104,7 @@ impl Outgoing {
     pub(super) fn new(event: Arc<EntityEvent>, case: JsonCase, memory: Memory) -> Self {
         let cursor = event.cursor();
         let (frame, tagged, left) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { event, case, cursor, memory, frame, tagged, left, answers: Mutex::default() }
+        Self { event, case, cursor, memory, frame, tagged, seen: Mutex::default(), left, answers: Mutex::default() }
     }
 
     /// The generation of the log to which its position belongs.
@@ -114,23 +119,41 @@ impl Outgoing {
         if let Some(frame) = frame.get() {
             return Ok(frame.clone());
         }
-        let encoded = || frame::encode(&self.event, self.case, self.cursor.as_ref(), tags);
+        let made = self.encode(&self.event, tags)?;
+        Ok(frame.get_or_init(|| made).clone())
+    }
+
+    /// The frame for streams with this view. Views are as many as there are sets of rights, so that few are kept.
+    fn frame_of(&self, view: &RecordView, tags: bool) -> Result<Bytes, OverBudget> {
+        let key = (view.key().to_owned(), tags);
+        if let Some(frame) = self.seen.lock().get(&key) {
+            return Ok(frame.clone());
+        }
+        let made = self.encode(&view.of(&self.event), tags)?;
+        Ok(self.seen.lock().entry(key).or_insert(made).clone())
+    }
+
+    fn encode(&self, event: &EntityEvent, tags: bool) -> Result<Bytes, OverBudget> {
+        let encoded = || frame::encode(event, self.case, self.cursor.as_ref(), tags);
         let lease = match &self.memory {
             Memory::Page(lease) => lease.clone(),
-            Memory::Live(_) if self.event.record().len() <= FREE => return Ok(frame.get_or_init(encoded).clone()),
+            Memory::Live(_) if event.record().len() <= FREE => return Ok(encoded()),
             Memory::Live(budget) => {
                 let mut lease = budget.lease(Some(HOLDER));
-                lease.grow_undivided(self.event.record().len() + BESIDE)?;
+                lease.grow_undivided(event.record().len() + BESIDE)?;
                 Arc::new(lease)
             }
         };
-        Ok(frame.get_or_init(|| Bytes::from_owner(Leased { bytes: encoded(), _lease: lease })).clone())
+        Ok(Bytes::from_owner(Leased { bytes: encoded(), _lease: lease }))
     }
 
     /// The frame for a stream with this visibility of the event, if it gets one.
-    fn frame_for(&self, visibility: Visibility, tags: bool) -> Result<Option<Bytes>, OverBudget> {
+    fn frame_for(&self, visibility: Visibility, subscriber: &Subscriber) -> Result<Option<Bytes>, OverBudget> {
         match visibility {
-            Visibility::Shown => self.frame(tags).map(Some),
+            Visibility::Shown => match &subscriber.view {
+                Some(view) => self.frame_of(view, subscriber.tags).map(Some),
+                None => self.frame(subscriber.tags).map(Some),
+            },
             Visibility::Left => Ok(Some(
                 self.left
                     .get_or_init(|| frame::encode(&self.event.left(), self.case, self.cursor.as_ref(), false))
@@ -238,7 +261,7 @@ impl Subscriber {
         let filter = self.filter.lock().clone();
         let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
             let wanted = events.iter().enumerate().filter_map(|(at, outgoing)| {
-                let frame = outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self.tags);
+                let frame = outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self);
                 Some((frame.transpose()?, holds.get(at).cloned().flatten()))
             });
             wanted.collect()
@@ -292,7 +315,7 @@ impl Subscriber {
                 }
             }
             let hold = holds.get(at).cloned().flatten();
-            let frame = match outgoing.frame_for(visibility, self.tags) {
+            let frame = match outgoing.frame_for(visibility, self) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => continue,
                 // There is no memory for it: like a full buffer.
@@ -337,7 +360,7 @@ impl Subscriber {
             std::panic::catch_unwind(AssertUnwindSafe(asked)).map_err(|_panic| BadFilter)?
         };
         // The page has the memory for its frames.
-        Ok(outgoing.frame_for(visibility, self.tags).unwrap_or_default())
+        Ok(outgoing.frame_for(visibility, self).unwrap_or_default())
     }
 
     /// Applies the client's condition to a visibility. An event that says a record has left is sent without testing the condition: the

@@ -191,6 +191,11 @@ fn field(section: &mut Section<'_>) -> Field {
         ),
         ("to", Field::to, "The entity that a `relation` points to, or `users`."),
         (
+            "read",
+            Field::read,
+            "Who may read it: a [rule](rules.md#rules-of-fields) over the caller alone. For others the field does not exist.",
+        ),
+        (
             "write",
             Field::write,
             "Who may set or change it: a [rule](rules.md#rules-of-fields) on the record as it will be stored. Otherwise 403 `field_forbidden`.",

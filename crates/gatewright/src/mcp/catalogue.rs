@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_entities::{Action, Entities, Kind, Plan, PlanField};
+use gatewright_entities::{Action, Entities, Kind, Plan, PlanField, SeenFields};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaType, Type};
@@ -73,7 +73,11 @@ impl Catalogue {
         let shown = plans.iter().filter(|plan| plan.mcp());
         let entries: Vec<Entry> = shown
             .flat_map(|plan| {
-                let tool = move |verb| Entry { tool: tool(plan, plans, verb, case), plan: plan.clone(), verb };
+                let tool = move |verb| Entry {
+                    tool: tool(plan, plans, verb, case, &SeenFields::ALL),
+                    plan: plan.clone(),
+                    verb,
+                };
                 Verb::ALL.map(tool)
             })
             .collect();
@@ -90,26 +94,27 @@ impl Catalogue {
     }
 }
 
-fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
+/// A tool, with the fields that its caller knows.
+pub(super) fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase, seen: &SeenFields) -> Tool {
     let name = plan.name();
     let (about, input, hints) = match verb {
         Verb::List => (
             format!(
                 "Lists one page of the records of {name} that match `filter`. Returns {{\"data\":[…]}} with the \
                  paging members. {}",
-                fields(plan, plans, case)
+                fields(plan, plans, case, seen)
             ),
-            list_input(plan, plans),
+            list_input(plan, plans, seen),
             hints(true, false, true),
         ),
         Verb::Get => (
             format!("Reads one record of {name} by its id. Returns {{\"data\":{{…}}}}."),
-            view(plan, plans, with_id(closed())),
+            view(plan, plans, seen, with_id(closed())),
             hints(true, false, true),
         ),
         Verb::Create => (
             format!("Creates a record of {name} and returns it as {{\"data\":{{…}}}}, with its id."),
-            once(plan, written(plan, closed(), true)),
+            once(plan, written(plan, seen, closed(), true)),
             hints(false, false, false),
         ),
         Verb::Update => (
@@ -117,9 +122,13 @@ fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase) -> Tool {
                 "Updates the given fields of one record of {name}, leaves the others unchanged, and returns the \
                  record."
             ),
-            once(plan, written(plan, conditional(with_id(closed())), false)),
+            once(plan, written(plan, seen, conditional(with_id(closed())), false)),
             // An operator changes the record each time.
-            hints(false, true, plan.fields().all(|field| field.operators().is_empty())),
+            hints(
+                false,
+                true,
+                plan.fields().filter(|field| seen.takes(plan, field)).all(|field| field.operators().is_empty()),
+            ),
         ),
         Verb::Delete => {
             let input = once(plan, conditional(with_id(closed())));
@@ -174,10 +183,10 @@ pub(super) fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotatio
 }
 
 /// The fields in one line, each with its type and its target.
-fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> String {
+fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase, seen: &SeenFields) -> String {
     let own = [("id".to_owned(), "text".to_owned())];
     let times = ["created_at", "updated_at"].map(|name| (case.spell(name), "timestamp".to_owned()));
-    let declared = plan.fields().map(|field| {
+    let declared = plan.fields().filter(|field| seen.shows(plan, field)).map(|field| {
         let kind = match (field.kind(), plan.target(field, plans)) {
             (Kind::Relation, Some(target)) => format!("id of {}", target.name()),
             (Kind::Relation, None) => "id of a user".to_owned(),
@@ -203,7 +212,7 @@ fn list(field: &PlanField) -> String {
     format!("list of {of}")
 }
 
-fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
+fn list_input(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields) -> ObjectBuilder {
     let most = plan.max_list_limit();
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
     let filter = text(
@@ -233,7 +242,7 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
             combined with cursor.";
         input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
-    view(plan, plans, input)
+    view(plan, plans, seen, input)
         .property("filter", filter)
         .property("sort", sort)
         .property(
@@ -261,8 +270,8 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>]) -> ObjectBuilder {
 }
 
 /// The selection of each record's fields. Related records can be included if their own entity has tools.
-fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
+fn view(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields, input: ObjectBuilder) -> ObjectBuilder {
+    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation && seen.shows(plan, field));
     let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
     let relations: Vec<_> = served.map(PlanField::key).collect();
     let input = input.property("fields", text("The fields to return, separated by commas; default: all."));
@@ -275,11 +284,13 @@ fn view(plan: &Plan, plans: &[Arc<Plan>], input: ObjectBuilder) -> ObjectBuilder
 }
 
 /// The writable fields.
-fn written(plan: &Plan, input: ObjectBuilder, making: bool) -> ObjectBuilder {
+fn written(plan: &Plan, seen: &SeenFields, input: ObjectBuilder, making: bool) -> ObjectBuilder {
     let input = if making && plan.client_ids() { input.property("id", schema::new_id()) } else { input };
-    plan.fields().filter(|field| field.is_writable()).fold(input, |input, field| {
+    plan.fields().filter(|field| seen.takes(plan, field)).fold(input, |input, field| {
         let value = argument(field);
-        let value = if making { value } else { schema::change(field, value, &[Type::String]) };
+        // Operators are for fields that the caller may read.
+        let is_whole = making || !seen.shows(plan, field);
+        let value = if is_whole { value } else { schema::change(field, value, &[Type::String]) };
         let input = input.property(field.key(), value);
         let needed = making && field.is_required() && !field.has_default();
         if needed { input.required(field.key()) } else { input }

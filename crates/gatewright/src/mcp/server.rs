@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::arguments::{Asked, key};
 use super::batch;
-use super::catalogue::{Catalogue, ETAG, Entry, takes_key};
+use super::catalogue::{self, Catalogue, ETAG, Entry, takes_key};
 use super::missing_scope::MissingScope;
 use super::sent::Sent;
 
@@ -54,8 +54,13 @@ impl ToolServer {
         let wanted = entries.iter().map(|entry| Ok((self.table(entry)?, entry.verb.action())));
         let wanted: Vec<_> = wanted.collect::<Result<_, _>>().map_err(unknown)?;
         let allowed = self.entities.allowed(call, &wanted).await.map_err(unknown)?;
-        let mut tools: Vec<Tool> =
-            entries.iter().zip(allowed).filter(|(_, allowed)| *allowed).map(|(entry, _)| entry.tool.clone()).collect();
+        let seen = self.entities.seen_fields(call).await.map_err(unknown)?;
+        let tool = |entry: &Entry| match seen.are_all(&entry.plan) {
+            true => entry.tool.clone(),
+            false => catalogue::tool(&entry.plan, self.entities.plans(), entry.verb, self.case, &seen),
+        };
+        let allowed = entries.iter().zip(allowed).filter(|(_, allowed)| *allowed);
+        let mut tools: Vec<Tool> = allowed.map(|(entry, _)| tool(entry)).collect();
         if batch::is_allowed(&self.entities, call).await.map_err(unknown)? {
             tools.push(batch::tool(self.case));
         }

@@ -1,5 +1,6 @@
 //! The endpoints of one entity.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
@@ -73,12 +74,17 @@ impl Subject<'_> {
             schemas.insert(format!("{name}{suffix}"), schema.into());
         };
         let members = members(plan, case);
+        let read_by_some: BTreeSet<&str> =
+            plan.fields().filter(|field| plan.is_read_by_some(field)).map(PlanField::key).collect();
+        let (always, sometimes): (Vec<_>, Vec<_>) =
+            members.into_iter().partition(|(key, _)| !read_by_some.contains(&**key));
         let view = typed(Type::Object);
         let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
         let included = typed(Type::Object).description(Some("The requested related records, by field."));
         let view = view.property("_included", included).property(entity_tag::KEY, carried_tag());
         add("View", view.examples([self.example(case)]));
-        add("", object(members).examples([self.example(case)]));
+        let record = sometimes.into_iter().fold(object(always), |record, (key, schema)| record.property(key, schema));
+        add("", record.examples([self.example(case)]));
         let writable = || plan.fields().filter(|field| field.is_writable());
         let body = |required: bool| {
             writable().fold(
@@ -91,7 +97,8 @@ impl Subject<'_> {
                         schema::change(field, value, &[Type::String, Type::Number]).into()
                     };
                     let body = body.property(field.key(), value);
-                    let needed = required && field.is_required() && !field.has_default();
+                    let needed =
+                        required && field.is_required() && !field.has_default() && !read_by_some.contains(field.key());
                     if needed { body.required(field.key()) } else { body }
                 },
             )
@@ -269,7 +276,12 @@ impl Subject<'_> {
 
     fn example(&self, case: JsonCase) -> Value {
         let mut record = Map::from_iter([("id".to_owned(), Value::from(schema::ID))]);
-        record.extend(self.plan.fields().map(|field| (field.key().to_owned(), schema::example(field))));
+        record.extend(
+            self.plan
+                .fields()
+                .filter(|field| !self.plan.is_read_by_some(field))
+                .map(|field| (field.key().to_owned(), schema::example(field))),
+        );
         let now = "2026-01-31T12:00:00.000000Z";
         record.extend(["created_at", "updated_at"].map(|name| (case.spell(name), now.into())));
         record.extend(self.plan.soft_delete().then(|| (case.spell("deleted_at"), Value::Null)));
@@ -277,7 +289,8 @@ impl Subject<'_> {
     }
 
     fn example_body(&self) -> Value {
-        let writable = self.plan.fields().filter(|field| field.is_writable());
+        let known = self.plan.fields().filter(|field| !self.plan.is_read_by_some(field));
+        let writable = known.filter(|field| field.is_writable());
         writable.map(|field| (field.key().to_owned(), schema::example(field))).collect::<Map<_, _>>().into()
     }
 }

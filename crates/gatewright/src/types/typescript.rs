@@ -95,7 +95,9 @@ impl Entity<'_> {
         for field in self.plan.fields() {
             self.about(out, field);
             let readonly = if field.is_writable() { "" } else { "readonly " };
-            line(out, &format!("  {readonly}{}: {};", field.key(), self.read(field)));
+            // Other callers get no such member.
+            let optional = if self.plan.is_read_by_some(field) { "?" } else { "" };
+            line(out, &format!("  {readonly}{}{optional}: {};", field.key(), self.read(field)));
         }
         for name in ["created_at", "updated_at"] {
             line(out, &format!("  readonly {}: string;", self.case.spell(name)));
@@ -113,7 +115,8 @@ impl Entity<'_> {
         }
         for field in self.plan.fields().filter(|field| field.is_writable()) {
             self.about(out, field);
-            let is_needed = is_whole && field.is_required() && !field.has_default();
+            let is_needed =
+                is_whole && field.is_required() && !field.has_default() && !self.plan.is_read_by_some(field);
             let kind = if is_whole { self.written(field) } else { self.changed(field) };
             line(out, &format!("  {}{}: {kind};", field.key(), if is_needed { "" } else { "?" }));
         }

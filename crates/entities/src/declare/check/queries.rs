@@ -72,6 +72,12 @@ impl Check<'_> {
                 self.wrong(attribute, message);
                 None
             }
+            // A cursor contains the values of its fields, and its caller could read them from it.
+            Some(field) if field.read.is_some() && attribute == "cursor_fields" => {
+                let message = format!("\"{name}\" has a rule for reading, and {attribute} would reveal its values");
+                self.wrong(attribute, message);
+                None
+            }
             Some(field) => Some(field),
             None => {
                 let known = entity.fields.iter().filter(|field| !field.hidden).map(|field| &*field.name);

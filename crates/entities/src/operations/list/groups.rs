@@ -10,7 +10,7 @@ use gatewright_db::{Error as DatabaseError, RowRef, Tx, ValueRef, dialect};
 use crate::declare::Kind;
 use crate::encode;
 use crate::error::Error;
-use crate::filter::Columns;
+use crate::filter::Names;
 use crate::filter::columns::Column;
 use crate::fragment::quoted;
 use crate::plan::{Plan, Scope};
@@ -36,7 +36,7 @@ enum Function {
     Avg,
 }
 
-/// The requested groups. Fields are positions in [`Columns`].
+/// The requested groups. Fields are positions in [`Columns`](crate::filter::Columns).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Grouping {
     by: Vec<usize>,
@@ -81,15 +81,15 @@ impl Function {
 
 impl Grouping {
     /// Reads the parameters; `None` if the request does not group. The error is a sentence for the caller.
-    pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Option<Self>, String> {
+    pub(super) fn read(plan: &Plan, asked: &ListQuery, known: Names<'_>) -> Result<Option<Self>, String> {
         let Some(groups) = &asked.groups else { return Ok(None) };
         let mut read = Self::default();
         if let Some(names) = &groups.by {
-            read.by = fields(plan, "group", names, MAX_FIELDS)?;
+            read.by = fields(known, "group", names, MAX_FIELDS)?;
         }
         for function in Function::ALL {
             let Some(names) = function.asked(groups) else { continue };
-            let fields = fields(plan, function.name(), names, MAX_VALUES)?;
+            let fields = fields(known, function.name(), names, MAX_VALUES)?;
             let misfit = fields.iter().map(|index| plan.columns.at(*index)).find(|column| !function.takes(column.kind));
             if let Some(column) = misfit {
                 let takes = match function {
@@ -217,8 +217,7 @@ fn is_said<T>(given: Given<T>) -> bool {
     given.map_or_else(|unreadable| !unreadable.is_empty, |_| true)
 }
 
-fn fields(plan: &Plan, parameter: &str, names: &str, most: usize) -> Result<Vec<usize>, String> {
-    let columns: &Columns = &plan.columns;
+fn fields(columns: Names<'_>, parameter: &str, names: &str, most: usize) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for name in names.split(',') {
         let Some(index) = columns.find(name) else {

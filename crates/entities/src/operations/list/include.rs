@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{INCLUDED, Plan, Trashed};
 use crate::profile::PublicUsers;
+use crate::readable::{FieldRights, Readable};
 use crate::tenancy::{self, MembershipError, Memberships};
 
 /// A relation whose records are included.
@@ -39,7 +40,7 @@ pub(in crate::operations) struct Included {
 #[derive(Debug, Clone)]
 enum From {
     Users(Option<Known>),
-    Entity(Arc<Plan>, Reach),
+    Entity(Arc<Plan>, Reach, Readable),
 }
 
 /// Users of whom the caller sees more than the id.
@@ -64,6 +65,7 @@ pub(in crate::operations) async fn included(
     table: Table<'_>,
     call: &Call,
     view: &View,
+    rights: &FieldRights,
 ) -> Result<Vec<Included>, Error> {
     let mut included = Vec::with_capacity(view.include.len());
     for index in &view.include {
@@ -74,7 +76,8 @@ pub(in crate::operations) async fn included(
                 if !call.surface.serves(target.plan) {
                     return Err(Error::NotServed(field.key.clone()));
                 }
-                From::Entity(target.plan.clone(), Box::pin(reach(target, call, Action::Read)).await?)
+                let readable = rights.of(target.plan.index).clone();
+                From::Entity(target.plan.clone(), Box::pin(reach(target, call, Action::Read)).await?, readable)
             }
             Some(Target::Users) | None => From::Users(Box::pin(known(table, call)).await?),
         };
@@ -147,7 +150,7 @@ impl Included {
         let mut ids: Vec<&str> = ids.collect();
         ids.sort_unstable();
         ids.dedup();
-        let (plan, reach) = match &self.from {
+        let (plan, reach, readable) = match &self.from {
             From::Users(known) => {
                 let bare = |id: &&str| ((*id).to_owned(), format!("{{\"id\":{}}}", quoted(id)).into_bytes());
                 let mut found: Found = ids.iter().map(bare).collect();
@@ -157,7 +160,7 @@ impl Included {
                 }
                 return Ok(Some(found));
             }
-            From::Entity(plan, reach) => (plan, reach),
+            From::Entity(plan, reach, readable) => (plan, reach, readable),
         };
         if ids.is_empty() {
             return Ok(Some(Found::new()));
@@ -172,6 +175,7 @@ impl Included {
             .fold(sql, params, start, |(found, bytes), row| {
                 if *bytes <= most {
                     let Some(record) = unless_unreadable(plan.shape.record(row))? else { return Ok(()) };
+                    let record = record.seen_by(readable);
                     let json = if self.tags { record.tagged() } else { record.json().to_vec() };
                     *bytes += json.len();
                     found.insert(record.id().to_owned(), json);

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use crate::access::Action;
 use crate::call::Call;
 use crate::condition::reach::Reach;
-use crate::context::admission::{admit, reach};
+use crate::context::admission::{admit, field_rights, reach};
 use crate::context::entities::Entities;
 use crate::context::gate;
 use crate::context::table::Table;
@@ -136,6 +136,8 @@ struct Reading {
     trashed: Trashed,
     filter: Predicate,
     limit: u32,
+    /// The positions in the shape that the caller may read. `None`: all.
+    readable: Option<Vec<usize>>,
     fields: Option<Vec<usize>>,
     tags: bool,
     included: Vec<Included>,
@@ -166,7 +168,8 @@ async fn ready(
     mut reach_of: Reach,
 ) -> Result<(Box<Reading>, Paging), Error> {
     let plan = table.plan;
-    let query = Query::read(plan, asked).map_err(Error::Query)?;
+    let rights = field_rights(table.entities, call).await?;
+    let query = Query::read(plan, asked, &rights).map_err(Error::Query)?;
     if query.trashed != Trashed::Without {
         // Only callers who could restore records see them, and only those that they could restore.
         let admission = Box::pin(admit(table, call, Action::Update)).await?;
@@ -187,7 +190,8 @@ async fn ready(
         trashed: query.trashed,
         filter: query.filter,
         limit: query.limit,
-        included: include::included(table, call, &query.view).await?,
+        included: include::included(table, call, &query.view, &rights).await?,
+        readable: plan.shape.readable(rights.of(plan.index)),
         fields: query.view.fields,
         tags: query.view.tags,
         most: call.surface.most_bytes(),
@@ -395,7 +399,7 @@ impl Reading {
     fn projection<'a>(&'a self, order: Option<&'a Keyset>) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
         let beside = relations.chain(order.into_iter().flat_map(Keyset::names)).collect();
-        Projection::new(&self.plan.shape, self.fields.as_deref(), beside).tagged(self.tags)
+        Projection::new(&self.plan.shape, self.readable.as_deref(), self.fields.as_deref(), beside).tagged(self.tags)
     }
 
     /// The values of the order's columns in the last of `shown` rows.

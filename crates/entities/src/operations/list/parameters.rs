@@ -7,9 +7,10 @@ use gatewright_base::{nearest, to_snake};
 use super::groups::Grouping;
 use crate::declare::Kind;
 use crate::filter::syntax::Expression;
-use crate::filter::{self, Columns, Predicate};
+use crate::filter::{self, Names, Predicate};
 use crate::plan::{Direction, Field, Keyset, Plan, Trashed};
 use crate::query::{Count, Given, ListQuery, RecordQuery, Trash};
+use crate::readable::{FieldRights, Readable};
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MAX_TESTS: usize = 32;
@@ -85,7 +86,8 @@ pub(in crate::operations) struct View {
 
 impl Query {
     /// Reads the parameters of a list. The error is a sentence for the caller.
-    pub(super) fn read(plan: &Plan, asked: &ListQuery) -> Result<Self, String> {
+    pub(super) fn read(plan: &Plan, asked: &ListQuery, rights: &FieldRights) -> Result<Self, String> {
+        let names = plan.columns.seen_by(rights.of(plan.index));
         if let Some(name) = asked.repeated() {
             return Err(repeated(name));
         }
@@ -95,10 +97,10 @@ impl Query {
         };
         let (mut tests, mut related) = (Vec::new(), Vec::new());
         for (name, value) in &asked.conditions {
-            match filter::suffix::read(name, value, &plan.columns) {
+            match filter::suffix::read(name, value, names) {
                 _ if name == TOTAL && plan.takes_total() => {}
                 Some(test) => tests.push(test?),
-                None => return Err(unknown(name, KNOWN, &plan.columns)),
+                None => return Err(unknown(name, KNOWN, names)),
             }
             if tests.len() > MAX_TESTS {
                 break;
@@ -106,15 +108,15 @@ impl Query {
         }
         if let Some(text) = &asked.filter {
             let expression = filter::syntax::parse(text).map_err(|error| format!("filter: {error}"))?;
-            if filter::typed::is_plain(&expression, &plan.columns) {
-                let test = filter::typed::resolve(&expression, &plan.columns);
+            if filter::typed::is_plain(&expression, names) {
+                let test = filter::typed::resolve(&expression, names);
                 tests.push(test.map_err(|error| format!("filter: {error}"))?);
             } else {
                 related.push(expression);
             }
         }
         if let Some(text) = &asked.search {
-            tests.extend(search(plan, text)?);
+            tests.extend(search(plan, text, names)?);
         }
         if tests.len() > MAX_TESTS {
             return Err(format!("a list takes at most {MAX_TESTS} conditions"));
@@ -124,8 +126,8 @@ impl Query {
             return Err(format!("a list compares with at most {MAX_VALUES} values in all"));
         }
         let trashed = asked.trash.map_or(Ok(Trashed::Without), |trash| trashed(plan, trash))?;
-        let view = View::shown(plan, &asked.view)?;
-        Ok(Self { paging: Paging::read(plan, asked)?, limit, filter, related, trashed, view })
+        let view = View::shown(plan, &asked.view, rights)?;
+        Ok(Self { paging: Paging::read(plan, asked, rights)?, limit, filter, related, trashed, view })
     }
 }
 
@@ -138,12 +140,12 @@ impl Paging {
         }
     }
 
-    fn read(plan: &Plan, asked: &ListQuery) -> Result<Self, String> {
+    fn read(plan: &Plan, asked: &ListQuery, rights: &FieldRights) -> Result<Self, String> {
         let count = count(plan, asked);
-        if let Some(grouping) = Grouping::read(plan, asked)? {
+        if let Some(grouping) = Grouping::read(plan, asked, plan.columns.seen_by(rights.of(plan.index)))? {
             return Ok(Self::Groups(grouping));
         }
-        let sort = asked.sort.as_deref().map(|order| plan.order.parse(order)).transpose()?;
+        let sort = asked.sort.as_deref().map(|order| plan.order.parse(order, rights)).transpose()?;
         let direction = match asked.is_backward {
             None => None,
             Some(Ok(false)) => Some(Direction::Forward),
@@ -182,7 +184,7 @@ fn count(plan: &Plan, asked: &ListQuery) -> Result<Option<Count>, String> {
 
 impl View {
     /// Reads the parameters of a single record. The error is a sentence for the caller.
-    pub(in crate::operations) fn read(plan: &Plan, asked: &RecordQuery) -> Result<Self, String> {
+    pub(in crate::operations) fn read(plan: &Plan, asked: &RecordQuery, rights: &FieldRights) -> Result<Self, String> {
         if let Some(name) = &asked.repeated {
             return Err(repeated(name));
         }
@@ -190,13 +192,18 @@ impl View {
             let hint = nearest(name, OF_ONE).map(|meant| format!("; did you mean \"{meant}\"?"));
             return Err(format!("there is no parameter \"{}\"{}", shown(name), hint.unwrap_or_default()));
         }
-        Self::shown(plan, asked)
+        Self::shown(plan, asked, rights)
     }
 
-    fn shown(plan: &Plan, asked: &RecordQuery) -> Result<Self, String> {
+    fn shown(plan: &Plan, asked: &RecordQuery, rights: &FieldRights) -> Result<Self, String> {
+        let readable = rights.of(plan.index);
         Ok(Self {
-            fields: asked.fields.as_deref().map(|names| fields(plan, names)).transpose()?,
-            include: asked.include.as_deref().map_or(Ok(Vec::new()), |names| include(plan, names))?,
+            fields: asked
+                .fields
+                .as_deref()
+                .map(|names| fields(plan, names, plan.columns.seen_by(readable)))
+                .transpose()?,
+            include: asked.include.as_deref().map_or(Ok(Vec::new()), |names| include(plan, names, readable))?,
             tags: asked.tags.unwrap_or(Ok(false)).map_err(|_| NO_TAGS.to_owned())?,
         })
     }
@@ -212,12 +219,12 @@ pub(crate) fn tags(value: &str) -> Result<bool, String> {
 }
 
 /// Reads `id,title`.
-fn fields(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
+fn fields(plan: &Plan, value: &str, names: Names<'_>) -> Result<Vec<usize>, String> {
     let mut chosen = Vec::new();
     for name in value.split(',') {
-        let column = plan.columns.find(name).map(|index| plan.columns.at(index));
+        let column = names.find(name).map(|index| names.at(index));
         let place = column.and_then(|column| plan.shape.position(&column.name)).ok_or_else(|| {
-            let (shown, meant) = plan.columns.unknown(name);
+            let (shown, meant) = names.unknown(name);
             let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
             format!("fields: there is no field \"{shown}\"{}", hint.unwrap_or_default())
         })?;
@@ -229,16 +236,18 @@ fn fields(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
 }
 
 /// Reads `author,topic`.
-fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
+fn include(plan: &Plan, value: &str, readable: &Readable) -> Result<Vec<usize>, String> {
+    let names = plan.columns.seen_by(readable);
     let mut included = Vec::new();
     for name in value.split(',') {
-        let column = plan.columns.find(name).map(|index| plan.columns.at(index));
+        let column = names.find(name).map(|index| names.at(index));
         let field = column.and_then(|column| plan.fields.iter().position(|field| field.column == column.name));
         match field {
             Some(index) if plan.fields.at(index).relation.is_some() => included.push(index),
             _ if column.is_some() => return Err(format!("include: \"{}\" is not a relation", shown(name))),
             _ => {
-                let relations = plan.fields().filter(|field| field.kind == Kind::Relation);
+                let relations =
+                    plan.fields().filter(|field| field.kind == Kind::Relation && readable.has_column(&field.column));
                 let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));
                 let mut columns: Vec<String> = relations.map(name_of).collect();
                 // A relation is often named without the ending of its column.
@@ -263,14 +272,14 @@ fn include(plan: &Plan, value: &str) -> Result<Vec<usize>, String> {
 }
 
 /// The condition of `q`. An empty text, as from an empty search box, adds no condition.
-fn search(plan: &Plan, text: &str) -> Result<Option<Predicate>, String> {
-    if plan.search.is_empty() {
+fn search(plan: &Plan, text: &str, names: Names<'_>) -> Result<Option<Predicate>, String> {
+    let Some(found) = plan.search.contains(text, names) else {
         return Err("q: none of the fields here can be searched".to_owned());
-    }
+    };
     if text.contains('\0') || text.chars().nth(LONGEST_SEARCH).is_some() {
         return Err(format!("q takes at most {LONGEST_SEARCH} characters, and not U+0000"));
     }
-    Ok((!text.is_empty()).then(|| plan.search.contains(text)))
+    Ok((!text.is_empty()).then_some(found))
 }
 
 fn trashed(plan: &Plan, trash: Given<Trash>) -> Result<Trashed, String> {
@@ -291,7 +300,7 @@ fn whole_number(name: &str) -> String {
 }
 
 /// Reports a parameter that is neither known nor a field's name, with a suggestion.
-fn unknown<const N: usize>(name: &str, known: [&str; N], columns: &Columns) -> String {
+fn unknown<const N: usize>(name: &str, known: [&str; N], columns: Names<'_>) -> String {
     let (name, field) = columns.unknown(name);
     let meant = nearest(&name, known).map(str::to_owned).or(field).or_else(|| filter::suffix::meant(&name, columns));
     let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?"));

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::condition::follow::Reader;
 use crate::condition::resolve::{Rights, resolve};
 use crate::condition::{Bound, Rule, Viewer};
-use crate::context::admission::{named_standing, reach};
+use crate::context::admission::{field_rights, named_standing, reach};
 use crate::context::table::Table;
 use crate::error::Error;
 use crate::filter::syntax::Expression;
@@ -28,7 +28,8 @@ impl Table<'_> {
     /// A filter's condition under the caller's own rights. A caller who may not read a related entity is refused.
     pub(crate) async fn condition(self, call: &Call, expression: &Expression) -> Result<Bound, Error> {
         let plan = self.plan;
-        let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader)
+        let rights = field_rights(self.entities, call).await?;
+        let resolved = resolve(expression, &plan.catalog, plan.index, Rights::Reader(&rights))
             .map_err(|fault| Error::Query(format!("filter: {fault}")))?;
         if resolved.condition.values() > MAX_VALUES {
             return Err(Error::Query(format!("filter: a list compares with at most {MAX_VALUES} values in all")));

@@ -26,6 +26,7 @@ mod csrf;
 mod descriptions;
 mod docs;
 mod embedding;
+mod field_reads;
 mod fuzz;
 mod identifiers;
 mod ids_in_any_case;

@@ -248,8 +248,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("auth.two_factor", "issuer"),
     (
         "auth.profile.field",
-        "name type required unique index hidden read_only default min max pattern to renamed_from description values of \
-         max_items unique_items on_delete public write sequence",
+        "name type required unique index hidden read_only default min max pattern to many renamed_from description values \
+         of max_items unique_items on_delete public read write sequence",
     ),
     // 8 at least.
     ("auth.password_policy", "min_length"),
@@ -282,8 +282,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("entity.check", "rule message field"),
     (
         "entity.field",
-        "name type required unique index hidden read_only default min max pattern to renamed_from description values of \
-         max_items unique_items on_delete write sequence",
+        "name type required unique index hidden read_only default min max pattern to many renamed_from description values \
+         of max_items unique_items on_delete read write sequence",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
     ("outbox.consumer", "name event entities pull"),
