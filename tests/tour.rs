@@ -1,6 +1,7 @@
 //! Visits every page of an account in a real browser: on a phone and on a desktop, light and dark, in both built-in
 //! languages. axe-core finds nothing on any of them, none scrolls sideways, and each has a link or a button.
 
+mod device;
 mod pages;
 
 use std::{
@@ -247,18 +248,10 @@ impl Tour<'_> {
         self.look("invited-joined").await;
     }
 
-    /// A program requests consent from Ada, who belongs to one tenant and then to two; and from Bob, who belongs to
-    /// none.
+    /// A program requests consent from Ada in one tenant and then two, and from Bob in none. Then a device does.
     async fn consent(&self) {
-        let words = [
-            "client",
-            "create",
-            "An agent <of> somebody",
-            "--redirect-uri",
-            "http://127.0.0.1:9/callback",
-            "--public",
-            "--json",
-        ];
+        let callback = "http://127.0.0.1:9/callback";
+        let words = ["client", "create", "An agent <of> somebody", "--redirect-uri", callback, "--public", "--json"];
         let made: Value = serde_json::from_str(&self.run(&words)).unwrap();
         let path = format!(
             "/auth/oauth2/authorize?response_type=code&client_id={}&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcallback\
@@ -273,17 +266,7 @@ impl Tour<'_> {
         self.sign_out().await;
         self.sign_in(&self.bob(), PASSWORD, &path).await;
         self.look("consent").await;
-        let form = [("client_id", made["client_id"].as_str().unwrap()), ("scope", "notes:read")];
-        let begin = self.server.client().request(Method::POST, "/auth/oauth2/device_authorization").form(&form);
-        let begun = Answer::read(begin).await.is(200).json();
-        self.open("/device").await;
-        self.look("device").await;
-        self.browser.fill_by_id("user_code", "BBBB-BBBB").await;
-        self.browser.submit("form[action='/device']").await;
-        self.look("device-wrong").await;
-        self.open(&format!("/device?user_code={}", begun["user_code"].as_str().unwrap())).await;
-        self.browser.submit("form[action='/device']").await;
-        self.look("device-consent").await;
+        self.device(made["client_id"].as_str().unwrap()).await;
         self.sign_out().await;
     }
 

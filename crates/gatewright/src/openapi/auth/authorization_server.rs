@@ -85,19 +85,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         form(named()),
     )
     .answers(200, json("The description of the token.", about, None));
-    let codes = ["device_code", "user_code", "verification_uri", "verification_uri_complete"];
-    let codes = object(codes.map(|name| (name.to_owned(), string())));
-    let codes = codes.property("expires_in", integer()).property("interval", integer());
-    let request = object([("client_id".to_owned(), string())])
-        .property("client_secret", string())
-        .property("scope", string())
-        .property("resource", string())
-        .property("tenant", string().description(Some("The tenant to act in, if the scopes include data of tenants.")));
-    let path = "/oauth2/device_authorization";
-    let device = programs(draft, base, path, "oauth2Device", "Begin the sign-in of a device (RFC 8628)", form(request))
-        .answers(200, json("The codes of the device.", codes, None))
-        .limited();
-    for described in [ask, decide, token, revoke, introspect, device] {
+    for described in [ask, decide, token, revoke, introspect, device(draft, base)] {
         draft.add(described);
     }
     if config.authorization_server.dynamic_registration {
@@ -122,6 +110,22 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         let described = draft.operation(HttpMethod::Get, path, id.to_owned(), TAG, summary);
         draft.add(described.answers(200, json("The metadata.", typed(Type::Object), None)));
     }
+}
+
+/// The endpoint of devices.
+fn device(draft: &Draft, base: &str) -> Described {
+    let codes = ["device_code", "user_code", "verification_uri", "verification_uri_complete"];
+    let codes = object(codes.map(|name| (name.to_owned(), string())));
+    let codes = codes.property("expires_in", integer()).property("interval", integer());
+    let request = object([("client_id".to_owned(), string())])
+        .property("client_secret", string())
+        .property("scope", string())
+        .property("resource", string())
+        .property("tenant", string().description(Some("The tenant to act in, if the scopes include data of tenants.")));
+    let path = "/oauth2/device_authorization";
+    programs(draft, base, path, "oauth2Device", "Begin the sign-in of a device (RFC 8628)", form(request))
+        .answers(200, json("The codes of the device.", codes, None))
+        .limited()
 }
 
 /// An endpoint that programs call: its refusals are the JSON of RFC 6749, section 5.2.

@@ -44,6 +44,7 @@ mod openapi;
 mod operations;
 mod patches;
 mod profile;
+mod profile_mailed;
 mod providers;
 mod safe_methods;
 mod shutdown;

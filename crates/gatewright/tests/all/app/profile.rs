@@ -7,7 +7,7 @@ use gatewright_testing::{Actor, TestApp};
 use http::Method;
 use serde_json::{Value, json};
 
-const ANN: &str = "ann@example.com";
+pub(super) const ANN: &str = "ann@example.com";
 const BEN: &str = "ben@example.com";
 const PASSWORD: &str = "correct horse battery";
 
@@ -259,14 +259,14 @@ async fn a_profile_is_exported_and_deleted_with_its_account() {
 }
 
 /// The same fields, of which an account must have one, and another has a default.
-fn required() -> String {
+pub(super) fn required() -> String {
     FIELDS
         .replace("max = 20\n", "required = true\nmax = 20\n")
         .replace("default = \"light\"\n", "required = true\ndefault = \"light\"\n")
 }
 
 /// A form of a page.
-async fn form(actor: &Actor, path: &str, pairs: &[(&str, &str)]) -> gatewright_testing::Answer {
+pub(super) async fn form(actor: &Actor, path: &str, pairs: &[(&str, &str)]) -> gatewright_testing::Answer {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
     let request = actor.request(Method::POST, path).header("content-type", "application/x-www-form-urlencoded");
     actor.send(request.body(body.into()).unwrap()).await
@@ -346,29 +346,6 @@ async fn the_form_of_registrations_asks_for_required_fields() {
         assert_eq!(done.header("location"), Some("/here"));
         let mut ben = app.anonymous();
         assert_eq!(ben.sign_in(BEN).await.is(200).at("/user/profile/displayName"), "Ben", "{}", app.engine());
-    }
-}
-
-#[tokio::test]
-async fn an_account_of_a_code_by_mail_is_asked_for_required_fields() {
-    for app in TestApp::on_every_engine(&required()).await {
-        let mut ann = app.anonymous();
-        let sent = form(&ann, "/auth/email-code/send", &[("email", ANN), ("next", "/here")]).await.is(200);
-        ann.keep_cookies(&sent);
-        let mails = loop {
-            let mails = ann.get("/dev/mail.json").await.is(200).json();
-            if mails.as_array().is_some_and(|mails| !mails.is_empty()) {
-                break mails;
-            }
-            tokio::task::yield_now().await;
-        };
-        assert_eq!(mails[0]["links"], json!([]));
-        let text = mails[0]["text"].as_str().unwrap();
-        let is_code = |line: &&str| line.len() == 6 && line.bytes().all(|byte| byte.is_ascii_digit());
-        let code = text.lines().find(is_code).expect("the mail shows a code");
-        let fields = [("email", ANN), ("code", code), ("next", "/here")];
-        let done = form(&ann, "/auth/email-code/verify", &fields).await.is(303);
-        assert_eq!(done.header("location"), Some("/account/profile?next=%2Fhere"), "{}", app.engine());
     }
 }
 
