@@ -117,7 +117,7 @@ async fn who_may_write_a_field_but_not_read_it_learns_nothing_about_its_value() 
         assert_eq!(world.get(&editor, &path).await.data()["meta"], json!({ "a": 1 }));
         assert_eq!(world.get(&editor, &path).await.data()["votes"], 6);
         // A key of several fields names those that the caller may read.
-        let body = json!({ "title": "b", "votes": 1, "slug": "s", "needed": 1 });
+        let body = json!({ "title": "b", "votes": 1, "slug": "s", "needed": 1, "owner": "ann" });
         let other = world.post(&editor, "/posts", body).await.id();
         let taken = world.patch(&ben, &format!("/posts/{other}"), json!({ "title": "a" })).await;
         assert_eq!(
@@ -128,7 +128,6 @@ async fn who_may_write_a_field_but_not_read_it_learns_nothing_about_its_value() 
         );
         let taken = world.patch(&editor, &format!("/posts/{other}"), json!({ "title": "a" })).await;
         assert_eq!(faults(&taken).len(), 2, "{}", taken.text);
-        assert!(!taken.text.is_empty());
     }
 }
 
