@@ -9,8 +9,8 @@ impl Tour<'_> {
     /// A device of a client asks, and Bob types a wrong and then its right code.
     pub(super) async fn device(&self, client: &str) {
         let form = [("client_id", client), ("scope", "notes:read")];
-        let begin = self.server.client().request(Method::POST, "/auth/oauth2/device_authorization").form(&form);
-        let begun = Answer::read(begin).await.is(200).json();
+        let request = self.server.client().request(Method::POST, "/auth/oauth2/device_authorization").form(&form);
+        let begun = Answer::read(request).await.is(200).json();
         self.open("/device").await;
         self.look("device").await;
         self.browser.fill_by_id("user_code", "BBBB-BBBB").await;

@@ -46,7 +46,8 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
     wrong
         .map(|(attribute, ..)| {
             if field.many && kind == Relation {
-                let message = format!("{attribute} has no meaning for a relation to many records{}", of_many(attribute));
+                let message =
+                    format!("{attribute} has no meaning for a relation to many records{}", of_many(attribute));
                 return Wrong::new(attribute, message);
             }
             let instead = match (kind, attribute) {

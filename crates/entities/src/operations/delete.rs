@@ -15,8 +15,8 @@ use gatewright_events::EventKind;
 
 use super::cascade::{self, CHUNK, Closure, Emptied, Found, Limits, Node, Piece};
 use super::get;
-use super::linked;
 use super::items::Known;
+use super::linked;
 use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
@@ -379,11 +379,7 @@ impl Delete {
     }
 
     /// Empties the relations of records that stay.
-    async fn emptied(
-        &self,
-        transaction: &Transaction<'_>,
-        relations: &[Emptied],
-    ) -> Result<Vec<Change>, Error> {
+    async fn emptied(&self, transaction: &Transaction<'_>, relations: &[Emptied]) -> Result<Vec<Change>, Error> {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let mut changes: Vec<Change> = Vec::new();
         let mut places: HashMap<(usize, String), usize> = HashMap::new();

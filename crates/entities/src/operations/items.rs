@@ -84,7 +84,9 @@ impl Known {
     pub(super) fn value(&self, plan: &Plan, index: usize, value: &Value) -> Value {
         match value {
             Value::Text(id) if plan.fields.at(index).relation.is_some() => Value::from(self.id(id)),
-            Value::Json(ids) if plan.fields.at(index).links.is_some() => self.linked(ids).unwrap_or_else(|| value.clone()),
+            Value::Json(ids) if plan.fields.at(index).links.is_some() => {
+                self.linked(ids).unwrap_or_else(|| value.clone())
+            }
             value => value.clone(),
         }
     }

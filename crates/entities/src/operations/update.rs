@@ -77,7 +77,9 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
     };
     match written {
         Ok(record) => record.ok_or(Error::NotFound).map(|record| update.shown(entities, record)),
-        Err(error) => Err(update.relations(entities, None, None).explain(&update.values, Some(&update.id), error).await),
+        Err(error) => {
+            Err(update.relations(entities, None, None).explain(&update.values, Some(&update.id), error).await)
+        }
     }
 }
 
@@ -132,7 +134,9 @@ impl Update {
             Err(mut invalid) => {
                 let values = invalid.values.clone();
                 // Ids that the record has already may stay, and it is not read yet.
-                for (value, _) in invalid.values.iter_mut().zip(plan.fields.iter()).filter(|(_, field)| field.links.is_some()) {
+                for (value, _) in
+                    invalid.values.iter_mut().zip(plan.fields.iter()).filter(|(_, field)| field.links.is_some())
+                {
                     *value = None;
                 }
                 match relations.complete(invalid).await {
@@ -247,7 +251,9 @@ impl Update {
     /// Whether the change depends on the stored record.
     fn depends_on_stored(&self) -> bool {
         let sets_links = || self.plan.given(&self.values).any(|(field, _)| field.links.is_some());
-        !self.operators.is_empty() || sets_links() || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
+        !self.operators.is_empty()
+            || sets_links()
+            || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
     }
 
     /// Replaces each partial value by the whole value after the merge, and adds those that operators result in. `held` is

@@ -323,6 +323,5 @@ fn incoming(models: &[Model], to: usize) -> Vec<Incoming> {
         })
     });
     let here = all.filter(|(_, _, relation)| relation.to == Target::Entity(to));
-    here.map(|(from, field, relation)| Incoming { from, field, on_delete: relation.on_delete })
-    .collect()
+    here.map(|(from, field, relation)| Incoming { from, field, on_delete: relation.on_delete }).collect()
 }

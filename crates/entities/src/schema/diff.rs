@@ -104,7 +104,10 @@ fn both_names(model: &Model, present: &Present) -> Vec<String> {
 
 /// Relations to users need the users' table, with an id that they can refer to.
 async fn check_users(tx: &Tx, models: &[Model], users: &Users) -> Result<Option<Refusal>, SchemaError> {
-    let mut relations = models.iter().flat_map(|model| &model.fields).filter_map(|field| field.relation.map(|relation| relation.to).or(field.links));
+    let mut relations = models
+        .iter()
+        .flat_map(|model| &model.fields)
+        .filter_map(|field| field.relation.map(|relation| relation.to).or(field.links));
     let Users::Table(name) = users else { return Ok(None) };
     if !relations.any(|to| to == Target::Users) {
         return Ok(None);

@@ -6,8 +6,8 @@ use gatewright_db::{Tx, dialect};
 use super::table::Table;
 use super::{SchemaError, Users};
 use crate::condition::{LINK, LINKING};
-use crate::declare::model::{ModelField, links_table};
 use crate::declare::Model;
+use crate::declare::model::{ModelField, links_table};
 use crate::fragment::quoted;
 
 /// The statements that create or rename them, to run after those of the entities' tables.
@@ -61,7 +61,9 @@ fn fill(tx: &Tx, model: &Model, field: &ModelField, links: &Table) -> String {
     let (table, column) = (quoted(&model.table), quoted(&field.name));
     let of = format!("{table}.{column}");
     let ids = match tx.engine() {
-        gatewright_db::Engine::Sqlite => format!("SELECT {table}.\"id\", \"_l\".value, \"_l\".key FROM {table}, json_each({of}) AS \"_l\""),
+        gatewright_db::Engine::Sqlite => {
+            format!("SELECT {table}.\"id\", \"_l\".value, \"_l\".key FROM {table}, json_each({of}) AS \"_l\"")
+        }
         gatewright_db::Engine::Postgres => format!(
             "SELECT {table}.\"id\", \"_l\".{LINK}, \"_l\".position FROM {table}, LATERAL {} AS \"_l\"",
             dialect::numbered_elements(tx.engine(), &of)

@@ -121,10 +121,7 @@ impl Table {
                 column(LINK, "{text}", target.and_then(to)),
                 column("position", "{int}", None),
             ],
-            indexes: vec![
-                Index::of(&name, &[LINKING, LINK], true),
-                Index::of(&name, &[LINK, LINKING], false),
-            ],
+            indexes: vec![Index::of(&name, &[LINKING, LINK], true), Index::of(&name, &[LINK, LINKING], false)],
             unnumbered: Vec::new(),
             name,
         }

@@ -55,7 +55,8 @@ async fn a_relation_names_many_records_in_an_order_and_each_once() {
         for _ in 0..3 {
             world.event().await;
         }
-        let id = made(&world, "/tasks", json!({"title": "one", "labels": [&b, a.to_uppercase()], "watchers": null})).await;
+        let id =
+            made(&world, "/tasks", json!({"title": "one", "labels": [&b, a.to_uppercase()], "watchers": null})).await;
         let path = format!("/tasks/{id}");
         let record = world.get(&ann, &path).await.data();
         assert_eq!((&record["labels"], &record["watchers"]), (&json!([b, a]), &json!([])), "{}", world.name());
@@ -165,7 +166,8 @@ async fn filters_follow_links_in_both_directions() {
         }
         let groups = world.get(&user("ann"), "/tasks?group=watchers").await;
         assert_eq!(groups.status, 200, "{}", groups.text);
-        let by_back = world.get(&user("ann"), &format!("/labels?filter={}", encoded("tasks(labels).title = '2'"))).await;
+        let by_back =
+            world.get(&user("ann"), &format!("/labels?filter={}", encoded("tasks(labels).title = '2'"))).await;
         assert_eq!(by_back.data().as_array().unwrap().len(), 2, "{}", by_back.text);
         for (filter, says) in [
             ("watchers.email = 'x'", "a path stops at users"),
@@ -212,7 +214,10 @@ async fn rules_follow_links_and_only_readable_records_are_linked() {
             let list = world.get(caller, "/boards?sort=name").await.data();
             list.as_array().unwrap().iter().map(|board| board["name"].clone()).collect::<Vec<_>>()
         };
-        assert_eq!((names(&ann).await, names(&ben).await), (vec![json!("anns"), json!("both")], vec![json!("bens"), json!("both")]));
+        assert_eq!(
+            (names(&ann).await, names(&ben).await),
+            (vec![json!("anns"), json!("both")], vec![json!("bens"), json!("both")])
+        );
         assert_eq!(world.get(&ann, &format!("/boards/{bens}")).await.status, 404);
 
         // Somebody else's board is named by nobody, however it is tried.
@@ -230,7 +235,12 @@ async fn rules_follow_links_and_only_readable_records_are_linked() {
         // What is there already may stay, also if the caller may no longer read it.
         assert_eq!(world.patch(&ben, &path, json!({"boards": {"$append": [bens]}})).await.status, 200);
         let kept = world.patch(&ann, &path, json!({"boards": [bens, both, anns]})).await;
-        assert_eq!((kept.status.as_u16(), kept.data()["boards"].clone()), (200, json!([bens, both, anns])), "{}", kept.text);
+        assert_eq!(
+            (kept.status.as_u16(), kept.data()["boards"].clone()),
+            (200, json!([bens, both, anns])),
+            "{}",
+            kept.text
+        );
         assert_eq!(world.patch(&ann, &path, json!({"boards": [both], "text": "y"})).await.status, 200);
         assert_eq!(world.patch(&ann, &path, json!({"boards": [both, bens]})).await.status, 422, "it is gone now");
 
@@ -319,7 +329,8 @@ async fn a_deleted_account_leaves_every_list() {
         assert_eq!(world.entities.holder_of_account(&ben, owned).await.unwrap(), None, "nobody is held by a list");
         world.entities.release_account(&ben, owned).await.unwrap();
         world.db().execute("DELETE FROM users WHERE id = 'ben'", params![]).await.unwrap();
-        let watchers = async |id: &String| world.get(&user("ann"), &format!("/tasks/{id}")).await.data()["watchers"].clone();
+        let watchers =
+            async |id: &String| world.get(&user("ann"), &format!("/tasks/{id}")).await.data()["watchers"].clone();
         assert_eq!([watchers(&ids[0]).await, watchers(&ids[1]).await], [json!(["ann"]), json!([])], "{}", world.name());
         assert_eq!(titles(&world, "length(watchers) = 0").await, ["2"]);
     }
@@ -339,7 +350,8 @@ async fn twenty_callers_add_twenty_links() {
         for done in futures_util::future::join_all(adds).await {
             assert_eq!(done.status, 200, "{}", done.text);
         }
-        let mut found: Vec<String> = serde_json::from_value(world.get(&ann, &path).await.data()["after"].clone()).unwrap();
+        let mut found: Vec<String> =
+            serde_json::from_value(world.get(&ann, &path).await.data()["after"].clone()).unwrap();
         let mut stored = links(&world, "tasks.after", &id).await;
         assert_eq!(found, stored, "{}", world.name());
         for list in [&mut found, &mut stored, &mut labels] {
@@ -360,7 +372,9 @@ async fn links_stay_within_the_tenant() {
         world.join("acme", &ann).await;
         world.join("other", &ann).await;
         world.join("other", &ben).await;
-        let create = async |tenant: &str, body: Value| world.ask(&ann, Method::POST, "/notes").tenant(tenant).json(body).send().await;
+        let create = async |tenant: &str, body: Value| {
+            world.ask(&ann, Method::POST, "/notes").tenant(tenant).json(body).send().await
+        };
         let elsewhere = create("other", json!({"readers": ["ben", "ann"]})).await;
         assert_eq!(elsewhere.status, 201, "{}", elsewhere.text);
         let here = create("acme", json!({"readers": ["ann"]})).await;
@@ -397,7 +411,8 @@ fn mistakes_in_relations_to_many_are_named() {
         let found = errors(field);
         assert!(found.contains(says), "{says}: {found}");
     }
-    let bad = Entity::new("tasks").field(Field::relation("labels", "labels").many()).rule(Action::Read, "labels.title = 'x'");
+    let bad =
+        Entity::new("tasks").field(Field::relation("labels", "labels").many()).rule(Action::Read, "labels.title = 'x'");
     let declared = [bad, Entity::new("labels").field(Field::string("name"))];
     let refused = gatewright_entities::Declarations::check(&declared).unwrap_err().to_string();
     assert!(refused.contains("unknown field \"title\" of \"labels\""), "{refused}");
@@ -414,7 +429,8 @@ async fn links_come_with_the_field_and_follow_its_names() {
         apply(db, &[plain]).await.unwrap();
         let row = "INSERT INTO tasks (id, title, created_at, updated_at) VALUES ('t', 'x', ?1, ?1)";
         db.execute(row, params![jiff::Timestamp::UNIX_EPOCH]).await.unwrap();
-        let with = Entity::new("tasks").field(Field::string("title")).field(Field::relation("watchers", "users").many());
+        let with =
+            Entity::new("tasks").field(Field::string("title")).field(Field::relation("watchers", "users").many());
         apply(db, std::slice::from_ref(&with)).await.unwrap();
         assert!(describe(db, "tasks.watchers.links").await.unwrap().is_some(), "{}", test_db.name);
         assert_eq!(plan(db, &[with]).await.unwrap().statements, Vec::<String>::new());

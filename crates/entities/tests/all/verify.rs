@@ -121,9 +121,8 @@ async fn values_of_another_type_are_named() {
 
 #[tokio::test]
 async fn a_folded_text_that_is_not_that_of_its_field_is_named() {
-    let people = || {
-        Entity::new("people").public().field(Field::string("name")).unique(Unique::of(["name"]).ignore_case())
-    };
+    let people =
+        || Entity::new("people").public().field(Field::string("name")).unique(Unique::of(["name"]).ignore_case());
     for world in worlds([people()]).await {
         let ids: Vec<String> = {
             let mut ids = Vec::new();
@@ -135,7 +134,9 @@ async fn a_folded_text_that_is_not_that_of_its_field_is_named() {
         let declarations = Declarations::check(&[people()]).unwrap();
         let found = async || {
             let mut found = Vec::new();
-            schema::verify(world.db(), &declarations, |finding| found.push((finding.id, finding.column))).await.unwrap();
+            schema::verify(world.db(), &declarations, |finding| found.push((finding.id, finding.column)))
+                .await
+                .unwrap();
             found
         };
         assert_eq!(found().await, [], "{}", world.name());

@@ -236,9 +236,11 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
     if let Some(Type(kind)) = section.optional("of", about) {
         field = field.of(kind);
     }
-    if let Some(most) =
-        section.derived::<u32>("max_items", "`1000`", "Of a `list`: how many items it may have, at most 10000. Of a relation with `many`: `100`, at most 1000.")
-    {
+    if let Some(most) = section.derived::<u32>(
+        "max_items",
+        "`1000`",
+        "Of a `list`: how many items it may have, at most 10000. Of a relation with `many`: `100`, at most 1000.",
+    ) {
         field = field.max_items(most);
     }
     if section.value("unique_items", false, "Of a `list`: no item may occur twice.") {

@@ -55,9 +55,12 @@ impl ToolServer {
         let wanted: Vec<_> = wanted.collect::<Result<_, _>>().map_err(unknown)?;
         let allowed = self.entities.allowed(call, &wanted).await.map_err(unknown)?;
         let seen = self.entities.seen_fields(call).await.map_err(unknown)?;
-        let tool = |entry: &Entry| match seen.are_all(&entry.plan) {
-            true => entry.tool.clone(),
-            false => catalogue::tool(&entry.plan, self.entities.plans(), entry.verb, self.case, &seen),
+        let tool = |entry: &Entry| {
+            if seen.are_all(&entry.plan) {
+                entry.tool.clone()
+            } else {
+                catalogue::tool(&entry.plan, self.entities.plans(), entry.verb, self.case, &seen)
+            }
         };
         let allowed = entries.iter().zip(allowed).filter(|(_, allowed)| *allowed);
         let mut tools: Vec<Tool> = allowed.map(|(entry, _)| tool(entry)).collect();

@@ -14,7 +14,7 @@ use jiff::SignedDuration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::support::{Answer, Stream, World, anonymous, encoded, keeping_worlds, logged, user, user_with, worlds};
+use super::support::{Answer, Stream, anonymous, encoded, keeping_worlds, logged, user, user_with, worlds};
 
 use self::doors::{entities, store};
 
@@ -140,17 +140,17 @@ async fn an_entity_tag_covers_what_its_caller_sees_and_changes_with_each_change(
         let tag = async |caller| world.get(caller, &path).await.header("etag").to_owned();
         let [bens, editors] = [tag(&ben).await, tag(&editor).await];
         assert_ne!(bens, editors, "a tag of the whole record would let its caller guess the rest");
-        let patch = async |caller, tag: &str| {
+        let changed_under = async |caller, tag: &str| {
             let ask = world.ask(caller, Method::PATCH, &path).header("if-match", tag);
             ask.json(json!({ "subject": "first" })).send().await.status.as_u16()
         };
-        assert_eq!(patch(&ben, &editors).await, 412);
+        assert_eq!(changed_under(&ben, &editors).await, 412);
         world.clock.advance(SignedDuration::from_secs(1));
         let done = world.patch(&editor, &path, json!({ "score": 8 })).await;
         assert_eq!(done.status, 200);
         assert_ne!(tag(&ben).await, bens, "that the record changed shows");
-        assert_eq!(patch(&ben, &bens).await, 412);
-        assert_eq!(patch(&ben, &tag(&ben).await).await, 200);
+        assert_eq!(changed_under(&ben, &bens).await, 412);
+        assert_eq!(changed_under(&ben, &tag(&ben).await).await, 200);
     }
 }
 
@@ -219,7 +219,7 @@ async fn a_stream_ends_when_the_fields_that_its_caller_may_read_change() {
         let ask = world.ask(&user_with("eve", &["editor"]), Method::GET, "/tickets/_events?filter=score%3E1");
         let mut stream = Stream::open(ask.extension(Presented(credentials.clone()))).await;
         *credentials.0.lock() = user("eve");
-        let ended = tokio::time::timeout(Duration::from_secs(60), stream.next()).await;
+        let ended = tokio::time::timeout(Duration::from_mins(1), stream.next()).await;
         assert!(ended.expect("the stream did not end").is_none(), "{}", world.name());
     }
 }

@@ -41,9 +41,9 @@ pub(super) fn email_code(draft: &mut Draft, base: &str, config: &Config) {
     let flag = boolean().enum_values(Some([true]));
     let request =
         string().description(Some("Goes with the code to `email-code/verify`. A browser has it as a cookie."));
-    let sent = object([("sent".to_owned(), Part::from(flag)), ("request".to_owned(), request.into())]);
+    let mailed = object([("sent".to_owned(), Part::from(flag)), ("request".to_owned(), request.into())]);
     let example = value!({ "sent": true, "request": "q83v…" });
-    let answer = json("The mail is queued, if it can be sent.", sent, Some(example));
+    let answer = json("The mail is queued, if it can be sent.", mailed, Some(example));
     let send = draft
         .auth(HttpMethod::Post, base, "/email-code/send", "sendEmailCode", "Mail a code that signs in")
         .about("The response is the same whether the account exists or not.")
