@@ -181,8 +181,8 @@ impl Resolver<'_> {
             column: LINKING.to_owned(),
             direction: HopDirection::Links,
         };
-        // The record at the end of a link is one relation away, not two.
-        let reached = self.follow(at, place, hops, hop)?;
+        // The ids belong to the record itself, and the record at the end of a link is one relation away, not two.
+        let reached = self.follow(At { depth: 0, ..at }, place, hops, hop)?;
         Ok(At { depth: at.depth, ..reached })
     }
 

@@ -143,8 +143,8 @@ impl Parser {
     fn calls(&self, function: &str) -> bool {
         let rest = &self.tokens[self.at..];
         let opens = matches!(rest, [(Token::Word(word), _), (Token::Symbol("("), _), ..] if word == function);
-        let after = rest.iter().position(|(token, _)| *token == Token::Symbol(")")).and_then(|end| rest.get(end + 1));
-        opens && after.is_none_or(|(token, _)| *token != Token::Symbol("."))
+        let is_back = matches!(rest, [_, _, (Token::Word(_), _), (Token::Symbol(")"), _), (Token::Symbol("."), _), ..]);
+        opens && !is_back
     }
 
     fn bound(&mut self, quantifier: Quantifier, depth: usize) -> Result<Expression, SyntaxError> {
@@ -384,6 +384,7 @@ mod tests {
             ("true && !false", "(true and not false)"),
             ("true = false", "true Equal Bool(false)"),
             ("changed(a) && @old.b = length(c.d)", "(changed a and old b Equal length c.d)"),
+            ("length(a(b).c) > length(d.a(b).c)", "length a(b).c Greater length d.a(b).c"),
             ("length(a).b = changed(a).b", "length(a).b Equal changed(a).b"),
             ("a.b.c = @me", "a.b.c Equal @Me"),
             ("@now >= a.b", "@Now GreaterOrEqual a.b"),

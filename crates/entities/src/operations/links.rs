@@ -181,7 +181,9 @@ impl<'a> Relations<'a> {
     {
         self.table.plan.given(values).filter_map(move |(field, value)| {
             let (Some(to), Value::Json(list)) = (field.links, value) else { return None };
-            let kept = self.held.map(|held| ids_of(field, held)).unwrap_or_default();
+            // Whoever may not read the field does not learn what is in it.
+            let held = self.held.filter(|_| self.readable.has_column(&field.column));
+            let kept = held.map(|held| ids_of(field, held)).unwrap_or_default();
             let ids: Vec<String> = serde_json::from_str(list.as_str()).unwrap_or_default();
             let ids: Vec<_> = ids.into_iter().enumerate().filter(|(_, id)| !kept.contains(id)).collect();
             (!ids.is_empty()).then_some(Added { field, to, ids })

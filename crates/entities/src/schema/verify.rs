@@ -13,7 +13,8 @@ use gatewright_db::schema::describe;
 use gatewright_db::{Db, Error, RowRef, Sql, dialect, params};
 
 use crate::Declarations;
-use crate::declare::model::folded_column;
+use crate::condition::{LINK, LINKING};
+use crate::declare::model::{folded_column, links_table};
 use crate::declare::{Kind, Model, names};
 use crate::encode;
 use crate::fragment::quoted;
@@ -58,8 +59,38 @@ pub async fn verify(db: &Db, declarations: &Declarations, mut each: impl FnMut(F
         let folded = model.folded().map(|index| model.fields[index].name.clone());
         let folded = folded.filter(|name| [name, &folded_column(name)].iter().all(|name| shape.column(name).is_some()));
         rows += table(db, &model.table, columns, folded.collect(), &mut each).await?;
+        for field in model.fields.iter().filter(|field| field.links.is_some() && shape.column(&field.name).is_some()) {
+            if describe(db, &links_table(&model.table, &field.name)).await?.is_some() {
+                links(db, &model.table, &field.name, &mut each).await?;
+            }
+        }
     }
     Ok(rows)
+}
+
+/// Names the records whose list of ids is not that of their links.
+async fn links(db: &Db, table: &str, column: &str, each: &mut impl FnMut(Finding)) -> Result<(), Error> {
+    let (name, links) = (quoted(table), quoted(&links_table(table, column)));
+    let list = dialect::elements(db.engine(), &format!("{name}.{}", quoted(column)), "\"_l\"");
+    let listed = format!("SELECT \"_l\".{LINK} FROM {list}");
+    let linked = format!("SELECT {LINK} FROM {links} WHERE {LINKING} = {name}.\"id\"");
+    // Bytes: ids of a page.
+    let sql = format!(
+        "SELECT \"id\" FROM {name} WHERE \"id\" > ?1 AND (EXISTS ({listed} EXCEPT {linked}) OR EXISTS ({linked} EXCEPT {listed})) \
+         ORDER BY \"id\" LIMIT {PAGE}"
+    );
+    let mut last = String::new();
+    loop {
+        let rows = db.query(sql.clone(), params![&last]).await?;
+        for row in &rows {
+            last = row.get("id")?;
+            let reason = format!("holds other ids than \"{}\" has for it", links_table(table, column));
+            each(Finding { table: table.to_owned(), id: last.clone(), column: column.to_owned(), reason });
+        }
+        if rows.len() < PAGE {
+            return Ok(());
+        }
+    }
 }
 
 /// A column and the type of its values.

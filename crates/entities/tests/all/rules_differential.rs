@@ -9,7 +9,7 @@ mod streams;
 use std::collections::BTreeMap;
 
 use gatewright_base::Identity;
-use gatewright_entities::{Action, Call, Entities, Entity, Field};
+use gatewright_entities::{Action, Call, Entities, Entity, Field, Kind};
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,13 @@ fn tasks() -> Entity {
         .field(Field::relation("approver", "users"))
         .field(Field::json("meta"))
         .field(Field::json("tags"))
+        .field(Field::relation("watchers", "users").many())
+        .field(Field::relation("others", "projects").many())
+        .field(Field::list("labels", Kind::String))
 }
+
+/// The relations to many records.
+const MANY: [&str; 2] = ["watchers", "others"];
 
 /// Numbers that are the same in every run.
 struct Dice(u64);
@@ -103,6 +109,8 @@ enum Rule {
     Me(Path, bool),
     Paths(Path, &'static str, Path),
     Has(Path, Value),
+    /// The number of ids or items, an operator and a number.
+    Length(Path, &'static str, usize),
     Role(&'static str),
     Each(bool, Vec<Step>, Box<Rule>),
 }
@@ -115,7 +123,9 @@ fn ways(table: &str) -> Vec<(Step, &'static str)> {
             (Step::Back("members", "project"), "members"),
             (Step::Back("tasks", "project"), "tasks"),
             (Step::Back("projects", "parent"), "projects"),
+            (Step::Back("tasks", "others"), "tasks"),
         ],
+        "tasks" => vec![(Step::Forward("project"), "projects"), (Step::Forward("others"), "projects")],
         _ => vec![(Step::Forward("project"), "projects")],
     }
 }
@@ -140,10 +150,11 @@ fn path(dice: &mut Dice, table: &'static str, most: usize, kind: &str) -> Path {
             ("members", "text") => &["role"],
             ("members", "user") => &["user"],
             ("tasks", "text") => &["title"],
-            ("tasks", "user") => &["assignee", "approver"],
+            ("tasks", "user") => &["assignee", "approver", "watchers"],
             ("tasks", "int") => &["n"],
             ("tasks", "json") => &["meta"],
-            ("tasks", "list") => &["tags"],
+            ("tasks", "list") => &["tags", "labels"],
+            ("tasks", "counted") => &["watchers", "others", "labels"],
             _ => continue,
         };
         let keys = if kind == "json" { dice.pick(&[vec!["size"], vec!["a", "b"]]) } else { Vec::new() };
@@ -155,7 +166,7 @@ fn comparison(dice: &mut Dice, table: &'static str, most: usize) -> Rule {
     let order = ["=", "!=", ">", ">=", "<", "<="];
     // From members, four relations lead to a task at least.
     let most = most.max(2);
-    match dice.roll(9) {
+    match dice.roll(10) {
         0 => {
             let words = ["viewer", "editor"];
             let path = path(dice, table, most, "text");
@@ -170,8 +181,14 @@ fn comparison(dice: &mut Dice, table: &'static str, most: usize) -> Rule {
         7 => match dice.roll(3) {
             0 => Rule::Compare(path(dice, table, most, "json"), dice.pick(&order), json!(dice.roll(4))),
             1 => Rule::Compare(path(dice, table, most, "json"), dice.pick(&["=", "!="]), json!("x")),
-            _ => Rule::Has(path(dice, table, most, "list"), dice.pick(&[json!("red"), json!(1), json!(true)])),
+            _ => {
+                let path = path(dice, table, most, "list");
+                let any = [json!("red"), json!(1), json!(true)];
+                let item = if path.field == "labels" { json!("red") } else { dice.pick(&any) };
+                Rule::Has(path, item)
+            }
         },
+        8 => Rule::Length(path(dice, table, most, "counted"), dice.pick(&order), dice.roll(3)),
         _ => Rule::Role(dice.pick(&["boss", "clerk"])),
     }
 }
@@ -222,6 +239,8 @@ fn text(rule: &Rule) -> String {
         Rule::Me(path, false) => format!("@me != {}", path_text(path)),
         Rule::Paths(left, operator, right) => format!("{} {operator} {}", path_text(left), path_text(right)),
         Rule::Has(path, value) => format!("{} has {value}", path_text(path)),
+        Rule::Length(path, "=", 0) => format!("{} = []", path_text(path)),
+        Rule::Length(path, operator, number) => format!("length({}) {operator} {number}", path_text(path)),
         Rule::Role(name) => format!("@roles has '{name}'"),
         Rule::Each(any, steps, inner) => {
             let word = if *any { "any" } else { "all" };
@@ -231,6 +250,13 @@ fn text(rule: &Rule) -> String {
 }
 
 const USERS: [&str; 2] = ["ann", "ben"];
+
+/// At most two projects.
+fn others(dice: &mut Dice, projects: &[Value]) -> Value {
+    let first = dice.roll(projects.len());
+    let chosen = projects.iter().skip(first).take(dice.roll(3));
+    chosen.filter(|project| !project.is_null()).cloned().collect()
+}
 
 async fn fill(world: &World, dice: &mut Dice) {
     let ann = user_with("ann", &[]);
@@ -252,7 +278,9 @@ async fn fill(world: &World, dice: &mut Dice) {
         let tags =
             dice.pick(&[json!(["red", 1]), json!([true]), json!("red"), json!({"red": 1}), json!([]), Value::Null]);
         let body = json!({"title": dice.pick(&[json!("a"), json!("B"), Value::Null]), "n": dice.roll(4),
-            "project": dice.pick(&projects), "assignee": user(dice), "approver": user(dice), "meta": meta, "tags": tags});
+            "project": dice.pick(&projects), "assignee": user(dice), "approver": user(dice), "meta": meta, "tags": tags,
+            "watchers": dice.pick(&[json!([]), json!(["ann"]), json!(["ben", "ann"])]),
+            "others": others(dice, &projects), "labels": dice.pick(&[json!([]), json!(["red"]), json!(["b", "red", "b"])])});
         let task = world.post(&ann, "/tasks", body).await.id();
         world.post(&ann, "/notes", json!({"task": task})).await.id();
     }

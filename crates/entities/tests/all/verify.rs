@@ -23,8 +23,12 @@ fn things() -> Entity {
 }
 
 async fn findings(world: &World) -> (u64, Vec<Finding>) {
+    findings_of(world, things()).await
+}
+
+async fn findings_of(world: &World, things: Entity) -> (u64, Vec<Finding>) {
     let mut found = Vec::new();
-    let declarations = Declarations::check(&[things()]).unwrap();
+    let declarations = Declarations::check(&[things]).unwrap();
     let rows = schema::verify(world.db(), &declarations, |finding| found.push(finding)).await.unwrap();
     (rows, found)
 }
@@ -145,5 +149,29 @@ async fn a_folded_text_that_is_not_that_of_its_field_is_named() {
         world.db().execute("UPDATE people SET \"name.folded\" = NULL WHERE id = ?1", params![&ids[2]]).await.unwrap();
         let name = || "name".to_owned();
         assert_eq!(found().await, [(ids[0].clone(), name()), (ids[2].clone(), name())], "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_ids_that_is_not_that_of_its_links_is_named() {
+    let things = Entity::new("things").field(Field::relation("watchers", "users").many());
+    for world in worlds([things.clone()]).await {
+        let make = async |watchers: serde_json::Value| {
+            world.post(&user("ann"), "/things", json!({ "watchers": watchers })).await.id()
+        };
+        let (kept, cut, grown) =
+            (make(["ann", "ben"].into()).await, make(["ann"].into()).await, make(["ann"].into()).await);
+        assert_eq!(findings_of(&world, things.clone()).await, (3, Vec::new()), "{}", world.name());
+        let links = "\"things.watchers.links\"";
+        let sql = format!("DELETE FROM {links} WHERE record = ?1");
+        world.db().execute(sql, params![&cut]).await.unwrap();
+        let sql = format!("INSERT INTO {links} (record, value, position) VALUES (?1, 'ben', 1)");
+        world.db().execute(sql, params![&grown]).await.unwrap();
+        let found = findings_of(&world, things.clone()).await.1;
+        let mut found: Vec<&str> = found.iter().map(|finding| &*finding.id).collect();
+        found.sort_unstable();
+        let mut wanted = [&*cut, &*grown];
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "{} and not {kept}", world.name());
     }
 }

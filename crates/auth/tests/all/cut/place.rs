@@ -10,6 +10,7 @@ use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, ClientPurpose, SupportedScopes};
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
+use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
@@ -62,6 +63,7 @@ impl Place {
                 .provider(Arc::new(alpha.clone()));
             let scopes = SupportedScopes::new().with("notes:read".parse().unwrap(), "Read your notes.");
             let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(oauth);
+            let builder = builder.plugin(EmailCodePlugin);
             let builder = builder.plugin(MagicLinkPlugin::new()).plugin(AccountsPlugin).plugin(TokensPlugin::new());
             let builder = builder.plugin(PasswordResetPlugin::new()).plugin(EmailVerificationPlugin::new());
             let builder = builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"));
@@ -96,6 +98,15 @@ impl Place {
     pub(crate) async fn asked(&self, path: &str, email: &str) -> String {
         Call::post(path).json(&json!({ "email": email })).send(&self.site).await.expect(200);
         self.mailed().await
+    }
+
+    /// Requests a code by mail, and returns its request and the code.
+    pub(crate) async fn mailed_code(&self, email: &str) -> (String, String) {
+        let send = Call::post("/auth/email-code/send").json(&json!({ "email": email }));
+        let request = send.send(&self.site).await.expect(200).json()["request"].as_str().unwrap().to_owned();
+        self.site.auth.settle(Duration::from_mins(1)).await;
+        let code = self.post.mails.lock().last().unwrap().code.as_ref().unwrap().expose().to_owned();
+        (request, code)
     }
 
     /// A user without a password, just signed in by a link.
@@ -218,6 +229,22 @@ impl Place {
         let (request, seal) = (hidden(&page, "request"), hidden(&page, "seal"));
         let own = [("request", &*request), ("seal", &*seal), ("decision", "allow")];
         Call::post("/auth/oauth2/authorize").form(&[&own[..], more].concat()).cookie_of(by)
+    }
+
+    /// The request of a device for its codes.
+    pub(super) fn device_request(program: &str) -> Call {
+        let form = [("client_id", program), ("scope", "notes:read")];
+        Call::post("/auth/oauth2/device_authorization").form(&form)
+    }
+
+    /// The form by which a user allows a device.
+    pub(super) async fn allowing(&self, by: &Answer, program: &str) -> Call {
+        let begun = Self::device_request(program).send(&self.site).await.expect(200).json();
+        let typed = [("user_code", begun["user_code"].as_str().unwrap())];
+        let page = Call::post("/device").form(&typed).cookie_of(by).send(&self.site).await.expect(200).body;
+        let (request, seal) = (hidden(&page, "request"), hidden(&page, "seal"));
+        let own = [("request", &*request), ("seal", &*seal), ("decision", "allow")];
+        Call::post("/device").form(&own).cookie_of(by)
     }
 
     /// The exchange of a code that a user's consent gave a program.

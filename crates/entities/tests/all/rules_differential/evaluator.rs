@@ -1,8 +1,8 @@
 //! Rules evaluated on data in memory.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Data, Path, Row, Rule, Step};
+use super::{Data, MANY, Path, Row, Rule, Step};
 
 /// The data and one caller.
 pub(super) struct World2<'a> {
@@ -21,6 +21,10 @@ impl World2<'_> {
         let mut rows = vec![Some(start)];
         for step in steps {
             rows = match step {
+                Step::Forward(field) if MANY.contains(field) => {
+                    let targets = rows.into_iter().flatten().flat_map(|row| row[*field].as_array().unwrap());
+                    targets.map(|id| self.live("projects").find(|to| to["id"] == *id)).collect()
+                }
                 Step::Forward(field) => {
                     let target = |row: &'b Row| self.live("projects").find(|to| to["id"] == row[*field]);
                     rows.into_iter().map(|row| row.and_then(target)).collect()
@@ -28,7 +32,7 @@ impl World2<'_> {
                 Step::Back(entity, field) => rows
                     .into_iter()
                     .flatten()
-                    .flat_map(|row| self.live(entity).filter(move |from| from[*field] == row["id"]))
+                    .flat_map(|row| self.live(entity).filter(move |from| names(&from[*field], &row["id"])))
                     .map(Some)
                     .collect(),
             };
@@ -44,7 +48,16 @@ impl World2<'_> {
             }
             (!value.is_null()).then_some(value)
         };
-        self.rows(row, &path.steps).into_iter().map(|row| row.and_then(value)).collect()
+        let rows = self.rows(row, &path.steps).into_iter();
+        if MANY.contains(&path.field) {
+            return rows.flatten().flat_map(|row| row[path.field].as_array().unwrap()).cloned().map(Some).collect();
+        }
+        rows.map(|row| row.and_then(value)).collect()
+    }
+
+    /// The numbers of ids or items at the end of a path.
+    fn lengths<'b>(&'b self, row: &'b Row, path: &'b Path) -> impl Iterator<Item = usize> + 'b {
+        self.rows(row, &path.steps).into_iter().flatten().map(|row| row[path.field].as_array().unwrap().len())
     }
 
     pub(super) fn holds(&self, row: &Row, rule: &Rule) -> bool {
@@ -52,6 +65,13 @@ impl World2<'_> {
             Rule::Any(parts) => parts.iter().any(|part| self.holds(row, part)),
             Rule::All(parts) => parts.iter().all(|part| self.holds(row, part)),
             Rule::Not(inner) => !self.holds(row, inner),
+            Rule::Compare(path, operator, Value::Null) if MANY.contains(&path.field) => {
+                self.lengths(row, path).any(|length| (length == 0) == (*operator == "="))
+            }
+            Rule::Length(path, operator, number) => {
+                let number = json!(number);
+                self.lengths(row, path).any(|length| compare(Some(&json!(length)), operator, Some(&number)))
+            }
             Rule::Compare(path, operator, value) => {
                 self.values(row, path).iter().any(|found| compare(found.as_ref(), operator, Some(value)))
             }
@@ -78,6 +98,11 @@ impl World2<'_> {
             }
         }
     }
+}
+
+/// Whether a relation names a record, alone or among others.
+fn names(relation: &Value, id: &Value) -> bool {
+    relation == id || relation.as_array().is_some_and(|ids| ids.contains(id))
 }
 
 /// Two values, either of which may be absent: they are equal only if both are present.

@@ -28,7 +28,7 @@ fn names_n(rule: &Rule) -> bool {
     match rule {
         Rule::Any(parts) | Rule::All(parts) => parts.iter().any(names_n),
         Rule::Not(inner) => names_n(inner),
-        Rule::Compare(path, ..) | Rule::Me(path, _) | Rule::Has(path, _) => is_n(path),
+        Rule::Compare(path, ..) | Rule::Me(path, _) | Rule::Has(path, _) | Rule::Length(path, ..) => is_n(path),
         Rule::Paths(left, _, right) => is_n(left) || is_n(right),
         Rule::Role(_) | Rule::Each(..) => false,
     }
@@ -126,7 +126,9 @@ async fn generated_filters_of_streams_decide_as_the_evaluator_does() {
                 body.remove(key);
             }
             let live = data["projects"].iter().filter(|project| project["deletedAt"].is_null());
-            body.insert("project".to_owned(), dice.pick(&live.collect::<Vec<_>>())["id"].clone());
+            let live: Vec<&Row> = live.collect();
+            body.insert("project".to_owned(), dice.pick(&live)["id"].clone());
+            body.insert("others".to_owned(), json!([dice.pick(&live)["id"]]));
             let id = world.post(&writer, "/tasks", serde_json::Value::from(body)).await.id();
             data = Arc::new(data_now(&mut world).await);
             for listener in &mut listeners {

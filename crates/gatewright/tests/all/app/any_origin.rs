@@ -14,11 +14,12 @@ const WITH_BACKEND: &str = "[browser_backend]\nallowed_origins = [\"https://spa.
 const PAGES: [&str; 4] = ["https://page.example", "null", "http://localhost:5173", "https://spa.example.com"];
 
 /// Every open door, with the method that a page uses.
-const DOORS: [(&str, &str); 8] = [
+const DOORS: [(&str, &str); 9] = [
     ("POST", "/auth/oauth2/token"),
     ("POST", "/auth/oauth2/revoke"),
     ("POST", "/auth/oauth2/introspect"),
     ("POST", "/auth/oauth2/register"),
+    ("POST", "/auth/oauth2/device_authorization"),
     ("GET", "/.well-known/oauth-authorization-server"),
     ("GET", "/.well-known/oauth-protected-resource"),
     ("GET", "/.well-known/oauth-protected-resource/mcp"),

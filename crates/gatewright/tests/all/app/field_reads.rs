@@ -12,7 +12,7 @@ agent = ["tickets:work"]
 
 [[entity]]
 name = "tickets"
-access = { read = "public", create = "authenticated", update = "authenticated", delete = "authenticated" }
+access = { read = "public" }
 
 [[entity.field]]
 name = "subject"

@@ -62,6 +62,17 @@ pub(super) fn access() -> Vec<Act> {
                 post("/auth/magic-link/verify", &json!({ "token": token }))
             })
         }),
+        act("send-code", "POST /auth/email-code/send", |_, email| {
+            Box::pin(async move { post("/auth/email-code/send", &json!({ "email": email })) })
+        }),
+        act("redeem-code", "POST /auth/email-code/verify", |place, email| {
+            Box::pin(async move {
+                // A claim: a stranger has registered the address.
+                place.site.signed_in(email).await;
+                let (request, code) = place.mailed_code(email).await;
+                post("/auth/email-code/verify", &json!({ "email": email, "code": code, "request": request }))
+            })
+        }),
         act("end-session", "DELETE /auth/sessions/{id}", |place, email| {
             Box::pin(async move {
                 place.site.signed_in(email).await;

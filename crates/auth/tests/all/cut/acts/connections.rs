@@ -65,6 +65,15 @@ pub(super) fn programs() -> Vec<Act> {
                 Call::get(&Place::authorize(&program)).cookie_of(&ann)
             })
         }),
+        act("begin-device", "POST /auth/oauth2/device_authorization", |place, _| {
+            Box::pin(async move { Place::device_request(&place.program().await) })
+        }),
+        act("allow-device", "POST /device", |place, email| {
+            Box::pin(async move {
+                let ann = place.site.signed_in(email).await;
+                place.allowing(&ann, &place.program().await).await
+            })
+        }),
         act("exchange-code", "POST /auth/oauth2/token", |place, email| {
             Box::pin(async move {
                 let ann = place.site.signed_in(email).await;
