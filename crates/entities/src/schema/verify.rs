@@ -71,8 +71,8 @@ pub async fn verify(db: &Db, declarations: &Declarations, mut each: impl FnMut(F
 /// Names the records whose list of ids is not that of their links.
 async fn links(db: &Db, table: &str, column: &str, each: &mut impl FnMut(Finding)) -> Result<(), Error> {
     let (name, links) = (quoted(table), quoted(&links_table(table, column)));
-    let list = dialect::elements(db.engine(), &format!("{name}.{}", quoted(column)), "\"_l\"");
-    let listed = format!("SELECT \"_l\".{LINK} FROM {list}");
+    let ids = dialect::elements(db.engine(), &format!("{name}.{}", quoted(column)), "\"_l\"");
+    let listed = format!("SELECT \"_l\".{LINK} FROM {ids}");
     let linked = format!("SELECT {LINK} FROM {links} WHERE {LINKING} = {name}.\"id\"");
     // Bytes: ids of a page.
     let sql = format!(
