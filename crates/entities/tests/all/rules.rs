@@ -366,7 +366,7 @@ fn invalid_rules_are_refused_with_the_position_of_the_word() {
         ),
         ("project.members(project) = @me", "a path ends in a field; write members(project).id at 1:9"),
         ("assignee.email = 'x'", "a path stops at users: of an account only id is known at 1:10"),
-        ("title has 'x'", "has takes an array on its left: a json field, @roles or @tenant_roles at 1:1"),
+        ("title has 'x'", "has takes an array on its left: a list, a json field, @roles or @tenant_roles at 1:1"),
         ("@you = 'x'", "unknown word \"@you\"; use @me, @roles, @tenant, @tenant_roles, @now or @old at 1:1"),
         ("@now = title", "\"title\" is not a timestamp; @now cannot be compared with it at 1:1"),
         ("title.x = 'x'", "\"title\" is neither a relation nor a json field at 1:1"),
