@@ -112,14 +112,16 @@ impl<'a> Writer<'a> {
         self.aliases += 1;
         let alias = quoted(&format!("_r{}", self.aliases));
         let leads = self.form == Form::Many && !negated && (leads(related) || names_links(related));
-        let from_column = if leads { hop.lead() } else { &hop.from_column };
+        // A record that is judged may not be stored: its links are those of its own list. Those of others are found by an index.
+        let by_list = hop.direction == HopDirection::Links && hop.from == 0 && self.form == Form::Single;
+        let from_column = if leads || !by_list { hop.lead() } else { &hop.from_column };
         let from = format!("{}.{}", rows[&hop.from], quoted(from_column));
         rows.insert(hop.row, alias.clone());
         let table = quoted(&self.catalog.at(hop.entity).table);
         let column = format!("{alias}.{}", quoted(&hop.column));
         let not = if negated { "NOT " } else { "" };
         let _infallible = match (leads, self.engine) {
-            (false, _) if hop.direction == HopDirection::Links => {
+            (false, _) if by_list => {
                 let links = dialect::elements(self.engine, &from, &alias);
                 write!(self.sql, "{not}EXISTS (SELECT 1 FROM {links} WHERE 1 = 1")
             }
@@ -137,7 +139,13 @@ impl<'a> Writer<'a> {
             }
         };
         self.inside(related, &alias, rows);
-        self.sql.push_str(if leads && self.engine == Engine::Postgres { "))" } else { ")" });
+        self.sql.push_str(match (leads, self.engine) {
+            (true, Engine::Postgres) => "))",
+            // Postgres would join all tables of a long path at once, and takes seconds to choose their order. With an offset it
+            // looks the links of each row up.
+            (false, Engine::Postgres) if self.catalog.is_of_links(hop.entity) => " OFFSET 0)",
+            (_, Engine::Sqlite | Engine::Postgres) => ")",
+        });
     }
 
     /// The condition on the related row, after AND.
