@@ -139,13 +139,7 @@ impl<'a> Writer<'a> {
             }
         };
         self.inside(related, &alias, rows);
-        self.sql.push_str(match (leads, self.engine) {
-            (true, Engine::Postgres) => "))",
-            // Postgres would join all tables of a long path at once, and takes seconds to choose their order. With an offset it
-            // looks the links of each row up.
-            (false, Engine::Postgres) if self.catalog.is_of_links(hop.entity) => " OFFSET 0)",
-            (_, Engine::Sqlite | Engine::Postgres) => ")",
-        });
+        self.sql.push_str(if leads && self.engine == Engine::Postgres { "))" } else { ")" });
     }
 
     /// The condition on the related row, after AND.

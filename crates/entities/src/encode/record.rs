@@ -1,9 +1,12 @@
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gatewright_http::entity_tag;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::readable::Readable;
 use crate::value::json::Members;
@@ -113,6 +116,11 @@ impl Stored {
     /// The same.
     pub(crate) fn into_whole(self) -> Record {
         self.0
+    }
+
+    /// Its fields as JSON, by their keys on the wire. Hidden fields are not among them.
+    pub(crate) fn fields(&self) -> serde_json::Result<HashMap<Cow<'_, str>, &RawValue>> {
+        serde_json::from_slice(self.0.json())
     }
 
     pub(crate) fn id(&self) -> &str {

@@ -194,7 +194,7 @@ impl Create {
             sql: self.plan.sql.insert.clone(),
             params: self.row(entities, values),
             links: self.relations(entities, None).links(values)?,
-            linked: linked::linked(&self.plan, values),
+            linked: linked::linked(&self.plan, values, EventKind::Created),
             precondition: None,
         })
     }

@@ -1,25 +1,31 @@
 //! The links of relations to many records: tables that follow the lists of the records in the same transaction. The database
 //! finds records by them, and its foreign keys refuse a link to nothing.
 
+use gatewright_db::json::Json;
 use gatewright_db::{Error as DatabaseError, Tx, Value, dialect, params};
+use gatewright_events::EventKind;
 
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::links_table;
 use crate::fragment::quoted;
 use crate::plan::Plan;
+use crate::value::list::EMPTY;
 
-/// The lists that `values` give to relations to many records, by the positions of the fields.
-pub(super) fn linked(plan: &Plan, values: &[Option<Value>]) -> Vec<(usize, Value)> {
+/// The lists that a write gives to relations to many records, by the positions of the fields. A new record has no links yet,
+/// so that its empty lists change none.
+pub(super) fn linked(plan: &Plan, values: &[Option<Value>], kind: EventKind) -> Vec<(usize, Json)> {
     let lists = plan.fields.iter().zip(values).enumerate();
-    let lists = lists.filter(|(_, (field, _))| field.links.is_some());
-    lists.filter_map(|(index, (_, value))| Some((index, value.clone()?))).collect()
+    let lists = lists.filter_map(|(index, (field, value))| match (field.links, value) {
+        (Some(_), Some(Value::Json(list))) => Some((index, list.clone())),
+        _ => None,
+    });
+    lists.filter(|(_, list)| kind != EventKind::Created || list.as_str() != EMPTY).collect()
 }
 
 /// Makes the links of a record those of its lists.
-pub(super) async fn store(tx: &Tx, plan: &Plan, id: &str, lists: &[(usize, Value)]) -> Result<(), DatabaseError> {
+pub(super) async fn store(tx: &Tx, plan: &Plan, id: &str, lists: &[(usize, Json)]) -> Result<(), DatabaseError> {
     let engine = tx.engine();
     for (field, list) in lists {
-        let Value::Json(list) = list else { continue };
         let links = table(plan, *field);
         let list = list.as_str();
         let among = dialect::is_among(engine, &quoted(LINK), "?2");

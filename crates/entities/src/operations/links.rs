@@ -7,13 +7,11 @@
 //! would still find it. A relation to `users` from a multi-tenant entity must name a member of the request's tenant,
 //! for the same reason.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use gatewright_base::{Subject, TenantId, Turn, UserId};
 use gatewright_db::{Error as DatabaseError, Row, Tx, Value, params};
-use serde_json::value::RawValue;
 
 use crate::access::{Action, Reach, Standing, decide};
 use crate::call::Call;
@@ -413,7 +411,7 @@ impl<'a> Relations<'a> {
 
 /// The ids that a record's relation to many records has.
 fn ids_of(field: &Field, record: &Stored) -> HashSet<String> {
-    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(record.whole().json()).unwrap_or_default();
+    let fields = record.fields().unwrap_or_default();
     let list = fields.get(&*field.key).map(|list| list.get());
     list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
 }

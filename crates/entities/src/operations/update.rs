@@ -1,10 +1,7 @@
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use gatewright_db::{Tx, Value};
 use gatewright_events::EventKind;
-use serde_json::value::RawValue;
 
 use super::body::Body;
 use super::items::Known;
@@ -259,8 +256,7 @@ impl Update {
     /// Replaces each partial value by the whole value after the merge, and adds those that operators result in. `held` is
     /// locked for the transaction.
     fn change(&self, held: &Stored, values: &mut [Option<Value>]) -> Result<(), Error> {
-        let stored: HashMap<Cow<'_, str>, &RawValue> =
-            serde_json::from_slice(held.whole().json()).map_err(|error| malformed(&error))?;
+        let stored = held.fields().map_err(|error| malformed(&error))?;
         let stored = |field: &Field| stored.get(&*field.key).map(|stored| stored.get());
         let readable = self.admission.rights.of(self.plan.index);
         let mut errors = Vec::new();
@@ -306,7 +302,7 @@ impl Update {
             sql,
             params,
             links: self.relations(entities, None, held).links(values)?,
-            linked: linked::linked(plan, values),
+            linked: linked::linked(plan, values, EventKind::Updated),
             precondition: self.condition.clone().map(|condition| Precondition {
                 condition,
                 held: plan.sql.lock.within(&self.id, &self.admission.reach),

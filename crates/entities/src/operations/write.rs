@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gatewright_db::json::Json;
 use gatewright_db::{Db, Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
 use gatewright_events::{EventKind, LoggedInsert};
 
@@ -40,7 +41,7 @@ pub(super) struct Write {
     pub(super) params: Vec<Value>,
     pub(super) links: Vec<Link>,
     /// The lists that it gives to relations to many records, by the positions of their fields.
-    pub(super) linked: Vec<(usize, Value)>,
+    pub(super) linked: Vec<(usize, Json)>,
     pub(super) precondition: Option<Precondition>,
 }
 

@@ -253,6 +253,28 @@ async fn rules_follow_links_and_only_readable_records_are_linked() {
     }
 }
 
+/// The attack: somebody who may write a list but not read it tries ids that they may not read. One that is there already
+/// would be accepted.
+#[tokio::test]
+async fn a_writer_who_may_not_read_a_list_does_not_learn_what_is_in_it() {
+    let [boards, _] = boards();
+    let places = Field::relation("boards", "boards").many().read("@roles has 'boss'").write("true");
+    let notes = Entity::new("notes").field(Field::string("text")).field(places);
+    for world in worlds([boards, notes]).await {
+        let (ann, boss) = (user("ann"), user_with("boss", &["boss"]));
+        let board =
+            async |name: &str| world.post(&boss, "/boards", json!({"name": name, "members": ["ben"]})).await.id();
+        let (there, elsewhere) = (board("there").await, board("elsewhere").await);
+        let note = world.post(&boss, "/notes", json!({"text": "x", "boards": [there]})).await;
+        assert_eq!(note.status, 201, "{}", note.text);
+        let path = format!("/notes/{}", note.id());
+        let tried = async |id: &String| world.patch(&ann, &path, json!({"boards": [id]})).await;
+        let (one, other) = (tried(&there).await, tried(&elsewhere).await);
+        assert_eq!((one.status.as_u16(), &one.text), (422, &other.text), "{}", world.name());
+        assert_eq!(world.get(&boss, &path).await.data()["boards"], json!([there]));
+    }
+}
+
 #[tokio::test]
 async fn streams_tell_who_enters_and_leaves_a_list() {
     for world in worlds(boards()).await {

@@ -20,11 +20,16 @@ use crate::{Error, OpenError, Options};
 
 /// Has single statements read by an index where there is one. The server plans a prepared statement for tables as large as they are
 /// then: it would read all of a table that was empty at that time, until statistics are collected. Where no index serves, the
-/// server reads the table nevertheless, and must not take that for work so large that it pays to compile the statement.
-const BY_INDEX: &str = "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('enable_seqscan', 'jit')";
-/// The same for one transaction. It does not read all settings.
-pub(super) const BY_INDEX_LOCALLY: &str = "SELECT set_config(name, 'off', true) FROM unnest(ARRAY['enable_seqscan', 'jit']) AS name \
-    WHERE current_setting(name, true) IS NOT NULL";
+/// server reads the table nevertheless.
+/// `local`: in one transaction.
+pub(super) fn by_index(local: bool) -> String {
+    off("enable_seqscan", local)
+}
+
+/// Turns a setting off, for the transaction or the session, where the server has it.
+fn off(setting: &str, local: bool) -> String {
+    format!("SELECT set_config('{setting}', 'off', {local}) WHERE current_setting('{setting}', true) IS NOT NULL")
+}
 
 /// Makes connections to one server.
 #[derive(Clone)]
@@ -123,9 +128,12 @@ impl Connector {
         };
         let limits = |scope| {
             let statement = self.0.statement_timeout.as_millis();
+            // The server compiles a statement that it estimates to be large, which takes most of a second: conditions over
+            // several relations look large, and read a few rows.
+            let compiled = off("jit", scope == "LOCAL");
             format!(
                 "SET {scope} statement_timeout = {statement}; SET {scope} idle_in_transaction_session_timeout = 60000; \
-                 SET {scope} client_min_messages = warning"
+                 SET {scope} client_min_messages = warning; {compiled}"
             )
         };
         let (settings, pooled) = match &self.0.types {
@@ -136,7 +144,7 @@ impl Connector {
                         let time = |name, limit: Duration| format!("SET {name} = {}; ", limit.as_millis());
                         // Last: it applies to the statements that follow.
                         let limit = statement_timeout.map(|limit| time("statement_timeout", limit)).unwrap_or_default();
-                        format!("{}{BY_INDEX}; {limit}", time("lock_timeout", lock_timeout))
+                        format!("{}{}; {limit}", time("lock_timeout", lock_timeout), by_index(false))
                     }
                     Purpose::Transactions => "SET default_transaction_read_only = on".to_owned(),
                 };

@@ -7,7 +7,7 @@ use deadpool::managed::{Object, Pool};
 use futures_util::future::BoxFuture;
 use gatewright_base::{Shares, Turn};
 
-use super::connect::{BY_INDEX_LOCALLY, Connector};
+use super::connect::{Connector, by_index};
 use super::transaction::Open;
 use super::writes::Transactions;
 use super::{connection_of, pool};
@@ -36,7 +36,7 @@ impl Lists {
             // A share leaves one connection for other shares.
             shares: Shares::within(connections - 1, connections),
             patience: options.statement_timeout,
-            settings: format!("SET LOCAL statement_timeout = {limit}; {BY_INDEX_LOCALLY}"),
+            settings: format!("SET LOCAL statement_timeout = {limit}; {}", by_index(true)),
             transactions,
         })
     }

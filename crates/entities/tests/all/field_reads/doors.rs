@@ -1,7 +1,7 @@
 //! Every way in which a caller could learn about a field that they may not read.
 
 use gatewright_base::Identity;
-use gatewright_entities::{Entity, Field, Unique};
+use gatewright_entities::{Entity, Field, Kind, Unique};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -24,6 +24,9 @@ pub(super) fn entities(ruled: bool) -> Vec<Entity> {
     let tickets = only(tickets, Field::relation("moved", "folders"));
     let tickets = only(tickets, Field::string("serial").unique());
     let tickets = only(tickets, Field::json("meta"));
+    let tickets = only(tickets, Field::list("tags", Kind::String));
+    let tickets = only(tickets, Field::relation("watchers", "users").many());
+    let tickets = only(tickets, Field::relation("places", "folders").many());
     // A number takes an id of the generator too, which both worlds must do.
     let number = Field::int("number").sequence::<String>([]);
     let tickets = if ruled { only(tickets, number) } else { tickets.field(number.hidden()) };
@@ -59,6 +62,18 @@ const QUERIES: &[&str] = &[
     "priority=high",
     "priority=low",
     "priority_ne=low",
+    "tags=red",
+    "watchers=ann",
+    "watchers_null=true",
+    "places=x",
+    "sort=tags",
+    "sort=watchers",
+    "sort=places.title",
+    "group=tags",
+    "group=watchers",
+    "include=watchers",
+    "include=places",
+    "fields=watchers",
     "score_gt=1",
     "score_null=false",
     "serial=s-1",
@@ -115,6 +130,23 @@ const FILTERS: &[&str] = &[
     "serial in ['s-1']",
     "scor > 1",
     "!(score > 1)",
+    "tags has 'red'",
+    "tags = []",
+    "length(tags) > 0",
+    "watchers = @me",
+    "watchers = 'ann'",
+    "watchers has 'ann'",
+    "watchers != null",
+    "watchers = []",
+    "length(watchers) = 1",
+    "changed(watchers)",
+    "@old.watchers = @me",
+    "places.title = 'one'",
+    "places.code = 'c-1'",
+    "any(places, title = 'one')",
+    "all(places, title = 'two')",
+    "folder.tickets(places).subject = 'first'",
+    "length(folder.tickets(folder).tags) > 0",
     "any(folder, code = 'c-1')",
     "folder.tickets(folder).score > 1",
     "folder.tickets(moved).subject = 'a'",
@@ -137,7 +169,15 @@ fn doors(folder: &str, ticket: &str) -> Vec<Door> {
         get(format!("/tickets?filter={}", encoded(filter)));
         get(format!("/tickets/_events?filter={}&slow=x&nosuch=1", encoded(filter)));
     }
-    for filter in ["tickets(moved).subject = 'a'", "tickets(folder).score > 1", "any(tickets(folder), note ~ 'c')"] {
+    for filter in [
+        "tickets(moved).subject = 'a'",
+        "tickets(folder).score > 1",
+        "any(tickets(folder), note ~ 'c')",
+        "tickets(places).subject = 'first'",
+        "any(tickets(places), subject = 'first')",
+        "tickets(folder).watchers = 'ann'",
+        "length(tickets(folder).places) > 0",
+    ] {
         get(format!("/folders?filter={}", encoded(filter)));
     }
     for query in ["", "?code=c-1", "?sort=code", "?fields=code", "?group=code", "?q=c", "?etag=true"] {
@@ -167,6 +207,14 @@ fn writes(folder: &str, ticket: &str) -> Vec<Door> {
         ("serial", json!("s-1")),
         ("serial", json!("s-9")),
         ("meta", json!({ "a": 1 })),
+        ("tags", json!(["red"])),
+        ("tags", json!({ "$append": ["red"] })),
+        ("tags", json!(null)),
+        ("watchers", json!(["ann"])),
+        ("watchers", json!({ "$remove": ["ann"] })),
+        ("watchers", json!(["nobody"])),
+        ("places", json!([folder])),
+        ("places", json!(["x"])),
         ("number", json!(1)),
         ("scor", json!(1)),
         ("subject", json!("first")),
@@ -216,7 +264,7 @@ pub(super) async fn store(world: &World, ruled: bool) -> (String, String) {
     };
     let folder = world.post(&editor, "/folders", with(json!({ "title": "one" }), json!({ "code": "c-1" }))).await.id();
     let more = json!({ "priority": "high", "score": 7, "note": "canary", "reviewer": "ann", "moved": folder, "serial": "s-1",
-        "meta": { "a": 1 } });
+        "meta": { "a": 1 }, "tags": ["red"], "watchers": ["ann"], "places": [folder] });
     let made = world.post(&editor, "/tickets", with(json!({ "subject": "first", "folder": folder }), more)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     world.post(&editor, "/tickets", with(json!({ "subject": "second" }), json!({ "serial": "s-2" }))).await;

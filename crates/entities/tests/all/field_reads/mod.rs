@@ -37,6 +37,9 @@ async fn callers_with_the_right_and_operators_use_the_field_at_each_door() {
             ("moved", json!(folder)),
             ("serial", json!("s-1")),
             ("meta", json!({ "a": 1 })),
+            ("tags", json!(["red"])),
+            ("watchers", json!(["ann"])),
+            ("places", json!([folder])),
             ("number", json!(1)),
         ] {
             assert_eq!(one[key], value);
@@ -48,6 +51,8 @@ async fn callers_with_the_right_and_operators_use_the_field_at_each_door() {
             ("include=moved", 2),
             ("filter=reviewer='ann'", 1),
             ("filter=folder.tickets(moved).score=7", 1),
+            ("filter=folder.tickets(places).watchers='ann'", 1),
+            ("watchers=ann", 1),
             ("sort=folder.code", 2),
         ] {
             let answer = world.get(&editor, &format!("/tickets?{query}")).await;
