@@ -338,3 +338,30 @@ async fn a_server_from_before_a_rename_answers_503_for_that_entity_alone_and_wri
     let planned = migrate(&format!("{NOTES}{posts}"), &database, &["--plan"]);
     assert!(planned.status == 1 && planned.err.contains("a newer configuration renamed this table"), "{planned:?}");
 }
+
+/// What an old server writes gets its number and its folded text.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_an_old_server_writes_beside_a_new_one_are_numbered_and_compared() {
+    const POSTS: &str = "[events]\nfanout = \"postgres\"\n[[entity]]\nname = \"posts\"\npublic = true\n";
+    const SLUG: &str = "[[entity.field]]\nname = \"slug\"\ntype = \"string\"\n";
+    const NUMBER: &str = "[[entity.field]]\nname = \"number\"\ntype = \"int\"\nsequence = []\n";
+    const UNIQUE: &str = "unique = [{ fields = [\"slug\"], ignore_case = true }]\n";
+    let Some(database) = Database::postgres().await else { return };
+    let before = Launch::production(&format!("{POSTS}{SLUG}")).start(&database).await;
+    let old = before.client();
+    let create = async |client: &Client, slug: &str| client.post("/posts", &json!({ "slug": slug })).await;
+    let first = create(&old, "first").await.is(201).json()["data"].clone();
+    let server = Launch::production(&format!("{POSTS}{UNIQUE}{SLUG}{NUMBER}")).start(&database).await;
+    let new = server.client();
+    let mut stream = new.listen("posts").await;
+    let second = create(&old, "Second").await.is(201).json()["data"].clone();
+    let path = |record: &serde_json::Value| format!("/posts/{}", record["id"].as_str().unwrap());
+    assert_eq!(new.get(&path(&first)).await.is(200).json()["data"]["number"], 1);
+    until("the record is numbered", async || new.get(&path(&second)).await.json()["data"]["number"] == 2).await;
+    let told = [stream.any().await.unwrap().kind, stream.any().await.unwrap().kind];
+    assert_eq!(told, ["entity.created", "entity.updated"]);
+    create(&new, "SECOND").await.is(409);
+    Answer::read(old.request(Method::PATCH, &path(&second)).json(&json!({ "slug": "Changed" }))).await.is(200);
+    until("the old text is free", async || create(&new, "SECOND").await.status == 201).await;
+    create(&new, "CHANGED").await.is(409);
+}

@@ -13,6 +13,8 @@ pub struct TableShape {
     pub indexes: Vec<IndexShape>,
     /// The foreign keys of one column each.
     pub foreign_keys: Vec<ForeignKeyShape>,
+    /// The names of the triggers.
+    pub triggers: Vec<String>,
 }
 
 /// An existing column.
@@ -102,9 +104,9 @@ pub async fn describe(db: &Db, table: &str) -> Result<Option<TableShape>, Error>
 
 /// Reads the schema of `table` inside a transaction.
 pub async fn describe_in(tx: &Tx, table: &str) -> Result<Option<TableShape>, Error> {
-    let (columns, indexes, foreign_keys) = match tx.engine() {
-        Engine::Sqlite => (SQLITE_COLUMNS, SQLITE_INDEXES, SQLITE_FOREIGN_KEYS),
-        Engine::Postgres => (POSTGRES_COLUMNS, POSTGRES_INDEXES, POSTGRES_FOREIGN_KEYS),
+    let (columns, indexes, foreign_keys, triggers) = match tx.engine() {
+        Engine::Sqlite => (SQLITE_COLUMNS, SQLITE_INDEXES, SQLITE_FOREIGN_KEYS, SQLITE_TRIGGERS),
+        Engine::Postgres => (POSTGRES_COLUMNS, POSTGRES_INDEXES, POSTGRES_FOREIGN_KEYS, POSTGRES_TRIGGERS),
     };
     let columns = tx.query(columns, params![table]).await?;
     if columns.is_empty() {
@@ -118,6 +120,12 @@ pub async fn describe_in(tx: &Tx, table: &str) -> Result<Option<TableShape>, Err
             .await?
             .iter()
             .map(foreign_key)
+            .collect::<Result<_, _>>()?,
+        triggers: tx
+            .query(triggers, params![table])
+            .await?
+            .iter()
+            .map(|row| row.get("name"))
             .collect::<Result<_, _>>()?,
     }))
 }
@@ -162,6 +170,8 @@ const SQLITE_INDEXES: &str = "SELECT l.name AS name, l.\"unique\" AS is_unique, 
 const SQLITE_FOREIGN_KEYS: &str = "SELECT \"from\" AS column_name, \"table\" AS target, on_delete, '' AS name
     FROM pragma_foreign_key_list(?1) ORDER BY id, seq";
 
+const SQLITE_TRIGGERS: &str = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 ORDER BY name";
+
 const POSTGRES_COLUMNS: &str = "SELECT a.attname::text AS name, replace(format_type(a.atttypid, NULL), 'timestamp with time zone', 'timestamptz') AS type_name,
     NOT a.attnotnull AS nullable, a.atthasdef OR a.attidentity <> '' AS has_default,
     EXISTS (SELECT 1 FROM pg_index p WHERE p.indrelid = c.oid AND p.indisprimary AND a.attnum = ANY (p.indkey)) AS primary_key
@@ -184,6 +194,9 @@ const POSTGRES_FOREIGN_KEYS: &str = "SELECT a.attname::text AS column_name, t.re
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = f.conkey[1]
     WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND f.contype = 'f'
     ORDER BY f.conname";
+
+const POSTGRES_TRIGGERS: &str = "SELECT t.tgname::text AS name FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relname = ?1 AND c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal ORDER BY t.tgname";
 
 const SQLITE_RESTRICTIONS: &str = "SELECT m.name AS table_name, f.\"from\" AS column_name,
     '\"' || replace(m.name, '\"', '\"\"') || '\"' AS quoted

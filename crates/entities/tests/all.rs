@@ -30,6 +30,7 @@ mod all {
     mod list_operators;
     mod lists;
     mod many;
+    mod marks;
     mod mixed_batch;
     mod operators;
     mod outbox;

@@ -30,6 +30,7 @@ mod leaving;
 mod linked;
 mod links;
 mod list;
+mod marks;
 mod members;
 mod memory;
 mod mixed;

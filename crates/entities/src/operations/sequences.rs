@@ -2,6 +2,7 @@
 
 use gatewright_db::{Tx, Value};
 
+use super::marks;
 use super::rules::{self, Subject};
 use crate::error::Error;
 use crate::plan::{NumberedField, Plan};
@@ -40,7 +41,16 @@ pub(super) async fn number_again(
     Ok(())
 }
 
-async fn next(tx: &Tx, plan: &Plan, sequence: &NumberedField, subject: Subject<'_>) -> Result<Value, Error> {
+/// Takes the marks of a record whose new numbers are among `values`: where such a number equals the old one, the change looks
+/// like one by a program that gives none.
+pub(super) async fn unmark(tx: &Tx, plan: &Plan, id: &str, values: &[Option<Value>]) -> Result<(), Error> {
+    for sequence in plan.sequences.iter().filter(|sequence| values[sequence.field].is_some()) {
+        marks::take(tx, plan, &plan.fields.at(sequence.field).column, id).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn next(tx: &Tx, plan: &Plan, sequence: &NumberedField, subject: Subject<'_>) -> Result<Value, Error> {
     let (from, mut params) = rules::row(plan, subject, &std::collections::BTreeSet::new());
     let column = &plan.fields.at(sequence.field).column;
     params.push(Value::Text(sequences::name(&plan.table, column)));

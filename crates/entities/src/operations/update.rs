@@ -219,7 +219,11 @@ impl Update {
             Err(error) => Err(error),
         };
         match written {
-            Ok(record) => self.narrowed(transaction, record.ok_or(Error::NotFound)?).await,
+            Ok(record) => {
+                let record = record.ok_or(Error::NotFound)?;
+                sequences::unmark(tx, &self.plan, record.id(), &values).await?;
+                self.narrowed(transaction, record).await
+            }
             Err(error) => {
                 let relations = self.relations(entities, Some(transaction.tx), stored.as_ref());
                 Err(relations.explain(&values, Some(&self.id), error).await)

@@ -253,6 +253,11 @@ impl Plan {
         self.has_rules() || !self.sequences.is_empty()
     }
 
+    /// Whether records can be marked as written without what this server derives.
+    pub(crate) fn is_marked(&self) -> bool {
+        !self.sequences.is_empty() || self.unique.iter().any(|key| key.fields.iter().any(|field| field.folded))
+    }
+
     /// Whether a write needs to know whom `@` words refer to.
     pub(crate) fn needs_viewer(&self) -> bool {
         self.has_rules() || self.fields.iter().any(|field| field.word.is_some())

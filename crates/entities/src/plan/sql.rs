@@ -315,6 +315,13 @@ impl Statements {
             .into()
     }
 
+    /// Sets `column` of the row whose id is the second parameter to the third, after `updated_at` as the first.
+    pub(crate) fn set(&self, column: &str) -> Sql {
+        let (table, column, returning) = (&self.table, quoted(column), &self.columns);
+        // Bytes: of one record, which is counted before.
+        format!("UPDATE {table} SET {column} = ?3, \"updated_at\" = ?1 WHERE \"id\" = ?2 RETURNING {returning}").into()
+    }
+
     /// The rows within `reach` that pass `filter`.
     pub(crate) fn scope(
         &self,

@@ -192,7 +192,7 @@ impl Compare<'_> {
     /// A column that no field declares now.
     fn left_over(&self, left: &ColumnShape, changes: &mut Changes, refusals: &mut Vec<Refusal>) {
         let (table, name) = (&self.table.name, &left.name);
-        let mut sql = script::drop_indexes(self.shape, name);
+        let mut sql = script::drop_dependents(self.table, self.shape, name, self.engine);
         // If the field was renamed, dropping its column would lose its data.
         let absent = |column: &&Column| self.shape.column(&column.name).is_none();
         let renamed = self.table.columns.iter().filter(absent).find(|column| {
@@ -271,7 +271,7 @@ impl Compare<'_> {
         let ours = format!("{}.", self.table.name);
         for there in self.shape.indexes.iter().filter(|there| !there.unique && there.name.starts_with(&ours)) {
             let is_wanted = self.table.indexes.iter().any(|index| index.is(&self.table.name, there));
-            if !is_wanted && !self.is_replaced(there) && !self.table.unnumbered.contains(&there.name) {
+            if !is_wanted && !self.is_replaced(there) {
                 changes.notes.push(format!(
                     "table \"{}\" keeps its index \"{}\", which no declaration has now; to drop it: DROP INDEX {}",
                     self.table.name,

@@ -10,7 +10,7 @@ use super::order::creation_order;
 use super::rename::{self, Present};
 use super::script::qualified;
 use super::table::Table;
-use super::{Changes, Refusal, SchemaError, Users, links, sequences};
+use super::{Changes, Refusal, SchemaError, Users, links, marks, sequences};
 use crate::declare::{Model, Target};
 use crate::fragment::quoted;
 
@@ -29,6 +29,11 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     if counts && !has_counts {
         changes.statements.push(sequences::create_table(tx.engine()));
     }
+    let marks = models.iter().any(|model| !marks::triggers(model, tx.engine()).is_empty());
+    let has_marks = marks && describe_in(tx, marks::TABLE).await?.is_some();
+    if marks && !has_marks {
+        changes.statements.extend(marks::create_table(tx.engine()));
+    }
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
         match Present::find(tx, &models[index], &renamed, &mut opening).await? {
@@ -38,7 +43,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 let waiting = table.columns.iter().filter(|column| later.contains(&&*column.name));
                 closing.extend(waiting.map(|column| column.add(&table.name, false)));
                 closing.extend(table.indexes.iter().map(|index| index.create(&table.name)));
-                closing.extend(sequences::number(&models[index], None, tx.engine()));
+                closing.extend(marks::create(&table.triggers, None));
             }
             Some(present) => {
                 let obstacles = Obstacles::count(tx, &table, &present).await?;
@@ -50,12 +55,20 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 if has_counts {
                     opening.extend(present.renamed_sequences(&models[index]));
                 }
-                let numbers = sequences::number(&models[index], Some(&present.shape), tx.engine());
-                if numbers.len() > 1 && obstacles.rows {
+                if has_marks {
+                    opening.extend(present.renamed_marks(&models[index]));
+                }
+                opening.extend(marks::drop_left_over(&table.triggers, &table.name, &present.shape, tx.engine()));
+                let triggers = marks::create(&table.triggers, Some(&present.shape));
+                if !triggers.is_empty() {
+                    closing.extend(triggers);
+                    // After the triggers: they wait for writes that are in progress.
+                    closing.extend(sequences::number(&models[index], tx.engine()));
+                }
+                if obstacles.rows && sequences::is_new(&models[index], &present.shape) {
                     let note = "its records are numbered in the order of their ids";
                     changes.notes.push(format!("table \"{}\" gets a sequence: {note}", table.name));
                 }
-                closing.extend(numbers);
             }
         }
     }

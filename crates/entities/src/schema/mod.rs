@@ -15,6 +15,7 @@ mod diff;
 mod held;
 mod history;
 mod links;
+pub(crate) mod marks;
 mod obstacles;
 mod order;
 mod rename;

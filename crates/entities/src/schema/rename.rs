@@ -8,9 +8,9 @@ use gatewright_db::Tx;
 use gatewright_db::schema::{TableShape, describe_in};
 
 use super::table::Index;
-use super::{SchemaError, sequences};
+use super::{SchemaError, marks, sequences};
 use crate::declare::Model;
-use crate::declare::model::folded_column;
+use crate::declare::model::{folded_column, unfolded};
 use crate::fragment::quoted;
 
 /// A table that is there.
@@ -112,6 +112,21 @@ impl Present {
             (old != new).then(|| format!("UPDATE {} SET name = '{new}' WHERE name = '{old}'", sequences::TABLE))
         });
         renamed.collect()
+    }
+
+    /// The statements by which records keep their marks.
+    pub(super) fn renamed_marks(&self, model: &Model) -> Vec<String> {
+        let field = |(old, new): &(String, String)| {
+            format!(
+                "UPDATE {} SET field = '{new}' WHERE table_name = '{}' AND field = '{old}'",
+                marks::TABLE,
+                self.table
+            )
+        };
+        let table = (self.renamed).then(|| {
+            format!("UPDATE {} SET table_name = '{}' WHERE table_name = '{}'", marks::TABLE, model.table, self.table)
+        });
+        self.columns.iter().filter(|(old, _)| unfolded(old) == old).map(field).chain(table).collect()
     }
 
     fn new_name<'a>(&'a self, column: &'a str) -> &'a str {

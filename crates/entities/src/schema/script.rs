@@ -4,9 +4,11 @@
 //! a value: on SQLite the values are copied into a new column, and the old column stays beside it until the operator
 //! drops it. Column names in expressions are qualified, because SQLite reads an unknown quoted name as a text.
 
+use gatewright_db::Engine;
 use gatewright_db::schema::{ColumnShape, TableShape};
 
 use super::convert::Conversion;
+use super::marks;
 use super::table::{Column, Table};
 use crate::fragment::quoted;
 
@@ -21,7 +23,7 @@ pub(super) fn replace_column(table: &Table, shape: &TableShape, column: &Column,
     let (fresh, aside) = (free_name(table, shape, name, "new"), free_name(table, shape, name, "before"));
     let of = quoted(&table.name);
     let conversion = Conversion::of(&there.type_name, column.type_name(), &qualified(&table.name, name));
-    let mut script: Vec<String> = drop_indexes(shape, name);
+    let mut script: Vec<String> = drop_dependents(table, shape, name, Engine::Sqlite);
     script.extend([
         column.add_as(&table.name, &fresh),
         format!("UPDATE {of} SET {} = {}", quoted(&fresh), conversion.value),
@@ -38,7 +40,9 @@ pub(super) fn retype(table: &Table, shape: &TableShape, column: &Column) -> Vec<
     let mut clauses = drop_references(shape, &column.name);
     clauses.push(format!("ALTER COLUMN {name} DROP DEFAULT"));
     clauses.push(format!("ALTER COLUMN {name} TYPE {} USING {from}::text::{kind}", column.sql_type));
-    vec![format!("ALTER TABLE {} {}", quoted(&table.name), clauses.join(", "))]
+    let mut script = marks::drop_all(&table.name, shape, Engine::Postgres);
+    script.push(format!("ALTER TABLE {} {}", quoted(&table.name), clauses.join(", ")));
+    script
 }
 
 /// Postgres: creates the column's foreign key as declared, or removes it.
@@ -53,10 +57,11 @@ pub(super) fn drop_not_null(table: &str, column: &str) -> String {
     format!("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL", quoted(table), quoted(column))
 }
 
-/// Removes the indexes that contain a column. The next start creates the declared ones again.
-pub(super) fn drop_indexes(shape: &TableShape, column: &str) -> Vec<String> {
+/// Removes the indexes that contain a column, and the table's triggers. The next start creates the declared ones again.
+pub(super) fn drop_dependents(table: &Table, shape: &TableShape, column: &str, engine: Engine) -> Vec<String> {
     let with_it = shape.indexes.iter().filter(|index| index.columns.iter().any(|name| name == column));
-    with_it.map(|index| format!("DROP INDEX {}", quoted(&index.name))).collect()
+    let indexes = with_it.map(|index| format!("DROP INDEX {}", quoted(&index.name)));
+    indexes.chain(marks::drop_all(&table.name, shape, engine)).collect()
 }
 
 fn drop_references(shape: &TableShape, column: &str) -> Vec<String> {

@@ -3,7 +3,6 @@
 use gatewright_db::schema::TableShape;
 use gatewright_db::{Engine, column_types, dialect};
 
-use super::table::index_name;
 use crate::declare::{Model, Sequence};
 use crate::fragment::quoted;
 
@@ -28,28 +27,15 @@ pub(crate) fn scope(engine: Engine, model: &[(String, bool)], column: impl Fn(&s
     dialect::json_of_texts(engine, &texts.collect::<Vec<_>>())
 }
 
-/// The index by which records without a number are found. A table that has it has been numbered.
-pub(super) fn unnumbered(table: &str, column: &str) -> String {
-    index_name(table, column, "unnumbered")
+/// The statements that number the records of a table that are without a number, in the order of their ids and after the numbers
+/// that are there, and that store the last number of each scope.
+pub(super) fn number(model: &Model, engine: Engine) -> Vec<String> {
+    model.sequences.iter().flat_map(|sequence| number_one(model, sequence, engine)).collect()
 }
 
-/// The statements that number the records of a table that has no numbers yet, in the order of their ids and after the numbers that
-/// are there, and that store the last number of each scope.
-pub(super) fn number(model: &Model, shape: Option<&TableShape>, engine: Engine) -> Vec<String> {
-    let mut statements = Vec::new();
-    for sequence in &model.sequences {
-        let column = &model.fields[sequence.field].name;
-        let index = unnumbered(&model.table, column);
-        if shape.is_some_and(|shape| shape.indexes.iter().any(|there| there.name == index)) {
-            continue;
-        }
-        if shape.is_some() {
-            statements.extend(number_one(model, sequence, engine));
-        }
-        let (index, table, column) = (quoted(&index), quoted(&model.table), quoted(column));
-        statements.push(format!("CREATE INDEX {index} ON {table} (\"id\") WHERE {column} IS NULL"));
-    }
-    statements
+/// Whether a table that is there gets a sequence.
+pub(super) fn is_new(model: &Model, shape: &TableShape) -> bool {
+    model.sequences.iter().any(|sequence| shape.column(&model.fields[sequence.field].name).is_none())
 }
 
 fn number_one(model: &Model, sequence: &Sequence, engine: Engine) -> [String; 2] {
@@ -65,7 +51,7 @@ fn number_one(model: &Model, sequence: &Sequence, engine: Engine) -> [String; 2]
         ),
         format!(
             "INSERT INTO {TABLE} (name, scope, last) SELECT '{name}', {scope}, MAX({column}) FROM {table} \
-             WHERE {column} IS NOT NULL GROUP BY {scope} ON CONFLICT (name, scope) DO UPDATE SET last = {}",
+             WHERE {column} IS NOT NULL GROUP BY 2 ON CONFLICT (name, scope) DO UPDATE SET last = {}",
             dialect::greater(engine, &format!("{TABLE}.last"), "excluded.last")
         ),
     ]

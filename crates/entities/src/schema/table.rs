@@ -6,7 +6,8 @@ use gatewright_base::time;
 use gatewright_db::schema::IndexShape;
 use gatewright_db::{Engine, Value, column_types, dialect};
 
-use super::{Users, sequences};
+use super::Users;
+use super::marks::{self, Trigger};
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::{folded_column, links_table, short};
 use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
@@ -18,8 +19,8 @@ pub(super) struct Table {
     pub(super) name: String,
     pub(super) columns: Vec<Column>,
     pub(super) indexes: Vec<Index>,
-    /// The names of the indexes that find records without a number.
-    pub(super) unnumbered: Vec<String>,
+    /// What marks records that were written without a derived value.
+    pub(super) triggers: Vec<Trigger>,
 }
 
 /// A column as it should be.
@@ -87,15 +88,11 @@ impl Table {
         if model.soft_delete {
             columns.push(Column { not_null: false, ..own(names::DELETED_COLUMN, "{time}") });
         }
-        let unnumbered = model
-            .sequences
-            .iter()
-            .map(|sequence| sequences::unnumbered(&model.table, &model.fields[sequence.field].name));
         Self {
             name: model.table.to_string(),
             columns,
             indexes: indexes(model, engine),
-            unnumbered: unnumbered.collect(),
+            triggers: marks::triggers(model, engine),
         }
     }
 
@@ -122,7 +119,7 @@ impl Table {
                 column("position", "{int}", None),
             ],
             indexes: vec![Index::of(&name, &[LINKING, LINK], true), Index::of(&name, &[LINK, LINKING], false)],
-            unnumbered: Vec::new(),
+            triggers: Vec::new(),
             name,
         }
     }

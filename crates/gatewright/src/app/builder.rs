@@ -184,7 +184,7 @@ impl AppBuilder {
             fanout,
             following,
             limits: limits.into_tasks(),
-            housekeeper: Some(Housekeeper::start(auth.clone(), answers)),
+            housekeeper: Some(Housekeeper::start(auth.clone(), answers, entities.clone())),
             replica,
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })

@@ -1,17 +1,20 @@
 use std::time::Duration;
 
 use gatewright_auth::Auth;
+use gatewright_entities::Entities;
 use gatewright_entities::answers::KeptAnswers;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Removes expired rows from the tables of accounts and of kept answers, for as long as it lives. Every replica does so.
+/// Removes expired rows from the tables of accounts and of kept answers, and completes records that another program wrote, for as
+/// long as it lives. Every replica does so.
 pub(super) struct Housekeeper(AbortHandle);
 
-const PERIOD: Duration = Duration::from_mins(1);
+/// Records that an older server wrote are complete within a minute.
+const PERIOD: Duration = Duration::from_secs(20);
 
 impl Housekeeper {
-    pub(super) fn start(auth: Option<Auth>, answers: KeptAnswers) -> Self {
+    pub(super) fn start(auth: Option<Auth>, answers: KeptAnswers, entities: Entities) -> Self {
         let keep = async move {
             let mut tick = interval(PERIOD);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -26,6 +29,9 @@ impl Housekeeper {
                     Err(error) => {
                         tracing::warn!(%error, "old answers to requests with idempotency keys were not removed");
                     }
+                }
+                if let Err(error) = entities.complete_marked().await {
+                    tracing::warn!(%error, "records that another program wrote were not completed");
                 }
                 if removed > 0 {
                     tracing::debug!(removed, "rows that have ended were removed");

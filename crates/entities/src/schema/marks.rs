@@ -1,0 +1,139 @@
+//! Marks: the records that another program wrote without what this server derives from them, a number of a sequence or a folded
+//! text. A server of an older version or configuration does that beside a new one during an upgrade. Triggers of the database
+//! set the marks, and [`Entities::complete_marked`](crate::Entities::complete_marked) takes them away.
+
+use std::fmt::Write;
+
+use gatewright_db::schema::TableShape;
+use gatewright_db::{Engine, column_types};
+use sha2::{Digest, Sha256};
+
+use crate::declare::Model;
+use crate::declare::model::folded_column;
+use crate::fragment::quoted;
+
+/// The marked records: table, derived field and id, and whether the record was there before and has an old value.
+pub(crate) const TABLE: &str = "gatewright_marks";
+
+/// How the names of the triggers begin.
+const TRIGGER: &str = "gatewright_marks.";
+
+const FUNCTION: &str = "CREATE OR REPLACE FUNCTION gatewright_mark() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN \
+    INSERT INTO gatewright_marks (table_name, field, id, is_changed) VALUES (TG_ARGV[0], TG_ARGV[1], NEW.id, TG_OP = 'UPDATE') ON CONFLICT DO NOTHING; \
+    RETURN NULL; END $body$";
+
+/// A trigger as it should be.
+#[derive(Debug)]
+pub(super) struct Trigger {
+    /// Tells what it does: another condition has another name.
+    name: String,
+    sql: String,
+}
+
+/// The statements that create the table and what its triggers call.
+pub(super) fn create_table(engine: Engine) -> Vec<String> {
+    let sql = "CREATE TABLE gatewright_marks (table_name {text} NOT NULL, field {text} NOT NULL, id {text} NOT NULL, \
+               is_changed {bool} NOT NULL, PRIMARY KEY (table_name, field, id))";
+    let function = (engine == Engine::Postgres).then(|| FUNCTION.to_owned());
+    std::iter::once(column_types(sql, engine)).chain(function).collect()
+}
+
+/// The triggers of an entity's table.
+pub(super) fn triggers(model: &Model, engine: Engine) -> Vec<Trigger> {
+    let mut triggers = Vec::new();
+    let name = |index: usize| &*model.fields[index].name;
+    for index in model.folded() {
+        let (field, folded) = (quoted(name(index)), quoted(&folded_column(name(index))));
+        let missing = format!("NEW.{field} IS NOT NULL AND NEW.{folded} IS NULL");
+        triggers.push(trigger(model, name(index), None, &missing, engine));
+        let of = [name(index)];
+        triggers.push(trigger(
+            model,
+            name(index),
+            Some(&of),
+            &format!("{} AND {}", differs(&field), same(&folded)),
+            engine,
+        ));
+    }
+    for sequence in &model.sequences {
+        let number = quoted(name(sequence.field));
+        triggers.push(trigger(model, name(sequence.field), None, &format!("NEW.{number} IS NULL"), engine));
+        let scope: Vec<&str> = sequence.scope.iter().map(|index| name(*index)).collect();
+        if !scope.is_empty() {
+            let moved = scope.iter().map(|column| differs(&quoted(column))).collect::<Vec<_>>().join(" OR ");
+            let moved = format!("({moved}) AND {}", same(&number));
+            triggers.push(trigger(model, name(sequence.field), Some(&scope), &moved, engine));
+        }
+    }
+    triggers
+}
+
+fn differs(column: &str) -> String {
+    format!("NEW.{column} IS DISTINCT FROM OLD.{column}")
+}
+
+fn same(column: &str) -> String {
+    format!("NEW.{column} IS NOT DISTINCT FROM OLD.{column}")
+}
+
+/// Marks new records or, with `of`, those in which one of these columns changes.
+fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, engine: Engine) -> Trigger {
+    let (table, text) = (quoted(&model.table), |text: &str| format!("'{}'", text.replace('\'', "''")));
+    let (named, field) = (text(&model.table), text(field));
+    let event = match of {
+        None => "INSERT".to_owned(),
+        Some(columns) => {
+            format!("UPDATE OF {}", columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let is_changed = if of.is_some() { "TRUE" } else { "FALSE" };
+    let does = match engine {
+        Engine::Sqlite => format!(
+            "WHEN {condition} BEGIN INSERT INTO {TABLE} (table_name, field, id, is_changed) SELECT {named}, {field}, NEW.\"id\", {is_changed} \
+             WHERE NOT EXISTS (SELECT 1 FROM {TABLE} WHERE table_name = {named} AND field = {field} AND id = NEW.\"id\"); END"
+        ),
+        Engine::Postgres => {
+            format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
+        }
+    };
+    let rest = format!("AFTER {event} ON {table} {does}");
+    let mut name = TRIGGER.to_owned();
+    for byte in &Sha256::digest(&rest)[..8] {
+        let _infallible = write!(name, "{byte:02x}");
+    }
+    Trigger { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name }
+}
+
+impl Trigger {
+    fn is_among(&self, shape: &TableShape) -> bool {
+        shape.triggers.contains(&self.name)
+    }
+}
+
+/// The statements that create those that a table lacks. `shape`: the table, if it is there.
+pub(super) fn create(triggers: &[Trigger], shape: Option<&TableShape>) -> Vec<String> {
+    let missing = triggers.iter().filter(|trigger| shape.is_none_or(|shape| !trigger.is_among(shape)));
+    missing.map(|trigger| trigger.sql.clone()).collect()
+}
+
+/// The statements that drop those that a table no longer needs.
+pub(super) fn drop_left_over(triggers: &[Trigger], table: &str, shape: &TableShape, engine: Engine) -> Vec<String> {
+    let wanted = |name: &String| triggers.iter().any(|trigger| trigger.name == *name);
+    ours(shape).filter(|name| !wanted(name)).map(|name| drop_one(name, table, engine)).collect()
+}
+
+/// The statements that drop all of a table's, because they prevent changes of its columns. The next start creates them again.
+pub(super) fn drop_all(table: &str, shape: &TableShape, engine: Engine) -> Vec<String> {
+    ours(shape).map(|name| drop_one(name, table, engine)).collect()
+}
+
+fn ours(shape: &TableShape) -> impl Iterator<Item = &String> {
+    shape.triggers.iter().filter(|name| name.starts_with(TRIGGER))
+}
+
+fn drop_one(name: &str, table: &str, engine: Engine) -> String {
+    match engine {
+        Engine::Sqlite => format!("DROP TRIGGER {}", quoted(name)),
+        Engine::Postgres => format!("DROP TRIGGER {} ON {}", quoted(name), quoted(table)),
+    }
+}
