@@ -16,9 +16,14 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Registers the account and signs in.
     pub(crate) async fn of_new_account(server: SocketAddr) -> anyhow::Result<Self> {
-        once(server, &post("/auth/register", ACCOUNT)).await?;
+        Self::registered(server, ACCOUNT).await
+    }
+
+    /// Registers the account of a body and signs in.
+    pub(crate) async fn registered(server: SocketAddr, account: &str) -> anyhow::Result<Self> {
+        once(server, &post("/auth/register", account)).await?;
         let mut connection = Connection::open(server).await?;
-        connection.exchange(&post("/auth/login", ACCOUNT)).await?;
+        connection.exchange(&post("/auth/login", account)).await?;
         let answer: serde_json::Value = serde_json::from_slice(&connection.body())?;
         let token = answer["token"].as_str().context("a login returns a token")?;
         let head = connection.head();

@@ -28,6 +28,9 @@
 //!
 //! `cargo xtask bench timing` compares the response times of `forgot-password` and of a refused `login` for a known and
 //! for an unknown address.
+//!
+//! `cargo xtask bench writes` compares creates with and without a sequence and a key of two fields, and a caller's latencies beside
+//! another caller's batches, on SQLite and Postgres.
 
 mod accounts;
 mod child;
@@ -46,6 +49,7 @@ mod outbox;
 mod rules;
 mod streams;
 mod timing;
+mod writes;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -65,12 +69,14 @@ fn main() -> anyhow::Result<()> {
         ["rules", rest @ ..] => runtime.block_on(rules::run(rest)),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
         ["timing"] => runtime.block_on(timing::run()),
+        ["writes", rest @ ..] => runtime.block_on(writes::run(rest)),
         // The programs for comparison. The benchmarks start them as children.
         ["floor", "sqlite", file, commits] => runtime.block_on(floor::sqlite::serve(file, *commits == "single")),
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
             "name a benchmark: accounts [seconds], crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
-             log [seconds], outbox, rules [records], streams [seconds], timing"
+             log [seconds], outbox, rules [records], streams [seconds], timing, \
+             writes [seconds]"
         ),
     }
 }

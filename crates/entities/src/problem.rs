@@ -132,6 +132,9 @@ fn field(FieldError { field, code: of, message }: FieldError) -> ProblemField {
 /// A single error is the message itself; several are a list.
 fn invalid(errors: &[FieldError]) -> Cow<'static, str> {
     match errors {
+        [FieldError { field, message, .. }] if field.is_empty() => {
+            format!("the record does not pass validation: {message}").into()
+        }
         [FieldError { field, message, .. }] => format!("the record does not pass validation: {field} {message}").into(),
         _ => "the record does not pass validation".into(),
     }

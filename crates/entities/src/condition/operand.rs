@@ -97,6 +97,7 @@ impl Resolver<'_> {
             Written::Path(path) => Side::Field(self.field(at, path)?),
             Written::Old(path) => Side::Field(self.old_field(at, path)?),
             Written::Length(path) => Side::Field(self.length(at, path)?),
+            Written::OldLength(path) => Side::Field(self.old_length(at, path)?),
             Written::Caller(word) => {
                 self.names_tenant |= matches!(word, Word::Tenant | Word::TenantRoles);
                 Side::Caller(*word)

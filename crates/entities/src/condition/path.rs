@@ -94,13 +94,31 @@ impl Resolver<'_> {
 
     /// Follows `path` from the record as it was before the change.
     pub(super) fn old_field(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
+        self.of_before(at, path, Self::field)
+    }
+
+    /// Follows `path` from the record as it was before the change to what has a length.
+    pub(super) fn old_length(&mut self, at: At, path: &Path) -> Result<Ended, Fault> {
+        self.of_before(at, path, Self::length)
+    }
+
+    fn of_before(
+        &mut self,
+        at: At,
+        path: &Path,
+        end: impl Fn(&mut Self, At, &Path) -> Result<Ended, Fault>,
+    ) -> Result<Ended, Fault> {
         let start = &path.0[0];
         self.may_compare_with_before(at, start.place, "@old")?;
         if let Some(back) = &start.back {
             return Err(Fault::new(back.place, "@old has the fields of the record itself"));
         }
-        let mut ended = self.field(at, path)?;
-        match (&mut *ended.hops, &mut ended.operand) {
+        let mut ended = end(self, at, path)?;
+        let operand = match &mut ended.operand {
+            Operand::Length(of) => &mut **of,
+            operand => operand,
+        };
+        match (&mut *ended.hops, operand) {
             ([first, ..], _) => first.from_column = old_name(&first.from_column),
             ([], Operand::Column { name, .. } | Operand::Json { name, .. }) => *name = old_name(name),
             _ => {}

@@ -110,7 +110,7 @@ impl Terms<'_> {
     fn compared(&self, side: &Written, around: &Around<'_>) -> Result<Option<Compared>, Fault> {
         let value = match side {
             // What a record was before a change is not stored, and a length is no value of a field.
-            Written::Literal(_) | Written::Old(_) | Written::Length(_) => return Ok(None),
+            Written::Literal(_) | Written::Old(_) | Written::Length(_) | Written::OldLength(_) => return Ok(None),
             Written::Caller(word) => Source::Caller(*word),
             Written::Path(path) => {
                 let (hops, operand) = self.follow(path, around, Rights::Declared)?;

@@ -20,6 +20,8 @@ const LONGEST_MESSAGE: usize = 1_000;
 pub(crate) struct WriteRules {
     /// The access rule for a record as an update leaves it.
     pub(crate) update_after: Option<Arc<Rule>>,
+    /// Whether the rules for a record before and after an update are declared apart.
+    pub(crate) is_split: bool,
     pub(crate) checks: Vec<Check>,
     /// Who may set a field, by the position of the field.
     pub(crate) fields: Vec<(usize, Arc<Rule>)>,
@@ -31,7 +33,8 @@ pub(crate) struct Check {
     pub(crate) rule: Arc<Rule>,
     /// The position of the field that a failure is about.
     pub(crate) field: Option<usize>,
-    message: String,
+    /// In English.
+    pub(crate) message: String,
     messages: BTreeMap<String, String>,
 }
 
@@ -82,7 +85,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(mut self) -> WriteRules {
-        WriteRules { update_after: self.update_after(), checks: self.checks(), fields: self.fields() }
+        let is_split = self.entity.update_before.is_some() || self.entity.update_after.is_some();
+        WriteRules { update_after: self.update_after(), is_split, checks: self.checks(), fields: self.fields() }
     }
 
     fn wrong(&mut self, field: Option<usize>, attribute: &'static str, message: String, place: Option<TextPlace>) {

@@ -46,6 +46,8 @@ pub(crate) enum Operand {
     Old(Path),
     /// `length(field)`
     Length(Path),
+    /// `length(@old.field)`
+    OldLength(Path),
     Caller(Word),
     Literal(Literal),
 }

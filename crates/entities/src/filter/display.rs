@@ -74,6 +74,7 @@ impl Display for Operand {
             Self::Path(path) => path.fmt(f),
             Self::Old(path) => write!(f, "@old.{path}"),
             Self::Length(path) => write!(f, "length({path})"),
+            Self::OldLength(path) => write!(f, "length(@old.{path})"),
             Self::Caller(word) => word.fmt(f),
             Self::Literal(literal) => literal.fmt(f),
         }

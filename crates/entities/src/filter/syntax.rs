@@ -248,9 +248,14 @@ impl Parser {
             return self.path().map(Operand::Path);
         }
         self.at += 2;
+        let is_old = matches!(&self.peek().0, Token::At(word) if word == "old");
+        if is_old {
+            self.at += 1;
+            self.expect(".")?;
+        }
         let path = self.path()?;
         self.expect(")")?;
-        Ok(Operand::Length(path))
+        Ok(if is_old { Operand::OldLength(path) } else { Operand::Length(path) })
     }
 
     fn word(&mut self) -> Result<Operand, SyntaxError> {
@@ -355,6 +360,7 @@ mod tests {
             Operand::Path(steps) => path(steps),
             Operand::Old(steps) => format!("old {}", path(steps)),
             Operand::Length(steps) => format!("length {}", path(steps)),
+            Operand::OldLength(steps) => format!("length old {}", path(steps)),
             Operand::Caller(word) => format!("@{word:?}"),
             Operand::Literal(literal) => format!("{literal:?}"),
         }

@@ -157,7 +157,7 @@ fn compare(comparison: &Comparison, columns: Names<'_>) -> Result<Predicate, Str
     let Some((field, value)) = plain(comparison, columns) else {
         let place = match comparison.right {
             Operand::Literal(_) => comparison.place,
-            Operand::Path(_) | Operand::Old(_) | Operand::Length(_) | Operand::Caller(_) => comparison.right_place,
+            _ => comparison.right_place,
         };
         return Err(located(PLAIN, place));
     };

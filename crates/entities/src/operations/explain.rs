@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::filter::syntax::Word;
 use crate::fragment::quoted;
 use crate::plan::Plan;
+use crate::readable::FieldRights;
 use crate::value::types::is_id;
 
 /// The most values of one side that are shown.
@@ -56,9 +57,10 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
     /// `access` (identity, permission, scope, tenant membership), `record` (it exists), `tenant`, `owner`, `rules.read`,
-    /// `rules.create`, `rules.update` or `rules.delete`.
+    /// `rules.create`, `rules.update` or its parts `rules.update_before` and `rules.update_after`, `rules.delete`,
+    /// `fields.read`, `fields.write` or `check`.
     pub check: &'static str,
-    /// Whether it passed. `None` if it depends on a record and the question names none.
+    /// Whether it passed. `None` if it depends on what is written, or on a record and the question names none.
     pub passed: Option<bool>,
     /// Details of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +120,7 @@ pub(crate) async fn explain(
     let mut findings = vec![finding("access", decided.as_ref().err().cloned().map(Error::from))];
     let anonymous = call.identity.principal().is_none();
     let asked = Asked { plan: plan.clone(), viewer, action, reach: decided.ok(), anonymous };
+    findings.extend(unreadable(&asked).map(|check| (check, None)));
     match id.clone() {
         None => findings.extend(asked.rules().map(|(check, rule)| (unasked(check, rule), None))),
         Some(id) => {
@@ -125,6 +128,7 @@ pub(crate) async fn explain(
             findings.extend(found.await?);
         }
     }
+    findings.extend(on_change(plan, action).map(|check| (check, None)));
     let (checks, refusals): (Vec<Check>, Vec<Option<Error>>) = findings.into_iter().unzip();
     let refusal = refusals.into_iter().flatten().next();
     let explanation = Explanation {
@@ -150,6 +154,38 @@ fn unasked(check: &'static str, rule: &Rule) -> Check {
     Check { check, passed: None, detail, rule: Some(rule.text.clone()), terms: Vec::new() }
 }
 
+/// The fields that the caller does not see. They refuse nothing.
+fn unreadable(asked: &Asked) -> Option<Check> {
+    let rights = FieldRights::of_viewer(std::slice::from_ref(&asked.plan), &asked.viewer);
+    let readable = rights.of(0);
+    let fields = asked.plan.fields.iter().enumerate().filter(|(index, field)| !field.hidden && !readable.has(*index));
+    let fields: Vec<&str> = fields.map(|(_, field)| &*field.column).collect();
+    let detail = format!("these fields do not exist for the caller: {}", fields.join(", "));
+    let check = Check { check: "fields.read", passed: Some(true), detail: Some(detail), rule: None, terms: Vec::new() };
+    (!fields.is_empty()).then_some(check)
+}
+
+/// What is checked of the values that a create or an update gives, in its order. The question has none.
+fn on_change(plan: &Plan, action: Action) -> impl Iterator<Item = Check> {
+    let rules = Some(&plan.write_rules).filter(|_| matches!(action, Action::Create | Action::Update));
+    let column = |index: usize| &*plan.fields.at(index).column;
+    let undecided = |check, rule: &Rule, of: Option<String>| {
+        let of = of.map(|of| format!("{of}: ")).unwrap_or_default();
+        let detail = Some(format!("{of}depends on what is written"));
+        Check { check, passed: None, detail, rule: Some(rule.text.clone()), terms: Vec::new() }
+    };
+    let after = rules.filter(|rules| rules.is_split && action == Action::Update);
+    let after = after.and_then(|rules| rules.update_after.as_ref());
+    let checks = rules.into_iter().flat_map(|rules| &rules.checks);
+    let checks = checks.map(move |check| {
+        let field = check.field.map(|index| format!("{} ", column(index))).unwrap_or_default();
+        undecided("check", &check.rule, Some(format!("\"{field}{}\"", check.message)))
+    });
+    let fields = rules.into_iter().flat_map(|rules| &rules.fields);
+    let fields = fields.map(move |(index, rule)| undecided("fields.write", rule, Some(column(*index).to_owned())));
+    checks.chain(fields).chain(after.map(move |rule| undecided("rules.update_after", rule, None)))
+}
+
 /// The question: which action, on which record.
 struct Asked {
     plan: Arc<Plan>,
@@ -167,6 +203,7 @@ impl Asked {
         let own = match self.action {
             Action::Read => None,
             Action::Create => Some((Action::Create, "rules.create")),
+            Action::Update if self.plan.write_rules.is_split => Some((Action::Update, "rules.update_before")),
             Action::Update => Some((Action::Update, "rules.update")),
             Action::Delete => Some((Action::Delete, "rules.delete")),
         };

@@ -2,7 +2,7 @@
 
 use gatewright_base::Identity;
 use gatewright_entities::operations::{Explanation, Term};
-use gatewright_entities::{Action, Call, Entity, Field};
+use gatewright_entities::{Action, Call, Entity, Field, RecordCheck};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -175,5 +175,46 @@ async fn owner_tenant_and_existence_are_separate_checks() {
         assert_eq!(trashed.status, Some(404), "{trashed:?}");
         let alone = notes.explain(&call, Action::Read, None).await.unwrap();
         assert!(alone.allowed && alone.checks.len() == 1, "{alone:?}");
+    }
+}
+
+/// What depends on the values that are written, or on the caller's right to read fields, is named too.
+#[tokio::test]
+async fn rules_of_fields_checks_and_rules_for_what_an_update_leaves_are_named() {
+    let tasks = Entity::new("tasks")
+        .field(Field::string("title"))
+        .field(Field::string("state").write("@roles has 'boss'"))
+        .field(Field::int("score").read("@roles has 'boss'"))
+        .check(RecordCheck::new("score = null || score > 0", "must be positive").field("score"))
+        .rule_before_update("title = 'open'")
+        .rule_after_update("!changed(title)");
+    for world in worlds([tasks]).await {
+        let id = world.post(&user("ann"), "/tasks", json!({"title": "open"})).await.id();
+        for (caller, action, sees_score) in [
+            (user("ann"), Action::Update, false),
+            (user_with("ann", &["boss"]), Action::Update, true),
+            (user("ann"), Action::Create, false),
+            (user("ann"), Action::Read, false),
+        ] {
+            let explained = explain(&world, &caller, action, Some(&id)).await;
+            let checks: Vec<_> =
+                explained.checks.iter().map(|check| (check.check, check.passed, check.detail.as_deref())).collect();
+            let mut wanted = vec![("access", Some(true), None)];
+            wanted.extend((!sees_score).then_some((
+                "fields.read",
+                Some(true),
+                Some("these fields do not exist for the caller: score"),
+            )));
+            wanted.push(("record", Some(true), None));
+            wanted.extend((action == Action::Update).then_some(("rules.update_before", Some(true), None)));
+            if action != Action::Read {
+                wanted.push(("check", None, Some("\"score must be positive\": depends on what is written")));
+                wanted.push(("fields.write", None, Some("state: depends on what is written")));
+            }
+            let after = ("rules.update_after", None, Some("depends on what is written"));
+            wanted.extend((action == Action::Update).then_some(after));
+            assert_eq!(checks, wanted, "{} {caller:?} {action:?}", world.name());
+            assert!(explained.allowed);
+        }
     }
 }

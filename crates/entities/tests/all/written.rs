@@ -1,7 +1,7 @@
 //! What a record that is written must pass: checks, the rules of fields, and rules about the change.
 
 use gatewright_entities::operations::Call;
-use gatewright_entities::{Action, Entity, Field, RecordCheck};
+use gatewright_entities::{Action, Entity, Field, Kind, RecordCheck};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -192,6 +192,35 @@ async fn the_requester_edits_the_subject_and_closes_and_nothing_else() {
             ("ann", json!({ "subject": "c", "state": "closed" }), 200),
             // Before, it must be open.
             ("ann", json!({ "subject": "d" }), 403),
+        ] {
+            let changed = world.patch(&user(caller), &path, &body).await;
+            assert_eq!(changed.status, status, "{} {caller} {body}: {}", world.name(), changed.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lengths_and_links_are_compared_with_those_before_the_change() {
+    let notes = Entity::new("notes")
+        .field(Field::string("text"))
+        .field(Field::list("tags", Kind::String))
+        .field(Field::relation("watchers", "users").many())
+        .rule_after_update(
+            "length(text) >= length(@old.text) && length(tags) > length(@old.tags) \
+             && length(watchers) < length(@old.watchers) && @old.watchers = @me",
+        );
+    for world in worlds([notes]).await {
+        let body = json!({ "text": "é", "tags": ["a"], "watchers": ["ann", "ben"] });
+        let path = format!("/notes/{}", world.post(&user("ann"), "/notes", body).await.id());
+        for (caller, body, status) in [
+            ("ann", json!({ "tags": ["a", "b"] }), 403),
+            ("ann", json!({ "tags": [], "watchers": [] }), 403),
+            ("ann", json!({ "text": "", "tags": ["a", "b"], "watchers": ["ben"] }), 403),
+            ("cid", json!({ "tags": ["a", "b"], "watchers": ["ben"] }), 403),
+            ("ann", json!({ "tags": ["a", "b"], "watchers": ["ben"] }), 200),
+            // No longer among them.
+            ("ann", json!({ "tags": { "$append": ["c"] }, "watchers": [] }), 403),
+            ("ben", json!({ "tags": { "$append": ["c"] }, "watchers": { "$remove": ["ben"] } }), 200),
         ] {
             let changed = world.patch(&user(caller), &path, &body).await;
             assert_eq!(changed.status, status, "{} {caller} {body}: {}", world.name(), changed.text);

@@ -1,5 +1,6 @@
 //! Fields that only some callers may read, in tools, documents, the admin API and the generated types.
 
+use gatewright::config::Loader;
 use gatewright_testing::TestApp;
 use serde_json::{Value, json};
 
@@ -87,6 +88,32 @@ async fn administrators_see_the_field_and_documents_show_no_example_of_it() {
             assert!(!required.contains(&json!("canaryScore")), "{name}: {required:?}");
         }
         assert_eq!(examples(&document).into_iter().find(|example| example.contains("canary")), None);
+    }
+}
+
+#[tokio::test]
+async fn streams_by_ticket_exports_and_types_leave_the_field_out() {
+    let owned = ENTITIES.replace("access = { read = \"public\" }", "owner_field = \"owner\"").replace(
+        "read = \"@roles has 'agent'\"\nwrite",
+        "read = \"@roles has 'agent'\"\n[[entity.field]]\nname = \"canary_own\"\ntype = \"string\"\nread = \"@me = 'nobody'\"\n\
+         [[entity.field]]\nname = \"mine\"\ntype = \"string\"\nread = \"@me != 'nobody'\"\nwrite",
+    );
+    for app in TestApp::on_every_engine(&owned).await {
+        let ann = app.signed_in("ann@example.com").await;
+        let ticket = ann.post("/auth/stream-ticket", json!({})).await.is(200).at("/ticket");
+        let path = format!("/tickets/_events?ticket={}", ticket.as_str().unwrap());
+        let mut stream = app.anonymous().open(&path).await.unwrap_or_else(|answer| panic!("{}", answer.text()));
+        ann.post("/tickets", json!({ "subject": "a" })).await.is(201);
+        let event = format!("{:?}", stream.next().await);
+        assert!(event.contains("subject") && event.contains("mine") && !event.contains("canary"), "{event}");
+        let exported = ann.post("/auth/export", json!({ "password": "correct horse battery" })).await.is(200).json();
+        let record = &exported["records"]["tickets"][0];
+        assert!(record["subject"] == "a" && record.as_object().unwrap().contains_key("mine"), "{exported}");
+        assert!(!exported.to_string().contains("canary"), "{exported}");
+    }
+    let types = gatewright::types::typescript(&Loader::text("test.toml", &owned).dev_mode().load().unwrap()).unwrap();
+    for line in ["  canaryScore?: number;", "  mine?: string | null;", "  subject: string | null;"] {
+        assert!(types.contains(line), "{line}: {types}");
     }
 }
 
