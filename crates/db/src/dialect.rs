@@ -70,6 +70,19 @@ pub fn insert_both(engine: Engine, insert: &str, into: &str, values: &str, colum
     }
 }
 
+/// [`insert_both`] after a statement that returns one row, which all three may name: `first`, a name and the statement. What is
+/// returned is `returning`.
+pub fn insert_after(
+    engine: Engine,
+    (name, first): (&str, &str),
+    insert: &str,
+    (into, values): (&str, &str),
+    returning: &str,
+) -> Option<String> {
+    let both = insert_both(engine, insert, into, values, returning)?;
+    Some(both.replacen("WITH ", &format!("WITH {} AS ({first}), ", quoted(name)), 1))
+}
+
 /// Whether inserted values are stored unchanged, so that they need not be read back. Postgres normalises JSON
 /// documents.
 pub fn keeps_as_given(engine: Engine, has_json: bool) -> bool {

@@ -42,5 +42,5 @@ pub use gatewright_base as base;
 pub use gatewright_db as db;
 /// Problems, extractors and layers.
 pub use gatewright_http as http;
-pub use log::{Cursor, EventLog, LogOptions, LoggedInsert, logged_insert};
+pub use log::{Cursor, EventLog, LogOptions, LoggedInsert, logged_insert, numbered_insert};
 pub use sse::{StreamOptions, Streams};

@@ -10,7 +10,7 @@ use super::judge::Judge;
 use super::links::Relations;
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{linked, narrow, rules, sequences, words};
+use super::{linked, narrow, numbered, rules, sequences, words};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -37,7 +37,14 @@ impl Table<'_> {
         let create = Arc::new(Create::prepare(self, None, call, &body).await?);
         let entities = self.entities;
         let is_kept = call.keeping.is_some();
-        if is_kept || entities.hooks_of(self.plan).is_some() || self.plan.takes_steps() {
+        let is_plain = !is_kept && entities.hooks_of(self.plan).is_none() && !self.plan.has_rules();
+        if is_plain
+            && !self.plan.sequences.is_empty()
+            && let Some(record) = create.numbered(entities).await?
+        {
+            return Ok(record);
+        }
+        if !is_plain || self.plan.takes_steps() {
             let creating = create.clone();
             let perform = async move |transaction: &Transaction<'_>| {
                 let record = creating.perform(transaction).await?;
@@ -169,6 +176,21 @@ impl Create {
                 narrow::written(transaction, table, &self.call, &self.admission, record, self.sent()).await
             }
             Err(error) => Err(self.refused(entities, Some(transaction.tx), &values, error).await),
+        }
+    }
+
+    /// Makes the record in one statement that gives it its number, if that is possible.
+    async fn numbered(&self, entities: &Entities) -> Result<Option<Record>, Error> {
+        if self.invalid.is_some() {
+            return Ok(None);
+        }
+        let write = self.write(entities, &self.values)?;
+        if !write.is_alone(entities) {
+            return Ok(None);
+        }
+        match numbered::create(entities, &write).await {
+            Ok(record) => Ok(record.map(|record| self.shown(entities, record))),
+            Err(error) => Err(self.refused(entities, None, &self.values, error).await),
         }
     }
 

@@ -35,6 +35,7 @@ mod members;
 mod memory;
 mod mixed;
 mod narrow;
+mod numbered;
 mod precondition;
 mod restore;
 mod rules;

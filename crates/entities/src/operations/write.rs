@@ -46,6 +46,17 @@ pub(super) struct Write {
 }
 
 impl Write {
+    /// Whether nothing besides its statement and its event belongs into its transaction.
+    pub(super) fn is_alone(&self, entities: &Entities) -> bool {
+        let belongs = !entities.hooks().is_empty()
+            || entities.hooks_of(&self.plan).is_some()
+            || self.plan.row_rules.get(Action::Read).is_some()
+            || entities.followers().want(self.plan.index)
+            || (self.kind == EventKind::Deleted && entities.answers().is_some());
+        let is_linked = !self.links.is_empty() || !self.linked.is_empty();
+        !is_linked && self.precondition.is_none() && !belongs
+    }
+
     /// The values that the read rule reads of the record, if this write can change them or removes the record.
     async fn before(&self, transaction: &Transaction<'_>) -> Result<Before, Error> {
         let wanted = match self.kind {
@@ -71,13 +82,7 @@ pub(super) struct Precondition {
 /// Runs a write in a separate transaction, and waits for its event if streams require that. `None` if the statement
 /// matched no record.
 pub(super) async fn run(entities: &Entities, write: Write) -> Result<Option<Stored>, Error> {
-    let belongs = !entities.hooks().is_empty()
-        || entities.hooks_of(&write.plan).is_some()
-        || write.plan.row_rules.get(Action::Read).is_some()
-        || entities.followers().want(write.plan.index)
-        || (write.kind == EventKind::Deleted && entities.answers().is_some());
-    let is_linked = !write.links.is_empty() || !write.linked.is_empty();
-    let alone = !is_linked && write.precondition.is_none() && !belongs;
+    let alone = write.is_alone(entities);
     if alone && !staging::is_staged(entities) {
         return statement(entities, write).await;
     }

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use gatewright_db::{Engine, Sql, Value, dialect};
-use gatewright_events::logged_insert;
+use gatewright_events::{logged_insert, numbered_insert};
 use jiff::Timestamp;
 
 use super::one::{Bounds, One, Statement, Text};
@@ -13,7 +13,8 @@ use crate::condition::{LINK, LINKING};
 use crate::declare::model::folded_column;
 use crate::declare::{Kind, Model, ModelField};
 use crate::filter::{Columns, Predicate};
-use crate::fragment::quoted;
+use crate::fragment::{quoted, typed};
+use crate::schema::{sequences, type_word};
 use crate::value::Type;
 use crate::value::types::STRING_LENGTH;
 
@@ -56,6 +57,8 @@ pub(crate) struct Statements {
     pub(crate) insert_blindly: Option<Sql>,
     /// The same, which also appends the event to the log, where that is one statement.
     pub(crate) insert_logged: Option<Sql>,
+    /// The same with the number of the only sequence, which the statement gives. Without the parameter of that field.
+    pub(crate) insert_numbered: Option<Sql>,
 }
 
 impl Statements {
@@ -76,6 +79,7 @@ impl Statements {
             // Bytes: of one record, which is counted before.
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
             insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
+            insert_numbered: blindly.as_ref().and_then(|_| numbered(model, engine)),
             insert_logged: blindly.as_ref().and_then(|insert| logged_insert(engine, insert, params)),
             insert_blindly: blindly,
             columns: columns.to_owned(),
@@ -358,17 +362,43 @@ fn live(soft_delete: bool) -> &'static str {
 }
 
 fn insert(model: &Model, table: &str) -> String {
+    insert_of(model, table, |number| format!("?{number}"))
+}
+
+/// An INSERT of these values: of the id, each field and the two times, by their numbers from 1.
+fn insert_of(model: &Model, table: &str, value: impl Fn(usize) -> String) -> String {
     let fields = model.fields.iter().map(|field| &*field.name);
     let mut columns: Vec<String> =
         std::iter::once("id").chain(fields).chain(["created_at", "updated_at"]).map(quoted).collect();
-    let mut values = list(1, columns.len());
+    let mut values = (1..=columns.len()).map(&value).collect::<Vec<_>>().join(", ");
     for index in model.folded() {
         columns.push(quoted(&folded_column(&model.fields[index].name)));
         // The id is the first parameter.
-        let _infallible = write!(values, ", {}", dialect::folded(&format!("?{}", index + 2)));
+        let _infallible = write!(values, ", {}", dialect::folded(&value(index + 2)));
     }
     format!("INSERT INTO {table} ({}) VALUES ({values})", columns.join(", "))
 }
+
+/// Gives the number of the only sequence, inserts the record and appends the event.
+fn numbered(model: &Model, engine: Engine) -> Option<Sql> {
+    let [sequence] = &*model.sequences else { return None };
+    // What comes after the number in the INSERT has a place less among the parameters. The id is the first.
+    let (number, count) = (sequence.field + 2, model.fields.len() + 2);
+    let place = |parameter: usize| if parameter > number { parameter - 1 } else { parameter };
+    let scope = sequences::scope(engine, &sequence.columns(model), |name| {
+        let field = model.fields.iter().position(|field| field.name == name).unwrap_or_default();
+        typed(engine, type_word(model.fields[field].kind), place(field + 2))
+    });
+    let first = sequences::next(&sequences::name(&model.table, &model.fields[sequence.field].name), &scope);
+    let values = |parameter: usize| match parameter == number {
+        true => format!("(SELECT number FROM {})", quoted(NUMBER)),
+        false => format!("?{}", place(parameter)),
+    };
+    numbered_insert(engine, (NUMBER, &first), &insert_of(model, &quoted(&model.table), values), count)
+}
+
+/// The name of the statement that gives a number.
+const NUMBER: &str = "_number";
 
 fn size(model: &Model, engine: Engine) -> String {
     let lengths = model.fields.iter().map(|field| {

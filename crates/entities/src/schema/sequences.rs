@@ -16,6 +16,16 @@ pub(super) fn create_table(engine: Engine) -> String {
     column_types(sql, engine)
 }
 
+/// The statement that gives the next number of a sequence in a scope, as the column `number`. `name` is a text of ours, `scope` an
+/// expression.
+pub(crate) fn next(name: &str, scope: &str) -> String {
+    let name = name.replace('\'', "''");
+    format!(
+        "INSERT INTO {TABLE} (name, scope, last) VALUES ('{name}', {scope}, 1) \
+         ON CONFLICT (name, scope) DO UPDATE SET last = {TABLE}.last + 1 RETURNING last AS number"
+    )
+}
+
 /// The name of a sequence in that table.
 pub(crate) fn name(table: &str, column: &str) -> String {
     format!("{table}.{column}")

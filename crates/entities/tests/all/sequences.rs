@@ -7,7 +7,7 @@ use gatewright_entities::{Declarations, Entities, Entity, Field, Unique};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{World, anonymous, user, worlds};
+use super::support::{World, anonymous, logged, user, worlds};
 
 fn tickets(name: &str) -> Entity {
     Entity::new(name)
@@ -163,5 +163,46 @@ fn mistakes_in_sequences_are_named() {
         let entity = Entity::new("posts").field(Field::string("a")).field(Field::decimal("price")).field(field);
         let found = Declarations::check(&[entity]).unwrap_err().to_string();
         assert!(found.contains(message), "{message:?} is not in {found:?}");
+    }
+}
+
+/// With an event log, a create, its number and its event are one statement on Postgres.
+#[tokio::test]
+async fn the_log_has_the_record_with_its_number() {
+    let tickets = Entity::new("tickets")
+        .public()
+        .field(Field::string("before"))
+        .field(Field::int("number").sequence(["urgent", "desk", "due"]))
+        .field(Field::boolean("urgent"))
+        .field(Field::string("desk"))
+        .field(Field::date("due"))
+        .field(Field::int("after"))
+        .unique(Unique::of(["before", "number"]).ignore_case());
+    let secret = Entity::new("secrets").public().field(Field::int("number").sequence(Vec::<String>::new()).hidden());
+    for test_db in engines().await {
+        let (mut world, following) = logged(test_db, [tickets.clone(), secret.clone()]).await;
+        let texts = ["1111111111111111111", "\"number\":2222222222222222222", "é\\", "", "{\"number\":1}"];
+        for (index, text) in texts.iter().enumerate() {
+            let body = json!({ "before": text, "urgent": true, "desk": "a'\"é", "due": "2026-01-02", "after": index });
+            let made = world.post(&anonymous(), "/tickets", body).await.data();
+            assert_eq!((&made["number"], &made["before"]), (&json!(index + 1), &json!(text)), "{}", world.name());
+            let (kind, _, told) = world.event().await;
+            assert_eq!((&*kind, &told), ("entity.created", &made));
+            let row = world.db().query("SELECT record FROM event_log ORDER BY position DESC LIMIT 1", vec![]).await;
+            let logged: Value = serde_json::from_str(&row.unwrap()[0].get::<String>("record").unwrap()).unwrap();
+            assert_eq!(logged, made, "{}", world.name());
+            let path = format!("/tickets/{}", made["id"].as_str().unwrap());
+            assert_eq!(world.get(&anonymous(), &path).await.data(), made);
+        }
+        let absent = world.post(&anonymous(), "/tickets", json!({ "urgent": true })).await.data();
+        assert_eq!(absent["number"], 1, "{}", world.name());
+        assert!(world.post(&anonymous(), "/secrets", json!({})).await.data().get("number").is_none());
+        // A value that is taken; the refused create logs nothing.
+        world.db().execute("UPDATE tickets SET number = 6 WHERE \"after\" = 0", vec![]).await.unwrap();
+        let body = json!({ "before": texts[0], "urgent": true, "desk": "a'\"é", "due": "2026-01-02" });
+        let refused = world.post(&anonymous(), "/tickets", body).await;
+        assert_eq!((refused.status.as_u16(), refused.faults()["number"].as_str()), (409, "taken"), "{}", refused.text);
+        assert_eq!(world.rows("event_log").await, 7, "{}", world.name());
+        drop(following);
     }
 }

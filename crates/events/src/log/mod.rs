@@ -28,6 +28,7 @@ mod sweep;
 pub(crate) mod witness;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,9 +121,11 @@ pub(crate) struct Inner {
 const COLUMNS: &str = "id, type, entity, table_name, tenant_id, owner_id, record, origin, read_before, created_at";
 /// The number of the other columns, whose values the writer sets.
 const GIVEN: usize = 9;
+/// The position of the record among them.
+const RECORD: usize = 6;
 
 /// The parameters of a [`logged_insert`], and the event that it appends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LoggedInsert {
     /// The parameters.
     pub params: Vec<Value>,
@@ -134,6 +137,16 @@ impl LoggedInsert {
     /// The event, once the statement has returned its position.
     pub fn event_at(self, position: i64) -> EntityEvent {
         self.event.with_place(self.id, position)
+    }
+
+    /// [`event_at`](Self::event_at) of a [`numbered_insert`], whose record is known only then: `event` is that of the record with its
+    /// number.
+    pub fn numbered_event_at(self, position: i64, event: EntityEvent) -> EntityEvent {
+        let event = match self.event.generation() {
+            Some(generation) => event.of_generation(generation.clone()),
+            None => event,
+        };
+        event.with_place(self.id, position)
     }
 }
 
@@ -183,6 +196,18 @@ impl EventLog {
         let id = self.0.ambient.uuid().to_string();
         params.extend(self.params(&id, &event, false));
         LoggedInsert { params, event: event.of_generation(self.generation()), id }
+    }
+
+    /// The parameters of a [`numbered_insert`]. `event` is that of the record with another number, which is the text at `hole` of
+    /// its JSON.
+    pub fn with_numbered_insert(&self, params: Vec<Value>, event: EntityEvent, hole: Range<usize>) -> LoggedInsert {
+        let end = text(&event.record()[hole.end..]);
+        let begin = text(&event.record()[..hole.start]);
+        let mut logged = self.with_insert(params, event);
+        let record = logged.params.len() - GIVEN + RECORD;
+        logged.params[record] = Value::Text(begin);
+        logged.params.push(Value::Text(end));
+        logged
     }
 
     fn params(&self, id: &str, event: &EntityEvent, is_shared: bool) -> Vec<Value> {
@@ -253,6 +278,21 @@ fn text(json: &[u8]) -> String {
 pub fn logged_insert(engine: Engine, insert: &Sql, params: usize) -> Option<Sql> {
     let values = format!("{}, {}", placeholders(params + 1), dialect::now_micros(engine));
     dialect::insert_both(engine, insert.as_str(), &format!("event_log ({COLUMNS})"), &values, "position").map(Sql::from)
+}
+
+/// [`logged_insert`] after a statement that gives the record a number: `first`, a name for it and the statement, which returns the
+/// number as the column `number`. It returns `position` and `number`.
+pub fn numbered_insert(engine: Engine, first: (&str, &str), insert: &str, params: usize) -> Option<Sql> {
+    let number = format!("(SELECT number FROM {})", dialect::quoted(first.0));
+    let record = params + 1 + RECORD;
+    let placeholder = |number: usize| format!("?{number}");
+    let whole = format!("CAST(?{record} AS text) || CAST({number} AS text) || CAST(?{} AS text)", params + GIVEN + 1);
+    let given =
+        (params + 1..=params + GIVEN).map(|place| if place == record { whole.clone() } else { placeholder(place) });
+    let values = format!("{}, {}", given.collect::<Vec<_>>().join(", "), dialect::now_micros(engine));
+    let into = format!("event_log ({COLUMNS})");
+    let returning = format!("position, {number} AS number");
+    dialect::insert_after(engine, first, insert, (&into, &values), &returning).map(Sql::from)
 }
 
 /// `?first, …`, for the columns that are given.
