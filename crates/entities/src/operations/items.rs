@@ -28,6 +28,7 @@ use crate::encode::Record;
 use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Plan, Statement, Trashed};
+use crate::value::operator::Operator;
 use crate::value::{BodyError, code};
 
 /// How often everything runs again because another transaction created the record of an upsert in between.
@@ -99,6 +100,20 @@ impl Known {
         }
         let known: Vec<&str> = ids.iter().map(|id| self.id(id)).collect();
         Json::read(&json!(known).to_string()).ok().map(Value::Json)
+    }
+
+    /// An operator on a field, with the ids in the place of those that stood for them.
+    pub(super) fn operator(&self, plan: &Plan, index: usize, operator: &Operator) -> Operator {
+        let is_link = plan.fields.at(index).links.is_some();
+        let known = |item: &String| match serde_json::from_str::<String>(item) {
+            Ok(id) if is_link => json!(self.id(&id)).to_string(),
+            _ => item.clone(),
+        };
+        match operator {
+            Operator::Append(items) => Operator::Append(items.iter().map(known).collect()),
+            Operator::Remove(items) => Operator::Remove(items.iter().map(known).collect()),
+            Operator::Add(number) => Operator::Add(number.clone()),
+        }
     }
 
     pub(super) fn values(&self, plan: &Plan, values: &[Option<Value>]) -> Vec<Option<Value>> {

@@ -289,11 +289,19 @@ fn linked(
     Ok((data, links))
 }
 
-/// The value of a relation, or of a list of them, with ids in the place of references. `None` if it has none.
+/// The value of a relation, of a list of them or of an operator on such a list, with ids in the place of references. `None` if it has
+/// none.
 fn resolved(json: &str, named: &HashMap<String, String>) -> Result<Option<String>, String> {
     let id = |name: String| earlier(&name, named).map(|id| serde_json::Value::from(id).to_string());
     if let Some(name) = reference(json) {
         return id(name).map(Some);
+    }
+    if let Ok(Members(members)) = serde_json::from_str(json)
+        && let [(operator, list)] = members.as_slice()
+        && list.starts_with('[')
+    {
+        let list = resolved(list, named)?;
+        return Ok(list.map(|list| format!("{{{}:{list}}}", serde_json::Value::from(&**operator))));
     }
     let list: Vec<&RawValue> =
         if json.starts_with('[') { serde_json::from_str(json).unwrap_or_default() } else { Vec::new() };

@@ -169,7 +169,9 @@ impl Update {
     /// With the ids of earlier items in the place of their placeholders.
     pub(super) fn knowing(&self, known: &Known) -> Self {
         let id = known.id(&self.id).to_owned();
-        Self { id, values: known.values(&self.plan, &self.values), ..self.clone() }
+        let operator = |(index, operator): &(usize, Operator)| (*index, known.operator(&self.plan, *index, operator));
+        let operators = self.operators.iter().map(operator).collect();
+        Self { id, values: known.values(&self.plan, &self.values), operators, ..self.clone() }
     }
 
     /// Changes the record, with its hooks, inside a transaction.
