@@ -85,6 +85,7 @@ pub(crate) struct Groups {
     pub(crate) min: Option<String>,
     pub(crate) max: Option<String>,
     pub(crate) avg: Option<String>,
+    pub(crate) count_distinct: Option<String>,
 }
 
 impl ListQuery {
@@ -215,9 +216,15 @@ impl ListQuery {
         self
     }
 
+    /// The numbers of different values of fields in each group.
+    pub fn count_distinct(mut self, fields: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.groups_mut().count_distinct = joined(fields);
+        self
+    }
+
     /// Whether an empty parameter with this name is ignored, in addition to those of a [`RecordQuery`].
     fn may_be_empty(name: &str) -> bool {
-        matches!(name, "filter" | "sort" | "q" | "group" | "sum" | "min" | "max" | "avg")
+        matches!(name, "filter" | "sort" | "q" | "group" | "sum" | "min" | "max" | "avg" | "count_distinct")
     }
 
     fn groups_mut(&mut self) -> &mut Groups {
@@ -245,6 +252,7 @@ impl ListQuery {
             "min" => given.first(10, || self.grouped(value, |groups| &mut groups.min)),
             "max" => given.first(11, || self.grouped(value, |groups| &mut groups.max)),
             "avg" => given.first(12, || self.grouped(value, |groups| &mut groups.avg)),
+            "count_distinct" => given.first(16, || self.grouped(value, |groups| &mut groups.count_distinct)),
             _ if RecordQuery::knows(name) => self.view.parameter(name, value, given),
             _ => {
                 self.conditions.push((name.to_owned(), value.into()));
@@ -316,7 +324,7 @@ impl RecordQuery {
 
 /// The known parameters that were read, a bit for each.
 #[derive(Default)]
-struct Seen(u16);
+struct Seen(u32);
 
 impl Seen {
     /// Runs `take` the first time; `false` afterwards.

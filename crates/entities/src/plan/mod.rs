@@ -96,6 +96,8 @@ pub struct Plan {
     /// The names that a filter may use.
     pub(crate) columns: Columns,
     pub(crate) engine: Engine,
+    /// How keys are spelled.
+    pub(crate) case: JsonCase,
     /// The relations of all entities that point here.
     pub(crate) incoming: Vec<Incoming>,
 }
@@ -170,6 +172,7 @@ impl Plan {
                 listed: if model.client_ids { Keyset::by_creation(engine) } else { Keyset::by_id() },
                 columns,
                 engine,
+                case,
                 shape,
                 sql,
                 incoming: incoming(models, index),

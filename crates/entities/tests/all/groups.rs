@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gatewright_base::Identity;
-use gatewright_entities::{Action, Entity, Field};
+use gatewright_entities::{Action, Entity, Field, Kind};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -220,5 +220,166 @@ async fn an_answer_has_at_most_a_thousand_groups() {
         assert_eq!((groups.len(), &groups[999]), (1_000, &json!({"items": 999, "count": 1})), "{}", world.name());
         let rest = world.get(&ann, "/orders?group=items&items_gt=999").await.json();
         assert_eq!((&rest["hasMore"], rest["data"].as_array().unwrap().len()), (&json!(false), 100));
+    }
+}
+
+fn visits() -> Entity {
+    Entity::new("visits")
+        .public()
+        .field(Field::timestamp("at"))
+        .field(Field::date("on"))
+        .field(Field::string("who"))
+        .field(Field::string("timezone"))
+        .field(Field::decimal("price"))
+        .field(Field::list("tags", Kind::String))
+}
+
+async fn visits_by(world: &World, query: &str) -> Value {
+    let answer = world.get(&anonymous(), &format!("/visits?{query}")).await;
+    assert_eq!(answer.status, StatusCode::OK, "{} {query} {}", world.name(), answer.text);
+    answer.json()["data"].clone()
+}
+
+/// The keys of the groups, without their counts.
+fn keys(groups: &Value, key: &str) -> Vec<Value> {
+    groups.as_array().unwrap().iter().map(|group| group[key].clone()).collect()
+}
+
+#[tokio::test]
+async fn times_are_grouped_by_parts_of_the_calendar_in_a_time_zone() {
+    for world in worlds([visits()]).await {
+        let name = world.name();
+        for (at, on) in [
+            (Some("2026-03-28T23:30:00Z"), Some("2026-01-01")),
+            // Berlin's clock goes from 02:00 to 03:00 at 01:00 UTC.
+            (Some("2026-03-29T00:59:59.999999Z"), Some("2025-12-31")),
+            (Some("2026-03-29T01:00:00Z"), Some("2024-02-29")),
+            // And back from 03:00 to 02:00, so that 02:15 is there twice.
+            (Some("2026-10-25T00:15:00Z"), None),
+            (Some("2026-10-25T01:15:00Z"), None),
+            (Some("2026-12-31T23:30:00Z"), None),
+            (None, None),
+        ] {
+            let made = world.post(&anonymous(), "/visits", json!({ "at": at, "on": on })).await;
+            assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+        }
+        let (utc, berlin) = ("", "&timezone=Europe/Berlin");
+        for (unit, zone, expected) in [
+            (
+                "hour",
+                berlin,
+                json!([
+                    "2026-03-29T00:00:00+01:00",
+                    "2026-03-29T01:00:00+01:00",
+                    "2026-03-29T03:00:00+02:00",
+                    "2026-10-25T02:00:00+02:00",
+                    "2026-10-25T02:00:00+01:00",
+                    "2027-01-01T00:00:00+01:00",
+                    null
+                ]),
+            ),
+            (
+                "hour",
+                "&timezone=Asia/Kolkata",
+                json!([
+                    "2026-03-29T05:00:00+05:30",
+                    "2026-03-29T06:00:00+05:30",
+                    "2026-10-25T05:00:00+05:30",
+                    "2026-10-25T06:00:00+05:30",
+                    "2027-01-01T05:00:00+05:30",
+                    null
+                ]),
+            ),
+            ("day", utc, json!(["2026-03-28", "2026-03-29", "2026-10-25", "2026-12-31", null])),
+            ("day", berlin, json!(["2026-03-29", "2026-10-25", "2027-01-01", null])),
+            ("day", "&utc_offset=%2B02:00", json!(["2026-03-29", "2026-10-25", "2027-01-01", null])),
+            // A plus sign that was not escaped.
+            ("day", "&utc_offset=+02:00", json!(["2026-03-29", "2026-10-25", "2027-01-01", null])),
+            ("day", "&utc_offset=-03:30", json!(["2026-03-28", "2026-10-24", "2026-12-31", null])),
+            ("week", utc, json!(["2026-03-23", "2026-10-19", "2026-12-28", null])),
+            ("month", berlin, json!(["2026-03-01", "2026-10-01", "2027-01-01", null])),
+            ("quarter", utc, json!(["2026-01-01", "2026-10-01", null])),
+            ("year", berlin, json!(["2026-01-01", "2027-01-01", null])),
+        ] {
+            let key = format!("{unit}(at)");
+            let groups = visits_by(&world, &format!("group={key}{zone}")).await;
+            assert_eq!(json!(keys(&groups, &key)), expected, "{name} {unit} {zone}");
+            let counts: u64 = keys(&groups, "count").iter().map(|count| count.as_u64().unwrap()).sum();
+            assert_eq!(counts, 7, "{name} {unit} {zone}");
+        }
+        let hours = visits_by(&world, "group=hour(at)").await;
+        assert_eq!(keys(&hours, "hour(at)")[0], "2026-03-28T23:00:00Z", "{name}");
+        for (unit, expected) in [
+            ("day", json!(["2024-02-29", "2025-12-31", "2026-01-01", null])),
+            ("week", json!(["2024-02-26", "2025-12-29", null])),
+            ("quarter", json!(["2024-01-01", "2025-10-01", "2026-01-01", null])),
+        ] {
+            let key = format!("{unit}(on)");
+            let groups = visits_by(&world, &format!("group={key}&timezone=Pacific/Auckland")).await;
+            assert_eq!(json!(keys(&groups, &key)), expected, "{name} {unit}: a date has no time zone");
+        }
+        // Keys are spelled as they are asked.
+        let both = visits_by(&world, "group=year(created_at),month(createdAt)").await;
+        assert_eq!(
+            both,
+            json!([{ "year(created_at)": "2026-01-01", "month(createdAt)": "2026-01-01", "count": 7 }]),
+            "{name}"
+        );
+        let listed = visits_by(&world, "group=tags,year(at)").await;
+        assert_eq!(json!(keys(&listed, "year(at)")), json!(["2026-01-01", null]), "{name}");
+    }
+}
+
+/// The attack: a time zone of any text, which a statement contains.
+#[tokio::test]
+async fn mistakes_in_parts_and_time_zones_are_named() {
+    for world in worlds([visits()]).await {
+        world.post(&anonymous(), "/visits", json!({ "at": "2026-01-01T00:00:00Z", "timezone": "x" })).await;
+        for (query, message) in [
+            ("group=day(who)", "is no time and no date"),
+            ("group=hour(on)", "is a date and has no hours"),
+            ("group=minute(at)", "grouped by one of hour, day, week, month, quarter, year"),
+            ("group=day(nothing)", "there is no field"),
+            ("group=day(at),day(at)", "twice"),
+            ("group=day(at)&timezone=UTC&utc_offset=%2B01:00", "exclude each other"),
+            ("group=day(at)&timezone='; DROP TABLE visits; --", "is the name of a time zone"),
+            ("group=day(at)&timezone=", "is the name of a time zone"),
+            ("group=day(at)&timezone=<+02>-02", "is the name of a time zone"),
+            ("group=day(at)&timezone=../../etc/passwd", "is the name of a time zone"),
+            ("group=day(at)&timezone=Europe/Nowhere", "is the name of a time zone"),
+            ("group=day(at)&utc_offset=14:30", "is an offset"),
+            ("group=day(at)&utc_offset=%2B14:30", "is an offset"),
+            ("group=day(at)&utc_offset=%2B2:00", "is an offset"),
+            ("utc_offset=%2B02:00", "there is no field"),
+            ("group=who&count_distinct=tags", "count_distinct takes"),
+            ("group=who&count_distinct=nothing", "there is no field"),
+        ] {
+            let query = query.replace(' ', "%20").replace('<', "%3C").replace('>', "%3E").replace('\'', "%27");
+            let answer = world.get(&anonymous(), &format!("/visits?{query}")).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{} {query} {}", world.name(), answer.text);
+            assert!(answer.text.contains(message), "{query}: {}", answer.text);
+        }
+        // Without groups it is the field.
+        assert_eq!(world.get(&anonymous(), "/visits?timezone=x").await.json()["total"], 1);
+        for zone in ["Europe/Berlin", "europe/berlin", "UTC", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "GMT"] {
+            visits_by(&world, &format!("group=day(at)&timezone={}", zone.replace('+', "%2B"))).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn different_values_are_counted_alike_on_both_engines() {
+    for world in worlds([visits()]).await {
+        for (who, price) in [("a", json!("1.0")), ("a", json!("1.00")), ("A", json!("2")), ("b", json!(null))] {
+            world.post(&anonymous(), "/visits", json!({ "who": who, "price": price })).await;
+        }
+        assert_eq!(
+            visits_by(&world, "count_distinct=who,price,createdAt&sum=price").await,
+            json!([{ "count": 4, "sum": { "price": "4" }, "countDistinct": { "who": 3, "price": 2, "createdAt": 1 } }]),
+            "{}",
+            world.name()
+        );
+        let by = visits_by(&world, "group=price&count_distinct=who").await;
+        assert_eq!(by[0], json!({ "price": "1", "count": 2, "countDistinct": { "who": 1 } }), "{}", world.name());
     }
 }

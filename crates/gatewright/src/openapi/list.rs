@@ -58,13 +58,16 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
 /// The parameters that return groups of records.
 fn grouping() -> impl Iterator<Item = Parameter> {
     let group = "Returns groups instead of records, each with its `count`: the fields to group by, at most four, \
-        separated by commas. Cannot be combined with `page`, `limit`, `cursor`, `sort`, `fields` or `include`.";
+        separated by commas. Times and dates also by `hour(…)`, `day(…)`, `week(…)`, `month(…)`, `quarter(…)` or `year(…)`. Cannot be combined with `page`, `limit`, `cursor`, `sort`, `fields` or `include`.";
     let functions = [
         ("group", group),
         ("sum", "The sums of these fields in each group: numbers and decimals, separated by commas."),
         ("min", "The smallest values of these fields in each group, separated by commas."),
         ("max", "The largest values of these fields in each group, separated by commas."),
         ("avg", "The averages of these fields in each group: numbers and decimals, separated by commas."),
+        ("count_distinct", "The numbers of different values of these fields in each group, separated by commas."),
+        ("timezone", "The time zone in which times are grouped: a name such as `Europe/Berlin`. Only with `group`."),
+        ("utc_offset", "The same as an offset such as `+02:00`. Only with `group`."),
     ];
     functions.into_iter().map(|(name, about)| query(name, about, string()).build())
 }

@@ -15,6 +15,7 @@ mod queue;
 mod reader;
 mod sum;
 mod task;
+mod times;
 mod totals;
 mod writer;
 

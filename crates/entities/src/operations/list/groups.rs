@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use gatewright_db::dialect::TimeUnit;
 use gatewright_db::{Error as DatabaseError, RowRef, Tx, ValueRef, dialect};
 
+use super::clock::Clock;
 use crate::declare::Kind;
 use crate::encode;
 use crate::error::Error;
@@ -34,18 +36,31 @@ enum Function {
     Min,
     Max,
     Avg,
+    CountDistinct,
 }
 
 /// The requested groups. Fields are positions in [`Columns`](crate::filter::Columns).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Grouping {
-    by: Vec<usize>,
+    by: Vec<By>,
+    /// Where days and hours begin.
+    zone: Clock,
     /// In the order of the answer.
     values: Vec<(Function, Vec<usize>)>,
 }
 
+/// What records are grouped by.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct By {
+    index: usize,
+    /// The part of a time or a date, if not the whole value.
+    unit: Option<TimeUnit>,
+    /// The key in the answer.
+    key: String,
+}
+
 impl Function {
-    const ALL: [Self; 4] = [Self::Sum, Self::Min, Self::Max, Self::Avg];
+    const ALL: [Self; 5] = [Self::Sum, Self::Min, Self::Max, Self::Avg, Self::CountDistinct];
 
     fn name(self) -> &'static str {
         match self {
@@ -53,7 +68,13 @@ impl Function {
             Self::Min => "min",
             Self::Max => "max",
             Self::Avg => "avg",
+            Self::CountDistinct => "count_distinct",
         }
+    }
+
+    /// Its key in the answer.
+    fn key(self, plan: &Plan) -> String {
+        plan.case.spell(self.name())
     }
 
     /// The names of the fields that the request gives for it.
@@ -63,6 +84,7 @@ impl Function {
             Self::Min => &groups.min,
             Self::Max => &groups.max,
             Self::Avg => &groups.avg,
+            Self::CountDistinct => &groups.count_distinct,
         };
         names.as_deref()
     }
@@ -72,9 +94,10 @@ impl Function {
         match kind {
             Kind::Int | Kind::Float | Kind::Decimal => true,
             Kind::String | Kind::Text | Kind::Enum | Kind::Date | Kind::Timestamp => {
-                matches!(self, Self::Min | Self::Max)
+                matches!(self, Self::Min | Self::Max | Self::CountDistinct)
             }
-            Kind::Bool | Kind::Uuid | Kind::Relation | Kind::Json | Kind::List => false,
+            Kind::Bool | Kind::Uuid | Kind::Relation => self == Self::CountDistinct,
+            Kind::Json | Kind::List => false,
         }
     }
 }
@@ -85,8 +108,9 @@ impl Grouping {
         let Some(groups) = &asked.groups else { return Ok(None) };
         let mut read = Self::default();
         if let Some(names) = &groups.by {
-            read.by = fields(known, "group", names, MAX_FIELDS)?;
+            read.by = by(known, names)?;
         }
+        read.zone = Clock::read(&asked.conditions, &read.by)?;
         for function in Function::ALL {
             let Some(names) = function.asked(groups) else { continue };
             let fields = fields(known, function.name(), names, MAX_VALUES)?;
@@ -95,23 +119,21 @@ impl Grouping {
                 let takes = match function {
                     Function::Sum | Function::Avg => "numbers",
                     Function::Min | Function::Max => "numbers, text and times",
+                    Function::CountDistinct => "fields that are no lists",
                 };
                 return Err(format!("{} takes {takes}; \"{}\" is none", function.name(), column.key));
             }
             read.values.push((function, fields));
         }
-        if read == Self::default() {
+        if read.by.is_empty() && read.values.is_empty() {
             return Ok(None);
         }
-        let reserved = |index: &&usize| {
-            let key = &*plan.columns.at(**index).key;
-            key == COUNT || Function::ALL.iter().any(|function| function.name() == key)
-        };
-        if read.by.iter().filter(|index| plan.columns.at(**index).kind == Kind::List).count() > 1 {
+        let reserved = |by: &&By| by.key == COUNT || Function::ALL.iter().any(|function| function.key(plan) == by.key);
+        if read.by.iter().filter(|by| plan.columns.at(by.index).kind == Kind::List).count() > 1 {
             return Err("group takes at most one list".to_owned());
         }
-        if let Some(index) = read.by.iter().find(reserved) {
-            return Err(format!("group: a field called \"{}\" cannot be grouped by", plan.columns.at(*index).key));
+        if let Some(by) = read.by.iter().find(reserved) {
+            return Err(format!("group: a field called \"{}\" cannot be grouped by", by.key));
         }
         match beside(plan, asked) {
             Some(name) => Err(format!("{name} goes with a list of records, not with group, sum, min, max or avg")),
@@ -121,7 +143,7 @@ impl Grouping {
 
     /// The selected expressions, and the GROUP BY and ORDER BY.
     fn statement(&self, plan: &Plan, condition: &str) -> String {
-        let list = self.by.iter().map(|index| plan.columns.at(*index)).find(|column| column.kind == Kind::List);
+        let list = self.by.iter().map(|by| plan.columns.at(by.index)).find(|column| column.kind == Kind::List);
         let name = |index: usize| match (list, plan.columns.at(index)) {
             (None, column) => quoted(&column.name),
             (Some(_), column) => match column.of {
@@ -133,6 +155,13 @@ impl Grouping {
             Kind::Decimal => dialect::decimal_order(plan.engine, &name(index)),
             _ => name(index),
         };
+        let bucket = |by: &By, whole: &dyn Fn(usize) -> String| match by.unit {
+            Some(unit) => {
+                let is_date = plan.columns.at(by.index).kind == Kind::Date;
+                dialect::truncated(plan.engine, unit, &name(by.index), is_date, self.zone.sql())
+            }
+            None => whole(by.index),
+        };
         // One of several spellings of a number represents all.
         let shown = |index: usize| match shown_kind(plan.columns.at(index)) {
             Kind::Decimal => format!("MIN({})", ordered(index)),
@@ -142,7 +171,7 @@ impl Grouping {
             Kind::Float => dialect::exact_sum_of_floats(plan.engine, &name(index)),
             _ => dialect::exact_sum(plan.engine, &name(index)),
         };
-        let mut select: Vec<String> = self.by.iter().map(|index| shown(*index)).collect();
+        let mut select: Vec<String> = self.by.iter().map(|by| bucket(by, &shown)).collect();
         select.push("COUNT(*)".to_owned());
         for (function, fields) in &self.values {
             for index in fields {
@@ -153,6 +182,7 @@ impl Grouping {
                     Function::Avg => {
                         vec![sum(*index), format!("COUNT({})", name(*index))]
                     }
+                    Function::CountDistinct => vec![format!("COUNT(DISTINCT {})", ordered(*index))],
                 });
             }
         }
@@ -165,7 +195,7 @@ impl Grouping {
                 dialect::json_distinct(plan.engine, &format!("{RECORDS}.{}", quoted(&column.name)))
             ),
         };
-        let by: Vec<String> = self.by.iter().map(|index| ordered(*index)).collect();
+        let by: Vec<String> = self.by.iter().map(|by| bucket(by, &ordered)).collect();
         let order: Vec<String> = by.iter().map(|column| format!("{column} NULLS LAST")).collect();
         let grouped = if by.is_empty() {
             String::new()
@@ -217,6 +247,42 @@ fn is_said<T>(given: Given<T>) -> bool {
     given.map_or_else(|unreadable| !unreadable.is_empty, |_| true)
 }
 
+/// Reads `status,day(created_at)`.
+fn by(columns: Names<'_>, names: &str) -> Result<Vec<By>, String> {
+    let mut all: Vec<By> = Vec::new();
+    for name in names.split(',') {
+        let part = name.strip_suffix(')').and_then(|part| part.split_once('('));
+        let Some((unit, field)) = part else {
+            let index = fields(columns, "group", name, 1)?[0];
+            all.push(By { index, unit: None, key: columns.at(index).key.clone() });
+            continue;
+        };
+        let Some(unit) = TimeUnit::ALL.into_iter().find(|known| known.name() == unit) else {
+            let known = TimeUnit::ALL.map(TimeUnit::name).join(", ");
+            return Err(format!("group: times are grouped by one of {known}, as in day(created_at)"));
+        };
+        let index = fields(columns, "group", field, 1)?[0];
+        match (columns.at(index).kind, unit) {
+            (Kind::Timestamp, _) => {}
+            (Kind::Date, TimeUnit::Hour) => {
+                return Err(format!("group: \"{}\" is a date and has no hours", columns.at(index).key));
+            }
+            (Kind::Date, _) => {}
+            _ => return Err(format!("group: \"{}\" is no time and no date", columns.at(index).key)),
+        }
+        all.push(By { index, unit: Some(unit), key: name.to_owned() });
+    }
+    for (place, by) in all.iter().enumerate() {
+        if all[..place].iter().any(|other| (other.index, other.unit) == (by.index, by.unit)) {
+            return Err(format!("group names \"{}\" twice", by.key));
+        }
+    }
+    if all.len() > MAX_FIELDS {
+        return Err(format!("group takes at most {MAX_FIELDS} fields"));
+    }
+    Ok(all)
+}
+
 fn fields(columns: Names<'_>, parameter: &str, names: &str, most: usize) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for name in names.split(',') {
@@ -244,10 +310,19 @@ impl Grouping {
     fn append(&self, plan: &Plan, row: &RowRef<'_>, out: &mut Vec<u8>) -> Result<(), DatabaseError> {
         let mut at = 0;
         out.push(b'{');
-        for index in &self.by {
-            let column = plan.columns.at(*index);
-            key(&column.key, out);
-            encode::value(&plan.table, &column.name, shown_kind(column), &row.value(at)?, out)?;
+        for by in &self.by {
+            let column = plan.columns.at(by.index);
+            key(&by.key, out);
+            let kind = match by.unit {
+                None => shown_kind(column),
+                Some(TimeUnit::Hour) => Kind::Timestamp,
+                Some(_) => Kind::Date,
+            };
+            let start = out.len();
+            encode::value(&plan.table, &column.name, kind, &row.value(at)?, out)?;
+            if by.unit == Some(TimeUnit::Hour) {
+                self.zone.localize(out, start);
+            }
             out.push(b',');
             at += 1;
         }
@@ -256,7 +331,7 @@ impl Grouping {
         at += 1;
         for (function, fields) in &self.values {
             out.push(b',');
-            key(function.name(), out);
+            key(&function.key(plan), out);
             for (number, index) in fields.iter().enumerate() {
                 out.push(if number == 0 { b'{' } else { b',' });
                 let column = plan.columns.at(*index);
@@ -264,6 +339,9 @@ impl Grouping {
                 match function {
                     Function::Min | Function::Max => {
                         encode::value(&plan.table, &column.name, column.kind, &row.value(at)?, out)?;
+                    }
+                    Function::CountDistinct => {
+                        encode::value(&plan.table, &column.name, Kind::Int, &row.value(at)?, out)?;
                     }
                     Function::Sum => {
                         let value = row.value(at)?;

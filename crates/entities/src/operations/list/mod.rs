@@ -8,6 +8,7 @@
 //! The size of an answer is [limited](crate::Surface::most_bytes). A page that would be larger ends early and has a
 //! cursor to continue, also for a page by number.
 
+mod clock;
 mod found;
 mod groups;
 mod hooked;

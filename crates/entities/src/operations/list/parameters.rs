@@ -24,7 +24,7 @@ const MAX_INCLUDED: usize = 8;
 /// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters other than conditions on fields.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 20] = [
     "page",
     "limit",
     "sort",
@@ -42,9 +42,15 @@ const KNOWN: [&str; 17] = [
     "min",
     "max",
     "avg",
+    "count_distinct",
+    TIMEZONE,
+    UTC_OFFSET,
 ];
 /// The parameter for how records on all pages are counted, or a condition on the field with this name, if there is one.
 const TOTAL: &str = "total";
+/// The time zone of groups by times, by its name or its offset.
+pub(super) const TIMEZONE: &str = "timezone";
+pub(super) const UTC_OFFSET: &str = "utc_offset";
 /// The error for another value of `etag`.
 const NO_TAGS: &str = "etag is true or false";
 /// The parameters of a single record.
@@ -98,7 +104,7 @@ impl Query {
         let (mut tests, mut related) = (Vec::new(), Vec::new());
         for (name, value) in &asked.conditions {
             match filter::suffix::read(name, value, names) {
-                _ if name == TOTAL && plan.takes_total() => {}
+                _ if is_parameter(plan, asked, name) => {}
                 Some(test) => tests.push(test?),
                 None => return Err(unknown(name, KNOWN, names)),
             }
@@ -167,6 +173,15 @@ impl Paging {
         }
         let number = asked.page.map_or(Ok(1), |page| page.map_err(|_| whole_number("page")))?;
         Ok(Self::Page { number, sort, count: count.unwrap_or_default() })
+    }
+}
+
+/// Whether a name is that of a parameter here, and not of a field: `total` if no field has this name, and the time zone of groups.
+fn is_parameter(plan: &Plan, asked: &ListQuery, name: &str) -> bool {
+    match name {
+        TOTAL => plan.takes_total(),
+        TIMEZONE | UTC_OFFSET => asked.groups.as_ref().is_some_and(|groups| groups.by.is_some()),
+        _ => false,
     }
 }
 
