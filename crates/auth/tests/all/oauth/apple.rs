@@ -157,7 +157,7 @@ async fn a_posted_form_works_only_in_the_browser_that_began_the_flow_and_once() 
                 &[("state", state), ("error", "user_cancelled_authorize")],
             ] {
                 let refused = world.post(&cookie, fields).await.expect(400);
-                assert_eq!((&*refused.detail(), session(&refused)), (NOT_HERE, None), "{cookie}");
+                assert!(refused.body.contains(NOT_HERE) && session(&refused).is_none(), "{cookie}: {refused:?}");
                 assert!(clears_state(&refused), "{refused:?}");
             }
         }
@@ -174,7 +174,7 @@ async fn a_posted_form_works_only_in_the_browser_that_began_the_flow_and_once() 
         let posted = world.post(&anns.cookie, &fields).await.expect(303);
         world.follow(&posted, &anns, "").await.expect(303);
         let replayed = world.post("", &fields).await.expect(400);
-        assert_eq!(replayed.detail(), NOT_HERE);
+        assert!(replayed.body.contains(NOT_HERE), "{replayed:?}");
         // The token of her flow in Eve's has another nonce.
         let posted = world.post(&eves.cookie, &[("state", &eves.state), ("code", "a-code")]).await.expect(303);
         let refused = world.follow(&posted, &eves, "").await.expect(502);

@@ -93,15 +93,15 @@ async fn a_token_of_another_tenant_or_of_none_is_refused() {
         [(PERSONAL, false), (CONTOSO, true), ("{tenantid}", true), (OTHER, false), (PERSONAL, false)]
     {
         jwk["issuer"] = json!(issuer(&provider, published));
-        provider.says("/jwks", json!({ "keys": [jwk] }));
         let microsoft = of_tenant(&provider, "common");
+        provider.says("/jwks", json!({ "keys": [jwk] }));
         provider.gives(&key.token(&token(&provider, CONTOSO, &json!({}))));
         assert_eq!(identify(&*microsoft).await.is_ok(), accepted, "{published}");
     }
     // The callback names another tenant than the token (RFC 9207).
     jwk.as_object_mut().unwrap().remove("issuer");
-    provider.says("/jwks", json!({ "keys": [jwk] }));
     let microsoft = of_tenant(&provider, "common");
+    provider.says("/jwks", json!({ "keys": [jwk] }));
     for (named, accepted) in [(CONTOSO, true), (OTHER, false), ("{tenantid}", false), ("common", false)] {
         let found = identify_from(&*microsoft, Some(&issuer(&provider, named))).await;
         assert_eq!(found.map(|_| ()), if accepted { Ok(()) } else { Err(ProviderError::OtherIssuer) }, "{named}");
