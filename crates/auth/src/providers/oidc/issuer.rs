@@ -272,6 +272,6 @@ impl Provider for Oidc {
 
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
         let discovered = self.discovered().await?;
-        Ok(self.token_endpoint(&discovered, &self.client()?.into_owned()).refresh(refresh_token).await?.tokens)
+        Ok(self.token_endpoint(&discovered, &self.client()?).refresh(refresh_token).await?.tokens)
     }
 }
