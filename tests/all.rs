@@ -33,6 +33,7 @@ mod outbox;
 mod packages;
 mod passkeys;
 mod pooler;
+mod presets;
 mod projects;
 mod providers;
 mod races;

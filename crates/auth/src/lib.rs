@@ -23,6 +23,7 @@
 //! | [`single_use`] | mailed links and codes |
 //! | [`password`], [`jwt`] | hashing and tokens |
 //! | `providers` | clients of identity providers |
+//! | [`presets`] | what is known of the providers that a configuration can name |
 //! | [`plugins`] | the methods of sign-in and what belongs to them, a folder each |
 //! | [`guards`] | layers that require scopes and roles |
 //! | [`audit`] | audit events and their sinks |
@@ -63,6 +64,7 @@ mod operators;
 pub mod password;
 mod password_marker;
 pub mod plugins;
+pub mod presets;
 mod problem;
 mod profiles;
 #[cfg(feature = "oauth")]

@@ -137,6 +137,34 @@ impl Profiles {
         Ok(name.map(str::to_owned))
     }
 
+    /// Sets a field that profiles have and that is empty in this one. `field` is its name in snake case.
+    #[cfg(feature = "oauth")]
+    pub(crate) async fn fill(
+        &self,
+        audit: &Audit,
+        id: &UserId,
+        field: &str,
+        value: &str,
+        client: &Client,
+    ) -> Result<(), ChangeError> {
+        for _ in 0..MAX_TRIES {
+            let stored = self.store.profile(id).await?;
+            let shown = self.fields.shown(stored.as_deref());
+            let is_empty = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+            let is_field = |key: &str| key == field || key == gatewright_base::JsonCase::Camel.spell(field);
+            let Some((key, _)) = shown.iter().find(|(key, value)| is_field(key) && is_empty(value)) else {
+                return Ok(());
+            };
+            let body = json!({ "profile": { key: value } }).to_string();
+            let merged = self.fields.merge(stored.as_deref(), body.as_bytes(), true).map_err(ChangeError::Refused)?;
+            if self.store.replace_profile(id, stored.as_deref(), &merged).await? {
+                self.record_change(audit, id, stored.as_deref(), &merged, client).await;
+                return Ok(());
+            }
+        }
+        Err(ChangeError::Contended)
+    }
+
     /// The table that has the profiles in its columns `id` and `profile`.
     pub(crate) fn table(&self) -> Option<&str> {
         self.store.table()

@@ -55,6 +55,14 @@ pub fn set(name: &'static str, value: &str, max_age: Duration, secure: bool) -> 
     header(name, value, cookie::time::Duration::seconds(seconds), secure)
 }
 
+/// The same with `SameSite=None`, for the answer that a page of another site posts here. Browsers accept it only with
+/// `Secure`.
+pub fn set_for_cross_site(name: &'static str, value: &str, max_age: Duration) -> HeaderValue {
+    let seconds = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
+    let cookie = base(name, value, true).same_site(SameSite::None);
+    render(&cookie.max_age(cookie::time::Duration::seconds(seconds)).build())
+}
+
 /// A `Set-Cookie` that is kept until the browser closes, with the attributes of [`set`].
 pub fn set_for_browser_session(name: &'static str, value: &str, secure: bool) -> HeaderValue {
     render(&base(name, value, secure).build())
@@ -142,6 +150,10 @@ mod tests {
         assert_eq!(
             set("session_id", "abc", Duration::from_mins(1), false),
             "session_id=abc; HttpOnly; SameSite=Lax; Path=/; Max-Age=60"
+        );
+        assert_eq!(
+            set_for_cross_site("__Host-state", "abc", Duration::from_mins(10)),
+            "__Host-state=abc; HttpOnly; SameSite=None; Secure; Path=/; Max-Age=600"
         );
         assert_eq!(
             remove("__Host-session", true),

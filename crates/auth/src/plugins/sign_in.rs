@@ -28,6 +28,14 @@ pub(crate) struct SignedIn {
     device: Option<HeaderValue>,
 }
 
+#[cfg(feature = "oauth")]
+impl SignedIn {
+    /// Whether the second factor is still to be proven.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.minted, Minted::Pending(..))
+    }
+}
+
 /// Passes a user who was proven by `method` to the mint.
 pub(crate) async fn admit(
     core: &Core,

@@ -98,7 +98,7 @@ impl TokenEndpoint<'_> {
         }
         // GitHub answers 200 to errors as well.
         if let Ok(Failure { error }) = answer.json_of_any_status() {
-            return Err(ProviderError::refused(&error));
+            return Err(ProviderError::refused(error.code()));
         }
         granted(answer.json()?, self.ambient.now())
     }
@@ -107,7 +107,23 @@ impl TokenEndpoint<'_> {
 /// Section 5.2.
 #[derive(Deserialize)]
 struct Failure {
-    error: String,
+    error: Error,
+}
+
+/// Facebook's error is an object.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Error {
+    Code(String),
+    Object { r#type: String },
+}
+
+impl Error {
+    fn code(&self) -> &str {
+        match self {
+            Self::Code(code) | Self::Object { r#type: code } => code,
+        }
+    }
 }
 
 /// Section 5.1.
@@ -117,8 +133,16 @@ struct Success {
     token_type: Option<String>,
     refresh_token: Option<Secret>,
     expires_in: Option<Seconds>,
-    scope: Option<String>,
+    scope: Option<Scopes>,
     id_token: Option<Secret>,
+}
+
+/// Twitch writes a list.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scopes {
+    Text(String),
+    List(Vec<String>),
 }
 
 /// Some providers write the number as text.
@@ -147,11 +171,15 @@ fn granted(success: Success, now: Timestamp) -> Result<Granted, ProviderError> {
         let lifetime = SignedDuration::try_from_secs_f64(seconds.clamp(0.0, MAX_LIFETIME)).unwrap_or_default();
         now.checked_add(lifetime).unwrap_or(Timestamp::MAX)
     };
+    let scope = success.scope.map(|scopes| match scopes {
+        Scopes::Text(text) => text,
+        Scopes::List(list) => list.join(" "),
+    });
     let tokens = ProviderTokens {
         access: success.access_token,
         refresh: success.refresh_token.filter(|token| !token.is_empty()),
         expires_at: lifetime.map(ends),
-        scope: success.scope.filter(|scope| !scope.is_empty()),
+        scope: scope.filter(|scope| !scope.is_empty()),
     };
     Ok(Granted { tokens, id_token: success.id_token })
 }
@@ -177,6 +205,16 @@ mod tests {
             let tokens = read(json).unwrap_or_else(|error| panic!("{json}: {error}")).tokens;
             assert_eq!(tokens.expires_at, expires_at.map(|time| time.parse().unwrap()), "{json}");
             assert!(tokens.refresh.is_none() && tokens.scope.is_none(), "{json}");
+        }
+    }
+
+    #[test]
+    fn scopes_are_a_text_or_a_list() {
+        for (scope, expected) in
+            [(r#""a b""#, Some("a b")), (r#"["a","b"]"#, Some("a b")), ("[]", None), ("null", None)]
+        {
+            let tokens = read(&format!(r#"{{"access_token":"a","scope":{scope}}}"#)).unwrap().tokens;
+            assert_eq!(tokens.scope.as_deref(), expected, "{scope}");
         }
     }
 

@@ -11,13 +11,14 @@ use super::{Authorization, Callback, OAuthClient, ProviderError, ProviderHttp, P
 use crate::init_error::AuthInitError;
 
 /// The description of a provider: its name, its addresses, and its parameters.
-pub(super) struct Known {
-    pub(super) name: &'static str,
-    pub(super) authorize: &'static str,
-    pub(super) token: &'static str,
+pub(super) struct Known<'a> {
+    pub(super) name: &'a str,
+    pub(super) authorize: &'a str,
+    pub(super) token: &'a str,
     /// The endpoint that describes the user.
-    pub(super) userinfo: &'static str,
-    pub(super) scope: &'static str,
+    pub(super) userinfo: &'a str,
+    pub(super) scope: &'a str,
+    pub(super) auth: ClientAuth,
 }
 
 /// Addresses that a configuration sets instead of a provider's own, and this program's credentials there.
@@ -35,7 +36,8 @@ pub(super) struct Configured {
 pub(super) struct CodeFlow {
     redirect_url: Option<Url>,
     client: OAuthClient,
-    scope: &'static str,
+    scope: String,
+    auth: ClientAuth,
     sends_pkce: bool,
     authorize: Endpoint,
     token: Endpoint,
@@ -47,20 +49,21 @@ pub(super) struct CodeFlow {
 impl CodeFlow {
     /// Checks the configuration.
     pub(super) fn new(
-        known: &Known,
+        known: &Known<'_>,
         configured: Configured,
         http: ProviderHttp,
         ambient: Ambient,
     ) -> Result<Self, AuthInitError> {
         let name = known.name;
-        setting::client(name, &configured.client)?;
+        setting::client(name, &configured.client, false)?;
         Ok(Self {
             redirect_url: setting::redirect(name, configured.redirect_url)?,
             authorize: setting::endpoint(name, configured.authorize_url, known.authorize)?,
             token: setting::endpoint(name, configured.token_url, known.token)?,
             userinfo: setting::endpoint(name, configured.userinfo_url, known.userinfo)?,
             client: configured.client,
-            scope: known.scope,
+            scope: known.scope.to_owned(),
+            auth: known.auth,
             sends_pkce: configured.send_pkce,
             http,
             ambient,
@@ -79,7 +82,7 @@ impl CodeFlow {
     pub(super) fn authorize_url(&self, request: &Authorization<'_>, more: &[(&str, &str)]) -> Url {
         let challenge = request.proofs.challenge();
         let challenge = if self.sends_pkce { &challenge[..] } else { &[] };
-        self.client.authorization(&self.authorize, self.scope, request, &[challenge, more].concat())
+        self.client.authorization(&self.authorize, &self.scope, request, &[challenge, more].concat())
     }
 
     /// Exchanges a code.
@@ -105,7 +108,7 @@ impl CodeFlow {
     }
 
     fn token_endpoint(&self) -> TokenEndpoint<'_> {
-        let Self { client, token: endpoint, http, ambient, .. } = self;
-        TokenEndpoint { http, ambient, endpoint, client, auth: ClientAuth::Post }
+        let Self { client, token: endpoint, http, ambient, auth, .. } = self;
+        TokenEndpoint { http, ambient, endpoint, client, auth: *auth }
     }
 }

@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use url::Url;
 
+use super::client::ClientAuth;
 use super::code_flow::{CodeFlow, Configured, Known};
 use super::endpoint::Endpoint;
 use super::fields::{self, Fields};
@@ -40,12 +41,13 @@ pub struct GitHub {
     emails: Endpoint,
 }
 
-const GITHUB: Known = Known {
+const GITHUB: Known<'_> = Known {
     name: "github",
     authorize: "https://github.com/login/oauth/authorize",
     token: "https://github.com/login/oauth/access_token",
     userinfo: "https://api.github.com/user",
     scope: "read:user user:email",
+    auth: ClientAuth::Post,
 };
 const EMAILS: &str = "https://api.github.com/user/emails?per_page=100";
 

@@ -2,6 +2,7 @@ use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret};
 use url::Url;
 
+use super::client::ClientAuth;
 use super::code_flow::{CodeFlow, Configured, Known};
 use super::fields::{self, Fields};
 use super::{
@@ -32,12 +33,13 @@ pub struct GoogleConfig {
 #[derive(Debug)]
 pub struct Google(CodeFlow);
 
-const GOOGLE: Known = Known {
+const GOOGLE: Known<'_> = Known {
     name: "google",
     authorize: "https://accounts.google.com/o/oauth2/v2/auth",
     token: "https://oauth2.googleapis.com/token",
     userinfo: "https://openidconnect.googleapis.com/v1/userinfo",
     scope: "openid email profile",
+    auth: ClientAuth::Post,
 };
 
 impl GoogleConfig {

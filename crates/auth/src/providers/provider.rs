@@ -32,6 +32,12 @@ pub trait Provider: Send + Sync + 'static {
         true
     }
 
+    /// Whether the provider sends its answer by a form, which the browser posts from the provider's page (OAuth 2.0 Form Post
+    /// Response Mode). The cookies of the flow are then `SameSite=None` and `Secure`, and the callback accepts POST.
+    fn posts_its_answer(&self) -> bool {
+        false
+    }
+
     /// The URL to which the browser is redirected, with the parts of `request` in the query.
     async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError>;
 
@@ -66,6 +72,9 @@ pub struct Callback<'a> {
     pub redirect: &'a Url,
     /// `iss`, if there is one: the issuer that the callback claims to come from (RFC 9207).
     pub issuer: Option<&'a str>,
+    /// `user`, if there is one: text about the user, as Apple sends it at the first sign-in. The browser may have changed
+    /// it.
+    pub user: Option<&'a str>,
     /// The proofs of the redirect.
     pub proofs: &'a Proofs,
 }
@@ -78,14 +87,19 @@ impl<'a> Authorization<'a> {
 }
 
 impl<'a> Callback<'a> {
-    /// A callback without `iss`.
+    /// A callback without `iss` and `user`.
     pub fn new(code: &'a Secret, redirect: &'a Url, proofs: &'a Proofs) -> Self {
-        Self { code, redirect, issuer: None, proofs }
+        Self { code, redirect, issuer: None, user: None, proofs }
     }
 
     /// Sets `iss`.
     pub fn issuer(self, issuer: Option<&'a str>) -> Self {
         Self { issuer, ..self }
+    }
+
+    /// Sets `user`.
+    pub fn user(self, user: Option<&'a str>) -> Self {
+        Self { user, ..self }
     }
 }
 

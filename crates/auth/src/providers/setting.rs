@@ -11,11 +11,12 @@ pub(super) fn wrong(provider: &str, problem: &str) -> AuthInitError {
     AuthInitError::Setting { setting: "auth.oauth", problem: format!("the provider \"{provider}\": {problem}") }
 }
 
-pub(super) fn client(provider: &str, client: &OAuthClient) -> Result<(), AuthInitError> {
+/// The account of a program. With `signs`, it signs its client secrets itself.
+pub(super) fn client(provider: &str, client: &OAuthClient, signs: bool) -> Result<(), AuthInitError> {
     if client.id.is_empty() {
         return Err(wrong(provider, "the client id is empty"));
     }
-    if client.secret.is_empty() {
+    if client.secret.is_empty() && !signs {
         return Err(wrong(provider, "the client secret is empty"));
     }
     Ok(())
@@ -31,4 +32,10 @@ pub(super) fn endpoint(provider: &str, configured: Option<Url>, own: &str) -> Re
 pub(super) fn redirect(provider: &str, configured: Option<Url>) -> Result<Option<Url>, AuthInitError> {
     let refused = |invalid: InvalidEndpoint| wrong(provider, &format!("the redirect URL is refused: {invalid}"));
     configured.map(|url| Endpoint::new(url).map(|endpoint| endpoint.url().clone()).map_err(refused)).transpose()
+}
+
+/// A name on a button, from a provider's name.
+pub(super) fn capitalised(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    first.to_ascii_uppercase() + rest
 }

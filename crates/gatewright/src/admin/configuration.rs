@@ -16,7 +16,7 @@ use url::Url;
 use super::AdminState;
 use super::answer::data;
 use crate::Config;
-use crate::config::{Consumer, Delivery, OAuth, OAuthProvider};
+use crate::config::{Account, Consumer, Delivery, OAuth, OAuthProvider, PresetProvider};
 
 /// `GET /configuration`.
 pub(super) fn routes() -> Router<AdminState> {
@@ -207,13 +207,37 @@ fn oauth(oauth: &OAuth) -> Value {
             })
         })
         .collect();
-    json!({
+    let oauth2: Vec<_> = oauth
+        .oauth2
+        .iter()
+        .map(|oauth2| json!({ "name": oauth2.name, "client_id": oauth2.client_id, "client_secret": is_set(&oauth2.client_secret) }))
+        .collect();
+    let mut shown = json!({
         "state_secret": is_set(&oauth.state_secret),
         "state_previous_secrets": oauth.state_previous_secrets.len(),
         "google": oauth.google.as_ref().map(provider),
         "github": oauth.github.as_ref().map(provider),
         "oidc": oidc,
-    })
+        "oauth2": oauth2,
+    });
+    for provider in &oauth.presets {
+        shown[provider.preset.name] = preset(provider);
+    }
+    shown
+}
+
+/// A provider with a preset, without its secrets.
+fn preset(provider: &PresetProvider) -> Value {
+    let id = &provider.client_id;
+    match &provider.account {
+        Account::Secret(secret) => json!({ "client_id": id, "client_secret": is_set(secret) }),
+        Account::Microsoft { client_secret, tenant } => {
+            json!({ "client_id": id, "client_secret": is_set(client_secret), "tenant": tenant })
+        }
+        Account::Apple { team_id, key_id, private_key } => {
+            json!({ "client_id": id, "team_id": team_id, "key_id": key_id, "private_key": is_set(private_key) })
+        }
+    }
 }
 
 fn roles(roles: &BTreeMap<String, Grants>) -> Value {

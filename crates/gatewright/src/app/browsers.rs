@@ -36,6 +36,7 @@ impl Browsers {
         let programs = ["token", "revoke", "introspect", "register"];
         let programs = programs.iter().filter(|_| config.authorization_server.enabled);
         let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
+        let csrf = posted(config).fold(csrf, |csrf, path| csrf.exempt(Method::POST, path));
         let csrf = match &backend {
             Some(backend) => backend.csrf(csrf),
             // Signing out must work without the token; the handler itself refuses other sites' forms.
@@ -58,6 +59,18 @@ impl Browsers {
     }
 }
 
+/// The callbacks to which pages of providers post: their handler compares the flow's own cookies.
+#[cfg(feature = "oauth")]
+fn posted(config: &Config) -> impl Iterator<Item = String> {
+    let base = &config.auth.base_path;
+    super::providers::posted_callbacks(&config.auth.oauth).map(move |path| format!("{base}{path}"))
+}
+
+#[cfg(not(feature = "oauth"))]
+fn posted(_: &Config) -> impl Iterator<Item = String> {
+    std::iter::empty()
+}
+
 fn csrf(config: &Config, ambient: &Ambient) -> Result<Csrf, BuildError> {
     let secret = &config.csrf.secret;
     let csrf = if config.server.dev_mode {
@@ -78,6 +91,7 @@ fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
         .ok_or_else(|| refused("server.public_url", &"must be an http:// or https:// URL with a host"))?;
     let backend = BrowserBackend::new(public, allowed).map_err(|error| refused("server.public_url", &error))?;
     let backend = backend.api_prefix(config.api_prefix()).auth_base(base);
+    let backend = posted(config).fold(backend, BrowserBackend::cross_site_post);
     let tenant = config.tenancy.header();
     Ok(if tenant == TENANT_HEADER { backend } else { backend.allow_header(&tenant) })
 }

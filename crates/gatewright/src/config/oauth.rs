@@ -3,6 +3,8 @@ use std::time::Duration;
 use gatewright_base::Secret;
 use url::Url;
 
+use super::oauth2::OAuth2;
+use super::presets::PresetProvider;
 use super::read::Section;
 
 /// `[auth.oauth]`: sign-in with other providers.
@@ -20,8 +22,12 @@ pub struct OAuth {
     pub google: Option<OAuthProvider>,
     /// GitHub.
     pub github: Option<OAuthProvider>,
+    /// Providers with a preset, in the order of their buttons.
+    pub presets: Vec<PresetProvider>,
     /// OpenID Connect providers.
     pub oidc: Vec<Oidc>,
+    /// Other OAuth 2.0 services.
+    pub oauth2: Vec<OAuth2>,
 }
 
 /// A built-in provider. Each URL overrides the provider's own.
@@ -96,7 +102,9 @@ impl Default for OAuth {
             token_previous_encryption_keys: Vec::new(),
             google: None,
             github: None,
+            presets: Vec::new(),
             oidc: Vec::new(),
+            oauth2: Vec::new(),
         }
     }
 }
@@ -116,7 +124,8 @@ impl Default for Claims {
 impl OAuth {
     /// Whether any provider is configured.
     pub fn has_providers(&self) -> bool {
-        self.google.is_some() || self.github.is_some() || !self.oidc.is_empty()
+        let lists = !self.presets.is_empty() || !self.oidc.is_empty() || !self.oauth2.is_empty();
+        self.google.is_some() || self.github.is_some() || lists
     }
 
     pub(super) fn read(section: &mut Section<'_>) -> Self {
@@ -141,7 +150,9 @@ impl OAuth {
             ),
             google: section.optional_section("google", |s| OAuthProvider::read(s, false)),
             github: section.optional_section("github", |s| OAuthProvider::read(s, true)),
+            presets: PresetProvider::read_all(section),
             oidc: section.sections("oidc", Oidc::read),
+            oauth2: section.sections("oauth2", OAuth2::read),
         }
     }
 }
@@ -207,30 +218,33 @@ impl Oidc {
                 ),
             }),
             send_pkce: send_pkce(section),
-            send_nonce: section.value(
-                "send_nonce",
-                true,
-                "Whether a nonce is sent, which the `id_token` must contain. `false` only for an issuer that refuses it.",
-            ),
+            send_nonce: send_nonce(section),
         }
     }
 }
 
-fn send_pkce(section: &mut Section<'_>) -> bool {
+pub(super) fn send_nonce(section: &mut Section<'_>) -> bool {
+    let about =
+        "Whether a nonce is sent, which the `id_token` must contain. `false` only for an issuer that refuses it.";
+    section.value("send_nonce", true, about)
+}
+
+pub(super) fn send_pkce(section: &mut Section<'_>) -> bool {
     let about = "Whether a PKCE challenge is sent, so that a stolen code works in no other browser. `false` only for a \
                  provider that refuses it.";
     section.value("send_pkce", true, about)
 }
 
 /// The application's registration with a provider: its identifier, its secret and its callback URL.
-fn registration(section: &mut Section<'_>) -> (String, Secret, Option<Url>) {
+pub(super) fn registration(section: &mut Section<'_>) -> (String, Secret, Option<Url>) {
     (
         section.required("client_id", "The client id of the application at the provider."),
         section.required_secret("client_secret", "The client secret of the application at the provider."),
-        section.derived(
-            "redirect_url",
-            "below `server.public_url`",
-            "The callback URL, to which the provider redirects the browser.",
-        ),
+        redirect_url(section),
     )
+}
+
+pub(super) fn redirect_url(section: &mut Section<'_>) -> Option<Url> {
+    let about = "The callback URL, to which the provider redirects the browser.";
+    section.derived("redirect_url", "below `server.public_url`", about)
 }

@@ -96,7 +96,8 @@ impl From {
 
 /// The answer, if the request does not reach the routes.
 fn refusal(backend: &BrowserBackend, parts: &Parts, from: &From) -> Option<Response> {
-    if matches!(from, From::Elsewhere) {
+    let is_posted = parts.method == Method::POST && backend.posted.iter().any(|path| path == parts.uri.path());
+    if matches!(from, From::Elsewhere) && !is_posted {
         tracing::info!(path = parts.uri.path(), "request refused: its origin is not allowed");
         return Some(not_allowed().answer(&parts.headers));
     }

@@ -78,6 +78,8 @@ pub struct BrowserBackend {
     allowed: AllowedOrigins,
     surface: Surface,
     request_headers: HeaderValue,
+    /// Paths to which pages of other sites post.
+    posted: Vec<String>,
 }
 
 /// A public URL for which browsers do not store `Secure` cookies.
@@ -97,7 +99,8 @@ impl BrowserBackend {
             return Err(InsecureOrigin(public));
         }
         let surface = Surface { api_prefix: "/api".to_owned(), auth_base: "/auth".to_owned() };
-        Ok(Self { public, allowed, surface, request_headers: HeaderValue::from_static(REQUEST_HEADERS) })
+        let request_headers = HeaderValue::from_static(REQUEST_HEADERS);
+        Ok(Self { public, allowed, surface, request_headers, posted: Vec::new() })
     }
 
     /// Guards `path` and everything below it as the API. An empty path guards everything.
@@ -116,6 +119,13 @@ impl BrowserBackend {
     pub fn allow_header(mut self, name: &HeaderName) -> Self {
         let list = [self.request_headers.as_bytes(), b", ", name.as_str().as_bytes()].concat();
         self.request_headers = HeaderValue::from_bytes(&list).expect("header names, commas and spaces are a value");
+        self
+    }
+
+    /// Lets pages of any origin post to exactly this path. Its handler must know by other means who began what they end. No page
+    /// can read its answer.
+    pub fn cross_site_post(mut self, path: impl Into<String>) -> Self {
+        self.posted.push(path.into());
         self
     }
 

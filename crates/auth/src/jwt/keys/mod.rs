@@ -29,6 +29,9 @@ pub(super) use schedule::Signer;
 pub use signing_keys::{KeyState, ListedKey, RotateError, SigningKeys};
 pub(super) use store::Keys;
 
+#[cfg(feature = "oauth")]
+pub(crate) use pair::Pair;
+#[cfg(not(feature = "oauth"))]
 use pair::Pair;
 use public::PublicKey;
 

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::{JwtAlgorithm, PublicKey};
 
 /// A key pair.
-pub(in crate::jwt) enum Pair {
+pub(crate) enum Pair {
     Es256(EcdsaKeyPair),
     EdDsa(Ed25519KeyPair),
     Rs256(rsa::KeyPair),
@@ -66,7 +66,7 @@ impl Pair {
     }
 
     /// The pair of the first private key in a PEM file.
-    pub(super) fn of_pem(pem: &Secret) -> Option<Self> {
+    pub(crate) fn of_pem(pem: &Secret) -> Option<Self> {
         let (_, rest) = pem.expose().split_once("-----BEGIN ")?;
         let (label, rest) = rest.split_once("-----")?;
         let (body, _) = rest.split_once("-----END ")?;
@@ -77,7 +77,7 @@ impl Pair {
         Self::of_der(&Zeroizing::new(STANDARD.decode(&*text).ok()?))
     }
 
-    pub(in crate::jwt) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let random = SystemRandom::new();
         match self {
             Self::Es256(pair) => Ok(pair.sign(&random, message)?.as_ref().to_vec()),

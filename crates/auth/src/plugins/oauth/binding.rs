@@ -46,9 +46,14 @@ impl Binding {
         cookies::set(cookie(secure), self.0.expose(), LIFETIME.unsigned_abs(), secure)
     }
 
-    /// Makes the browser forget it.
-    pub(super) fn remove_cookie(secure: bool) -> HeaderValue {
-        cookies::remove(cookie(secure), secure)
+    /// The same for a provider whose page posts its answer.
+    pub(super) fn set_cookie_for_post(&self, secure: bool) -> HeaderValue {
+        cookies::set_for_cross_site(cookie(secure), self.0.expose(), LIFETIME.unsigned_abs())
+    }
+
+    /// Makes the browser forget it. With `posted`, it was `Secure` in any case.
+    pub(super) fn remove_cookie(secure: bool, posted: bool) -> HeaderValue {
+        cookies::remove(cookie(secure), secure || posted)
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Begun {
     pub(super) state: Secret,
     /// The binding of the flow to the browser.
     pub(super) binding: Binding,
+    /// Whether the provider's page posts the answer.
+    pub(super) posted: bool,
 }
 
 /// A callback in the browser that began the flow.
@@ -51,6 +53,8 @@ pub(super) struct Returned<'a> {
     pub(super) code: &'a Secret,
     /// The issuer that the callback names.
     pub(super) issuer: Option<&'a str>,
+    /// What the callback says about the user.
+    pub(super) user: Option<&'a str>,
 }
 
 /// The browser that came back.
@@ -93,7 +97,7 @@ impl Flow {
         if provider.sends_pkce() && !proofs.challenge_is_in(&url) {
             return Err(BeginError::NoChallenge);
         }
-        Ok(Begun { url, state, binding })
+        Ok(Begun { url, state, binding, posted: provider.posts_its_answer() })
     }
 
     /// Exchanges the code, gathers the facts, decides, and carries out the decision.
@@ -105,8 +109,8 @@ impl Flow {
     ) -> Result<Finished, CallbackError> {
         let links = self.links().ok_or(CallbackError::NoLinker)?;
         let Registered { provider, redirect } = registered;
-        let Returned { state, proofs, code, issuer } = returned;
-        let callback = Callback::new(code, redirect, proofs).issuer(issuer);
+        let Returned { state, proofs, code, issuer, user } = returned;
+        let callback = Callback::new(code, redirect, proofs).issuer(issuer).user(user);
         let identified = timeout(TIMEOUT, provider.identify(&callback)).await.unwrap_or(Err(SLOW))?;
         let profile = Profile::of(provider.name(), identified.identity.clone()).ok_or(CallbackError::NoIdentity)?;
         let intent = state.link_to.clone().map_or(Intent::SignIn, Intent::Link);
@@ -194,10 +198,20 @@ impl Flow {
 
     /// Finishes a sign-in or a link.
     async fn conclude(&self, done: Done, profile: &Profile, visit: Visit) -> Result<Finished, CallbackError> {
-        let Done::Proven(proof) = done else { return Ok(Finished::Linked) };
+        let proof = match done {
+            Done::Proven(proof) => proof,
+            Done::Linked(user) => {
+                self.fill_profile(&user, profile, &visit.client).await;
+                return Ok(Finished::Linked);
+            }
+        };
         let event = self.event(AuditKind::OAuthLogin, profile, &visit.client).user(&proof.user().id);
+        let client = visit.client.clone();
         let signed_in = admit(&self.core, proof, visit.client, &visit.browser, "oauth").await?;
         self.core.audit.record(event).await;
+        if !signed_in.is_pending() {
+            self.fill_profile(&signed_in.proof.user().id, profile, &client).await;
+        }
         Ok(Finished::SignedIn(Box::new(signed_in)))
     }
 
@@ -295,6 +309,17 @@ impl Flow {
     async fn refresh_profile(&self, links: &dyn OAuthLinks, profile: &Profile) {
         if let Err(error) = links.refresh_profile(&profile.link).await {
             tracing::warn!(%error, provider = profile.link.provider, "a linked profile could not be refreshed");
+        }
+    }
+
+    /// Best effort: the provider's name and picture fill the empty fields `display_name` and `avatar_url` of the profile.
+    async fn fill_profile(&self, user: &UserId, profile: &Profile, client: &Client) {
+        let Some(profiles) = &self.core.profiles else { return };
+        let known = [("display_name", &profile.link.name), ("avatar_url", &profile.link.avatar_url)];
+        for (field, value) in known.into_iter().filter_map(|(field, value)| Some((field, value.as_deref()?))) {
+            if let Err(error) = profiles.fill(&self.core.audit, user, field, value, client).await {
+                tracing::debug!(%error, field, provider = profile.link.provider, "a profile field was not filled");
+            }
         }
     }
 

@@ -1,13 +1,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use axum::body::to_bytes;
 use axum::extract::{RawQuery, Request, State as With};
 use axum::middleware::{Next as Onward, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_base::{Secret, UserId};
-use gatewright_http::{Kind, Next, Problem, ProblemLink, Query, RateLimited, Segment, Submission, cookies, locale};
+use gatewright_http::{
+    ContentType, Kind, Next, Problem, ProblemLink, Query, RateLimited, Segment, Submission, cookies, locale,
+};
 use gatewright_limits::Limiter;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -35,8 +38,10 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     let by_address = core.limiter("oauth", &core.config.limits.oauth);
     // The limiter is inside the layer that clears the state, so that a refused callback also ends the flow.
     let callback = uncut_get(&core.background, get(callback).head(no_head))
-        .layer(from_fn_with_state(by_address.dev_mode(core.config.dev_mode), count_failures))
+        .layer(from_fn_with_state(by_address.clone().dev_mode(core.config.dev_mode), count_failures))
         .layer(from_fn_with_state(flow.clone(), forget_state));
+    // It comes from a page of another site, so no guard is in front of it: the signed state and the cookies are.
+    let posted = post(posted).layer(from_fn_with_state(by_address.dev_mode(core.config.dev_mode), count_failures));
     // A link changes an account in the end, and any page can make a browser send a GET. If a page has signed its
     // visitor in at the provider as another user, that identity would be linked.
     let link = own_site_only(&core, get(link).head(no_head));
@@ -44,7 +49,7 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
     Router::new()
         .route("/oauth/{provider}", get(start).head(no_head))
         .route("/oauth/{provider}/link", link)
-        .route("/oauth/{provider}/callback", callback)
+        .route("/oauth/{provider}/callback", callback.merge(posted))
         .with_state(flow)
 }
 
@@ -122,9 +127,13 @@ async fn begin(flow: &Flow, provider: &str, link_to: Option<UserId>, visitor: &V
 impl Begun {
     /// The cookies that bind the flow to its browser.
     fn cookies(self, flow: &Flow) -> [HeaderValue; 2] {
-        let secure = flow.core.cookie.is_secure();
-        let state = cookies::set(COOKIE, self.state.expose(), LIFETIME.unsigned_abs(), secure);
-        [state, self.binding.set_cookie(secure)]
+        let (secure, lifetime) = (flow.core.cookie.is_secure(), LIFETIME.unsigned_abs());
+        if self.posted {
+            // A browser sends no `SameSite=Lax` cookie with a form of another site.
+            let state = cookies::set_for_cross_site(COOKIE, self.state.expose(), lifetime);
+            return [state, self.binding.set_cookie_for_post(secure)];
+        }
+        [cookies::set(COOKIE, self.state.expose(), lifetime, secure), self.binding.set_cookie(secure)]
     }
 }
 
@@ -132,6 +141,13 @@ impl Flow {
     /// The name of a provider for users.
     fn label<'a>(&'a self, provider: &'a str) -> &'a str {
         self.providers.find(provider).map_or(provider, |registered| registered.provider.label())
+    }
+
+    /// Cookies that make the browser forget a flow with this provider.
+    fn forgotten(&self, provider: &str) -> [HeaderValue; 2] {
+        let secure = self.core.cookie.is_secure();
+        let posted = self.providers.find(provider).is_some_and(|registered| registered.provider.posts_its_answer());
+        [cookies::remove(COOKIE, secure || posted), Binding::remove_cookie(secure, posted)]
     }
 }
 
@@ -155,8 +171,9 @@ async fn callback(
         Some((state, proofs)) => {
             let finished = match answer.code() {
                 Ok(code) => {
-                    let issuer = answer.issuer.as_deref();
-                    flow.finish(registered, Returned { state: &state, proofs: &proofs, code, issuer }, visit).await
+                    let (issuer, user) = (answer.issuer.as_deref(), answer.user.as_deref());
+                    let returned = Returned { state: &state, proofs: &proofs, code, issuer, user };
+                    flow.finish(registered, returned, visit).await
                 }
                 Err(error) => Err(error),
             };
@@ -185,6 +202,41 @@ async fn callback(
     }
 }
 
+/// The answer of a provider whose page posts it. The session's cookie is `SameSite=Lax` and does not come with it, so the
+/// browser is redirected to the callback with the answer in the query. Only the browser that began the flow gets that far: it
+/// sends the flow's cookies with this form too.
+async fn posted(
+    With(flow): With<Arc<Flow>>,
+    Segment(provider): Segment,
+    visitor: Visitor,
+    request: Request,
+) -> Response {
+    let Some(registered) = flow.providers.find(&provider) else {
+        return refuse(&flow, &visitor, Problem::not_found("there is no such provider"));
+    };
+    if !registered.provider.posts_its_answer() {
+        return refuse(&flow, &visitor, Problem::method_not_allowed(&[Method::GET]));
+    }
+    if !ContentType::of(request.headers()).is_form() {
+        return refuse(&flow, &visitor, Problem::unsupported_media_type("the answer of a provider is a form"));
+    }
+    let Ok(body) = to_bytes(request.into_body(), MAX_FORM).await else {
+        return refuse(&flow, &visitor, Problem::too_large());
+    };
+    let answer = Answer::parse(&String::from_utf8_lossy(&body));
+    if started_here(&flow, &provider, &visitor.headers, answer.state.as_ref()).is_none() {
+        let error = CallbackError::NotStartedHere;
+        let event = flow.core.audit.event(AuditKind::OAuthRefused).remote(visitor.client.address());
+        flow.core.audit.record(event.with("provider", &*provider).with("reason", error.reason())).await;
+        let refused = refuse(&flow, &visitor, error.into_problem(registered.provider.label()));
+        return with_cookies(refused, flow.forgotten(&provider));
+    }
+    proved(see_other(&answer.as_query()))
+}
+
+/// The longest form of a provider that is read, in bytes.
+const MAX_FORM: usize = 32 * 1024;
+
 /// The state in the browser's request, if it is the one in its cookie and bound to this browser, and the proofs of the
 /// flow. A state that a sibling domain has planted does not hide it.
 fn started_here(flow: &Flow, provider: &str, headers: &HeaderMap, state: Option<&Secret>) -> Option<(State, Proofs)> {
@@ -202,7 +254,11 @@ struct Answer {
     code: Option<Secret>,
     error: Option<String>,
     issuer: Option<String>,
+    user: Option<String>,
 }
+
+/// The longest text about the user that is passed on, in bytes.
+const MAX_USER: usize = 2048;
 
 impl Answer {
     /// A repeated parameter counts as absent (RFC 6749, section 3.1). A repeated `error` still counts as an error.
@@ -216,7 +272,18 @@ impl Answer {
         let error = (!values("error").is_empty()).then(|| one("error").unwrap_or_default());
         // Two of them are none of the issuer.
         let issuer = (!values("iss").is_empty()).then(|| one("iss").unwrap_or_default());
-        Self { state: secret("state"), code: secret("code"), error, issuer }
+        let user = one("user").filter(|user| user.len() <= MAX_USER);
+        Self { state: secret("state"), code: secret("code"), error, issuer, user }
+    }
+
+    /// The same answer, as a reference to the callback with this query.
+    fn as_query(&self) -> String {
+        let (state, code) = (self.state.as_ref().map(Secret::expose), self.code.as_ref().map(Secret::expose));
+        let (error, issuer, user) = (self.error.as_deref(), self.issuer.as_deref(), self.user.as_deref());
+        let pairs = [("state", state), ("code", code), ("error", error), ("iss", issuer), ("user", user)];
+        let mut query = url::form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
+        query.extend_pairs(pairs.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        query.finish()
     }
 
     fn code(&self) -> Result<&Secret, CallbackError> {
@@ -270,10 +337,13 @@ async fn no_head() -> Problem {
 }
 
 /// Removes the state's cookie with every answer.
-async fn forget_state(With(flow): With<Arc<Flow>>, request: Request, onward: Onward) -> Response {
-    let secure = flow.core.cookie.is_secure();
-    let cleared = [cookies::remove(COOKIE, secure), Binding::remove_cookie(secure)];
-    with_cookies(onward.run(request).await, cleared)
+async fn forget_state(
+    With(flow): With<Arc<Flow>>,
+    Segment(provider): Segment,
+    request: Request,
+    onward: Onward,
+) -> Response {
+    with_cookies(onward.run(request).await, flow.forgotten(&provider))
 }
 
 fn with_cookies(mut response: Response, cookies: [HeaderValue; 2]) -> Response {

@@ -1,9 +1,11 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use gatewright_base::{Ambient, Secret};
 use jiff::SignedDuration;
+use serde_json::Value;
 use url::Url;
 
 use super::InvalidIdToken;
@@ -12,7 +14,9 @@ use super::discovery::{self, Discovered, Published};
 use super::fetched::Fetched;
 use super::id_token::{Expected, Unverified};
 use super::keys::{KeySet, PublishedKeys};
+use super::tenants::Tenants;
 use crate::init_error::AuthInitError;
+use crate::providers::apple::{self, ClientSecrets};
 use crate::providers::client::{Granted, TokenEndpoint};
 use crate::providers::endpoint::Endpoint;
 use crate::providers::fields::Fields;
@@ -64,6 +68,20 @@ pub struct Oidc {
     ambient: Ambient,
     discovered: Fetched<Discovered>,
     keys: Fetched<KeySet>,
+    variant: Variant,
+}
+
+/// What differs from the standard.
+#[derive(Debug, Default)]
+pub(in crate::providers) struct Variant {
+    /// Further parameters of the redirect.
+    pub(in crate::providers) parameters: &'static [(&'static str, &'static str)],
+    /// Whether the answer is a form, which may have the user's name.
+    pub(in crate::providers) posts: bool,
+    /// The issuers, if there are several. The configured one is the one that their metadata names.
+    pub(in crate::providers) tenants: Option<Tenants>,
+    /// Signs the client secrets, instead of a configured one.
+    pub(in crate::providers) secrets: Option<ClientSecrets>,
 }
 
 impl OidcConfig {
@@ -87,13 +105,23 @@ impl OidcConfig {
 impl Oidc {
     /// Checks the configuration. The issuer is not contacted until the first sign-in.
     pub fn new(config: OidcConfig, http: ProviderHttp, ambient: Ambient) -> Result<Self, AuthInitError> {
+        Self::with(config, Variant::default(), http, ambient)
+    }
+
+    pub(in crate::providers) fn with(
+        config: OidcConfig,
+        variant: Variant,
+        http: ProviderHttp,
+        ambient: Ambient,
+    ) -> Result<Self, AuthInitError> {
         let name = config.name;
         let wrong = |problem: &str| Err(setting::wrong(&name, problem));
         if !is_provider_name(&name) {
             return wrong("a name is 1 to 48 lower-case letters, digits, `-` and `_`: it is part of paths");
         }
-        setting::client(&name, &config.client)?;
-        let Some(document) = discovery::document(&config.issuer) else {
+        setting::client(&name, &config.client, variant.secrets.is_some())?;
+        let found_at = variant.tenants.as_ref().map_or_else(|| config.issuer.clone(), Tenants::found_at);
+        let Some(document) = discovery::document(&found_at) else {
             return wrong(
                 "the issuer must be an https:// address (http:// for localhost and 127.0.0.1 alone), without a query",
             );
@@ -102,7 +130,7 @@ impl Oidc {
             return wrong("the scopes must contain \"openid\"");
         }
         Ok(Self {
-            label: config.label.unwrap_or_else(|| capitalised(&name)),
+            label: config.label.unwrap_or_else(|| setting::capitalised(&name)),
             issuer: config.issuer,
             document,
             client: config.client,
@@ -116,6 +144,7 @@ impl Oidc {
             discovered: Fetched::new(ambient.clone()),
             keys: Fetched::new(ambient.clone()),
             ambient,
+            variant,
             name,
         })
     }
@@ -125,9 +154,20 @@ impl Oidc {
         self.discovered.get(None, fetch).await
     }
 
-    fn token_endpoint<'a>(&'a self, discovered: &'a Discovered) -> TokenEndpoint<'a> {
-        let Self { client, http, ambient, .. } = self;
+    /// This program's account, with the client secret of now.
+    fn client(&self) -> Result<Cow<'_, OAuthClient>, ProviderError> {
+        let Some(secrets) = &self.variant.secrets else { return Ok(Cow::Borrowed(&self.client)) };
+        Ok(Cow::Owned(OAuthClient { id: self.client.id.clone(), secret: secrets.sign(&self.ambient)? }))
+    }
+
+    fn token_endpoint<'a>(&'a self, discovered: &'a Discovered, client: &'a OAuthClient) -> TokenEndpoint<'a> {
+        let Self { http, ambient, .. } = self;
         TokenEndpoint { http, ambient, endpoint: &discovered.token, client, auth: discovered.auth }
+    }
+
+    /// Whether a callback that names `issuer` can be from here.
+    fn is_named_by(&self, issuer: &str) -> bool {
+        self.variant.tenants.as_ref().map_or(issuer == self.issuer, |tenants| tenants.has(issuer))
     }
 
     /// Runs all checks of an `id_token` and returns its claims.
@@ -146,9 +186,17 @@ impl Oidc {
         {
             keys = renewed;
         }
-        let claims = token.verify(keys.find(id, token.algorithm)?)?;
-        let expected = Expected { issuer: &self.issuer, client_id: &self.client.id, nonce, now: self.ambient.now() };
+        let key = keys.find(id, token.algorithm)?;
+        let mut claims = token.verify(key.parsed)?;
+        let issuer = match &self.variant.tenants {
+            Some(tenants) => Cow::Owned(tenants.issuer_of(&claims, key.issuer)?),
+            None => Cow::Borrowed(&self.issuer),
+        };
+        let expected = Expected { issuer: &issuer, client_id: &self.client.id, nonce, now: self.ambient.now() };
         expected.check(&claims)?;
+        if self.variant.tenants.is_some() {
+            Tenants::complete(&mut claims)?;
+        }
         Ok(claims)
     }
 
@@ -187,36 +235,43 @@ impl Provider for Oidc {
         self.sends_pkce
     }
 
+    fn posts_its_answer(&self) -> bool {
+        self.variant.posts
+    }
+
     async fn authorize_url(&self, request: &Authorization<'_>) -> Result<Url, ProviderError> {
         let discovered = self.discovered().await?;
         let pkce = request.proofs.challenge().into_iter().filter(|_| self.sends_pkce);
         let nonce = self.sends_nonce.then(|| ("nonce", request.proofs.nonce()));
-        let more: Vec<_> = pkce.chain(nonce).collect();
+        let more: Vec<_> = pkce.chain(nonce).chain(self.variant.parameters.iter().copied()).collect();
         Ok(self.client.authorization(&discovered.authorize, &self.scope, request, &more))
     }
 
     async fn identify(&self, callback: &Callback<'_>) -> Result<Identified, ProviderError> {
         let discovered = self.discovered().await?;
         // A callback of another issuer has a code of that issuer, which must not be sent to this one (RFC 9207).
-        if callback.issuer.map_or(discovered.names_itself, |issuer| issuer != self.issuer) {
+        if callback.issuer.map_or(discovered.names_itself, |issuer| !self.is_named_by(issuer)) {
             return Err(ProviderError::OtherIssuer);
         }
-        let exchanged = self.token_endpoint(&discovered).exchange(callback, self.sends_pkce).await?;
+        let client = self.client()?;
+        let exchanged = self.token_endpoint(&discovered, &client).exchange(callback, self.sends_pkce).await?;
         let Granted { tokens, id_token } = exchanged;
         let id_token = id_token.ok_or(ProviderError::Malformed("it has no id_token"))?;
         let nonce = self.sends_nonce.then(|| callback.proofs.nonce());
         let claims = self.verify(&id_token, nonce, &discovered).await?;
-        let identity = self.identity(&claims, &tokens.access, &discovered).await?;
+        // Of several issuers, the one that has sent the callback has issued the token.
+        if callback.issuer.is_some_and(|issuer| claims.get("iss").and_then(Value::as_str) != Some(issuer)) {
+            return Err(ProviderError::OtherIssuer);
+        }
+        let mut identity = self.identity(&claims, &tokens.access, &discovered).await?;
+        if self.variant.posts {
+            identity.name = identity.name.or_else(|| callback.user.and_then(apple::name));
+        }
         Ok(Identified { identity, tokens })
     }
 
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
         let discovered = self.discovered().await?;
-        Ok(self.token_endpoint(&discovered).refresh(refresh_token).await?.tokens)
+        Ok(self.token_endpoint(&discovered, &self.client()?).refresh(refresh_token).await?.tokens)
     }
-}
-
-fn capitalised(name: &str) -> String {
-    let (first, rest) = name.split_at(1);
-    first.to_ascii_uppercase() + rest
 }

@@ -23,9 +23,17 @@ pub(super) enum Algorithm {
 #[derive(Debug)]
 pub(super) struct KeySet(Vec<Key>);
 
+/// A key that fits a token.
+pub(super) struct Found<'a> {
+    pub(super) parsed: &'a ParsedPublicKey,
+    /// The issuer that is published with it. Microsoft publishes the keys of several.
+    pub(super) issuer: Option<&'a str>,
+}
+
 #[derive(Debug)]
 struct Key {
     id: Option<String>,
+    issuer: Option<String>,
     /// Its use, if it is supported here.
     algorithm: Option<Algorithm>,
     parsed: Result<ParsedPublicKey, InvalidIdToken>,
@@ -66,7 +74,7 @@ impl KeySet {
 
     /// The key for a header. Without an id, exactly one key must fit; an invalid key does not count, unless there is no
     /// other.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&ParsedPublicKey, InvalidIdToken> {
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Found<'_>, InvalidIdToken> {
         let mut named = self.0.iter().filter(|key| id.is_none() || key.id.as_deref() == id).peekable();
         if named.peek().is_none() {
             return Err(InvalidIdToken::UnknownKey);
@@ -79,7 +87,8 @@ impl KeySet {
             ([], []) => return Err(InvalidIdToken::KeyMismatch),
             _ => return Err(InvalidIdToken::AmbiguousKey),
         };
-        key.parsed.as_ref().map_err(|problem| *problem)
+        let parsed = key.parsed.as_ref().map_err(|problem| *problem)?;
+        Ok(Found { parsed, issuer: key.issuer.as_deref() })
     }
 }
 
@@ -112,7 +121,8 @@ impl Key {
             Some(Algorithm::Es256) => p256(text("x"), text("y")),
             None => Err(InvalidIdToken::KeyMismatch),
         };
-        Self { id: text("kid").map(str::to_owned), algorithm, parsed }
+        let (id, issuer) = (text("kid").map(str::to_owned), text("issuer").map(str::to_owned));
+        Self { id, issuer, algorithm, parsed }
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -120,7 +130,7 @@ impl Key {
             (Ok(key), Ok(other)) => key.as_ref() == other.as_ref(),
             _ => false,
         };
-        same && self.id == other.id && self.algorithm == other.algorithm
+        same && self.id == other.id && self.algorithm == other.algorithm && self.issuer == other.issuer
     }
 }
 

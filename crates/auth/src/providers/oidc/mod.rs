@@ -19,8 +19,12 @@ mod id_token;
 mod issuer;
 mod keys;
 mod refusal;
+mod tenants;
 
 pub use claims::ClaimNames;
 pub use discovery::is_issuer;
+pub(in crate::providers) use issuer::Variant;
 pub use issuer::{Oidc, OidcConfig};
 pub use refusal::InvalidIdToken;
+pub use tenants::MicrosoftTenant;
+pub(in crate::providers) use tenants::{SUBJECT, Tenants};

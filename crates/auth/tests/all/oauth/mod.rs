@@ -1,12 +1,14 @@
 //! Sign-in with providers: the flow, its decisions, and linked accounts.
 
 mod accounts;
+mod apple;
 mod certified;
 mod claims;
 mod init;
 mod known;
 mod late;
 mod link;
+mod microsoft;
 mod proofs;
 mod races;
 mod screen;

@@ -1,8 +1,11 @@
 //! Providers: the requests to them, and which answers are trusted.
 
+mod apple;
 mod hostile;
 mod issuer;
 mod known;
+pub(crate) mod microsoft;
+mod presets;
 mod tokens;
 mod transport;
 
@@ -17,7 +20,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::support::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey};
+use crate::support::{APPLE_KEY, CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey};
 
 /// What the code is.
 pub(crate) const CODE: &str = "canary-code";
@@ -80,10 +83,13 @@ pub(crate) async fn in_trouble() -> (Vec<String>, Vec<String>) {
     let http = ProviderHttp::new().unwrap();
     let google = Google::new(provider.google(), http.clone(), ambient().0).unwrap();
     let github = GitHub::new(provider.github(), http.clone(), ambient().0).unwrap();
+    let (apple, discord) = (provider.preset("apple", &[&key]), provider.preset("discord", &[]));
+    let mut shown = vec![format!("{apple:?} {discord:?}")];
+    let (apple, discord) = (presets::made(apple), presets::made(discord));
     let good = key.token(&claims(&provider.issuer(), &json!({})));
     let expired = key.token(&claims(&provider.issuer(), &json!({ "exp": 1, "name": "canary-name" })));
     let tokens = json!({ "access_token": "canary-access", "refresh_token": "canary-refresh", "id_token": good });
-    let mut shown = vec![format!("{:?} {oidc:?} {google:?} {github:?} {http:?}", provider.google())];
+    shown.push(format!("{:?} {oidc:?} {google:?} {github:?} {http:?}", provider.google()));
     for (status, answer) in [
         (200, tokens.clone()),
         (200, json!({ "access_token": "canary-access", "id_token": expired })),
@@ -98,7 +104,7 @@ pub(crate) async fn in_trouble() -> (Vec<String>, Vec<String>) {
         for path in ["/token", "/login/oauth/access_token"] {
             provider.says_with(status, path, answer.clone());
         }
-        for provider in [&oidc as &dyn Provider, &google, &github] {
+        for provider in [&oidc as &dyn Provider, &google, &github, &*apple, &*discord] {
             shown.push(format!("{:?}", identify(provider).await));
             shown.push(format!("{:?}", provider.refresh(&Secret::new("canary-refresh")).await));
         }
@@ -106,7 +112,9 @@ pub(crate) async fn in_trouble() -> (Vec<String>, Vec<String>) {
     for error in [identify(&oidc).await.unwrap_err(), identify(&google).await.unwrap_err()] {
         shown.push(error.to_string());
     }
-    let secrets = [CODE, CLIENT_SECRET, "canary-access", "canary-refresh", "canary-id-token", &good, &expired];
+    let private_key = APPLE_KEY.lines().nth(1).unwrap();
+    let secrets =
+        [private_key, CODE, CLIENT_SECRET, "canary-access", "canary-refresh", "canary-id-token", &good, &expired];
     let encoded = url::form_urlencoded::byte_serialize(CLIENT_SECRET.as_bytes()).collect();
     (shown, secrets.map(str::to_owned).into_iter().chain([encoded]).collect())
 }

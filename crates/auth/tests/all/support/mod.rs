@@ -7,7 +7,7 @@ mod site;
 
 pub(crate) use call::{Answer, Call, query};
 pub(crate) use fakes::{Factor, FakeFactor, Recorder, Sessions, Tokens, Users};
-pub(crate) use provider::{CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey, signed_part};
+pub(crate) use provider::{APPLE_KEY, APPLE_POINT, CLIENT_ID, CLIENT_SECRET, FakeProvider, SigningKey, signed_part};
 pub(crate) use site::{Site, config, databases, invitation, limit_by_address, set_proven, unlimited};
 
 /// A password that passes every rule.

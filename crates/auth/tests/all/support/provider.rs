@@ -12,8 +12,9 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gatewright_auth::providers::oidc::OidcConfig;
-use gatewright_auth::providers::{GitHubConfig, GoogleConfig, OAuthClient};
+use gatewright_auth::presets::{Preset, Protocol, Registration};
+use gatewright_auth::providers::oidc::{MicrosoftTenant, OidcConfig};
+use gatewright_auth::providers::{AppleConfig, GitHubConfig, GoogleConfig, OAuthClient, PresetAccount, PresetConfig};
 use gatewright_base::Secret;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
@@ -24,6 +25,15 @@ use url::Url;
 /// The client's account at every fake provider.
 pub(crate) const CLIENT_ID: &str = "client-1";
 pub(crate) const CLIENT_SECRET: &str = "canary-client-secret:&=+";
+
+/// A private key as Apple hands it out, for tests alone, and its public point in hexadecimal digits.
+pub(crate) const APPLE_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgWVgHvMA6mb0zZrEm\n\
+     IWzNx6+WG8nKchH3X/BIbL3xA8ehRANCAAQ5fyYzq5JGSjqv8XGJYFbPk7MHGscz\n\
+     6VLpShiVfosv8n5jeUi2gr5C8JmSKAlONe6Ta+qA8q6Cu/Z+nJSk871n\n\
+     -----END PRIVATE KEY-----\n";
+pub(crate) const APPLE_POINT: &str = "04397f2633ab92464a3aaff171896056cf93b3071ac733e952e94a18957e8b2ff2\
+    7e637948b682be42f0999228094e35ee936bea80f2ae82bbf67e9c94a4f3bd67";
 
 /// A provider: paths, what they answer, and what was asked.
 #[derive(Clone)]
@@ -151,6 +161,48 @@ impl FakeProvider {
         );
         self.publishes(keys);
         OidcConfig::new(name, self.issuer(), client())
+    }
+
+    /// A provider with a preset, with its addresses here. An OpenID Connect one publishes these keys.
+    pub(crate) fn preset(&self, name: &str, keys: &[&SigningKey]) -> PresetConfig {
+        let preset = Preset::find(name).unwrap();
+        let account = match preset.registration {
+            Registration::Secret => PresetAccount::Secret(client()),
+            Registration::Microsoft => PresetAccount::Microsoft(client(), MicrosoftTenant::Common),
+            Registration::Apple => PresetAccount::Apple(AppleConfig {
+                client_id: CLIENT_ID.to_owned(),
+                team_id: "TEAM012345".to_owned(),
+                key_id: "KEY0123456".to_owned(),
+                private_key: Secret::new(APPLE_KEY),
+            }),
+        };
+        let mut config = PresetConfig::new(preset, account);
+        match preset.protocol {
+            Protocol::OAuth2 { .. } => {
+                config.authorize_url = Some(self.at("/authorize"));
+                config.token_url = Some(self.at("/token"));
+                config.userinfo_url = Some(self.at("/me"));
+            }
+            Protocol::OpenId { .. } => {
+                self.oidc(name, keys);
+                config.issuer = Some(self.issuer());
+            }
+        }
+        config
+    }
+
+    /// Publishes the metadata that Microsoft has for `tenant`.
+    pub(crate) fn publishes_tenant(&self, tenant: &str, issuer: &str) {
+        let at = |path: &str| self.at(path).to_string();
+        self.says(
+            &format!("/{tenant}/v2.0/.well-known/openid-configuration"),
+            json!({
+                "issuer": issuer, "authorization_endpoint": at("/auth"), "token_endpoint": at("/token"),
+                "jwks_uri": at("/jwks"), "userinfo_endpoint": at("/me"),
+                "token_endpoint_auth_methods_supported": ["client_secret_post", "private_key_jwt", "client_secret_basic"],
+                "response_modes_supported": ["query", "fragment", "form_post"],
+            }),
+        );
     }
 
     pub(crate) fn publishes(&self, keys: &[&SigningKey]) {

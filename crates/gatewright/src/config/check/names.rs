@@ -34,6 +34,8 @@ pub(crate) fn names_of(config: &Config, key: &str) -> String {
         note("field", config.auth.profile.get(index).map_or("", ProfileField::name));
     } else if let Some((index, _)) = counted(key, "auth.oauth.oidc") {
         note("provider", config.auth.oauth.oidc.get(index).map_or("", |provider| &provider.name));
+    } else if let Some((index, _)) = counted(key, "auth.oauth.oauth2") {
+        note("provider", config.auth.oauth.oauth2.get(index).map_or("", |provider| &provider.name));
     }
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }

@@ -1,11 +1,14 @@
 use std::collections::BTreeSet;
 
-use gatewright_auth::providers::oidc::is_issuer;
-use gatewright_auth::providers::{is_provider_address, is_provider_name};
+use gatewright_auth::presets::{Protocol, Registration};
+use gatewright_auth::providers::oidc::{MicrosoftTenant, is_issuer};
+use gatewright_auth::providers::{is_apple_id, is_apple_key, is_provider_address, is_provider_name};
 
 use super::Faults;
-use crate::config::{Config, Oidc, Plugin};
+use crate::config::{Account, Addresses, Config, OAuth2, Oidc, Plugin, PresetProvider};
 
+const NAME: &str = "must be 1 to 48 lower-case letters, digits, `-` or `_`: it is part of paths";
+const ISSUER: &str = "must be an https:// URL without a query; http:// is allowed only for localhost and 127.0.0.1";
 const ADDRESS: &str = "must be https, or http to localhost or 127.0.0.1, without user information and fragment";
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
@@ -61,27 +64,102 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         }
     }
     let mut names = BTreeSet::from(["google", "github"]);
+    for provider in &oauth.presets {
+        preset(provider, faults);
+        names.insert(provider.preset.name);
+    }
     for (index, provider) in oauth.oidc.iter().enumerate() {
         oidc(&format!("auth.oauth.oidc[{index}]"), provider, faults);
-        faults.require(
-            names.insert(&provider.name),
-            format!("auth.oauth.oidc[{index}].name"),
-            format!("the name {:?} is taken by another provider", provider.name),
-        );
+        faults.require(names.insert(&provider.name), format!("auth.oauth.oidc[{index}].name"), taken(&provider.name));
+    }
+    for (index, provider) in oauth.oauth2.iter().enumerate() {
+        oauth2(&format!("auth.oauth.oauth2[{index}]"), provider, faults);
+        faults.require(names.insert(&provider.name), format!("auth.oauth.oauth2[{index}].name"), taken(&provider.name));
     }
 }
 
-fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
+fn taken(name: &str) -> String {
+    format!("the name {name:?} is taken by another provider")
+}
+
+fn preset(provider: &PresetProvider, faults: &mut Faults) {
+    let key = |field: &str| format!("auth.oauth.{}.{field}", provider.preset.name);
+    faults.require(!provider.client_id.is_empty(), key("client_id"), "must not be empty");
+    let Addresses { authorize_url, token_url, userinfo_url, issuer } = &provider.addresses;
+    for (field, url) in [
+        ("redirect_url", &provider.redirect_url),
+        ("authorize_url", authorize_url),
+        ("token_url", token_url),
+        ("userinfo_url", userinfo_url),
+    ] {
+        faults.require(url.as_ref().is_none_or(is_provider_address), key(field), ADDRESS);
+    }
+    let issuer_key = if provider.preset.registration == Registration::Microsoft { "authority" } else { "issuer" };
+    faults.require(issuer.as_deref().is_none_or(is_issuer), key(issuer_key), ISSUER);
+    if let Protocol::OpenId { .. } = provider.preset.protocol {
+        faults.require(has_openid(&provider.scopes), key("scopes"), "must contain \"openid\"");
+    }
+    match &provider.account {
+        Account::Secret(secret) => faults.require(!secret.is_empty(), key("client_secret"), "must not be empty"),
+        Account::Microsoft { client_secret, tenant } => {
+            faults.require(!client_secret.is_empty(), key("client_secret"), "must not be empty");
+            faults.require(
+                MicrosoftTenant::parse(tenant).is_some(),
+                key("tenant"),
+                "must be \"common\", \"organizations\", \"consumers\" or the id of a tenant, such as \
+                 \"8eaef023-2b34-4da1-9baa-8bc8c9d6a490\"",
+            );
+        }
+        Account::Apple { team_id, key_id, private_key } => {
+            for (field, id) in [("team_id", team_id), ("key_id", key_id)] {
+                faults.require(is_apple_id(id), key(field), "must be ten capital letters and digits");
+            }
+            faults.require(
+                is_apple_key(private_key),
+                key("private_key"),
+                "must be a private key on the curve P-256 in PEM, from \"-----BEGIN PRIVATE KEY-----\" on: the content of \
+                 Apple's file `AuthKey_….p8`",
+            );
+        }
+    }
+}
+
+fn oauth2(key: &str, provider: &OAuth2, faults: &mut Faults) {
+    faults.require(is_provider_name(&provider.name), format!("{key}.name"), NAME);
+    faults.require(!provider.client_id.is_empty(), format!("{key}.client_id"), "must not be empty");
+    faults.require(!provider.client_secret.is_empty(), format!("{key}.client_secret"), "must not be empty");
+    for (field, url) in [
+        ("authorize_url", Some(&provider.authorize_url)),
+        ("token_url", Some(&provider.token_url)),
+        ("userinfo_url", Some(&provider.userinfo_url)),
+        ("redirect_url", provider.redirect_url.as_ref()),
+    ] {
+        faults.require(url.is_none_or(is_provider_address), format!("{key}.{field}"), ADDRESS);
+    }
     faults.require(
-        is_provider_name(&provider.name),
-        format!("{key}.name"),
-        "must be 1 to 48 lower-case letters, digits, `-` or `_`: it is part of paths",
+        !provider.claims.subject.is_empty(),
+        format!("{key}.claims.subject"),
+        "must not be empty: nobody could be recognized",
     );
     faults.require(
-        is_issuer(&provider.issuer),
+        !provider.issuer.as_deref().is_some_and(str::is_empty),
         format!("{key}.issuer"),
-        "must be an https:// URL without a query; http:// is allowed only for localhost and 127.0.0.1",
+        "must not be empty; leave it out if callbacks have no `iss`",
     );
+    faults.require(
+        !provider.claims.email_verified.as_deref().is_some_and(str::is_empty),
+        format!("{key}.claims.email_verified"),
+        "must not be empty; leave it out if the service does not verify addresses",
+    );
+}
+
+fn has_openid(scopes: &[String]) -> bool {
+    scopes.iter().any(|scope| scope == "openid")
+}
+
+fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
+    faults.require(is_provider_name(&provider.name), format!("{key}.name"), NAME);
+    faults.require(is_issuer(&provider.issuer), format!("{key}.issuer"), ISSUER);
     faults.require(!provider.client_id.is_empty(), format!("{key}.client_id"), "must not be empty");
     faults.require(!provider.client_secret.is_empty(), format!("{key}.client_secret"), "must not be empty");
     faults.require(
@@ -89,9 +167,5 @@ fn oidc(key: &str, provider: &Oidc, faults: &mut Faults) {
         format!("{key}.redirect_url"),
         ADDRESS,
     );
-    faults.require(
-        provider.scopes.iter().any(|scope| scope == "openid"),
-        format!("{key}.scopes"),
-        "must contain \"openid\"",
-    );
+    faults.require(has_openid(&provider.scopes), format!("{key}.scopes"), "must contain \"openid\"");
 }

@@ -206,6 +206,18 @@ fn warn_of_proofs(config: &Config, warnings: &mut Faults) {
             warnings.add(format!("auth.oauth.{name}.send_pkce"), STOLEN_CODE);
         }
     }
+    for provider in &oauth.presets {
+        for (key, is_on) in [("send_pkce", provider.send_pkce), ("send_nonce", provider.send_nonce)] {
+            if !is_on {
+                warnings.add(format!("auth.oauth.{}.{key}", provider.preset.name), STOLEN_CODE);
+            }
+        }
+    }
+    for (at, provider) in oauth.oauth2.iter().enumerate() {
+        if !provider.send_pkce {
+            warnings.add(format!("auth.oauth.oauth2[{at}].send_pkce"), STOLEN_CODE);
+        }
+    }
     for (at, provider) in oauth.oidc.iter().enumerate() {
         for (key, is_on) in [("send_pkce", provider.send_pkce), ("send_nonce", provider.send_nonce)] {
             if !is_on {

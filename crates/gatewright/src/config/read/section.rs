@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gatewright_base::{Secret, nearest};
+use url::Url;
 
 use super::node::{Entry, Table, Value};
 use super::report::Report;
@@ -76,6 +77,12 @@ impl<'a> Section<'a> {
     /// A required secret.
     pub(crate) fn required_secret(&mut self, key: &'static str, about: &'static str) -> Secret {
         self.refused_if_absent(key, about).unwrap_or_else(|| Secret::new(""))
+    }
+
+    /// A required URL.
+    pub(crate) fn required_url(&mut self, key: &'static str, about: &'static str) -> Url {
+        let placeholder = || Url::parse("https://localhost/").expect("a URL");
+        self.refused_if_absent(key, about).unwrap_or_else(placeholder)
     }
 
     /// A time in whole seconds.

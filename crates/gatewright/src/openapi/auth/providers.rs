@@ -1,5 +1,6 @@
 use serde_json::json as value;
 use utoipa::openapi::path::{HttpMethod, Parameter};
+use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::Type;
 
 use super::account_deletion::proof_unless_young;
@@ -60,7 +61,30 @@ pub(super) fn oauth(draft: &mut Draft, base: &str) {
         .answers(303, back)
         .fails(&[400, 401, 403, 404, 409, 500, 502, 503], Page::ForForms)
         .limited();
-    for described in [begin, link, link_with_proof, callback] {
+    let form = object([
+        ("state".to_owned(), string()),
+        ("code".to_owned(), string()),
+        ("error".to_owned(), string()),
+        ("user".to_owned(), string()),
+    ]);
+    let posted = draft
+        .auth(
+            HttpMethod::Post,
+            base,
+            "/oauth/{provider}/callback",
+            "postOAuth",
+            "The same, of a provider that posts it",
+        )
+        .about("Only of a provider whose page posts its answer (Apple). The browser is redirected to the GET.")
+        .parameter(provider())
+        .body(RequestBodyBuilder::new().content("application/x-www-form-urlencoded", content(form, None)).build())
+        .answers(
+            303,
+            empty("Continue at the callback.").header("Location", header("The callback, with the answer.", string())),
+        )
+        .fails(&[400, 404, 405, 413, 415], Page::ForForms)
+        .limited();
+    for described in [begin, link, link_with_proof, callback, posted] {
         draft.add(described);
     }
 }

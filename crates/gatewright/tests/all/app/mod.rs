@@ -43,6 +43,7 @@ mod oauth2;
 mod openapi;
 mod operations;
 mod patches;
+mod presets;
 mod profile;
 mod profile_mailed;
 mod providers;

@@ -8,8 +8,15 @@ use gatewright::config::{Absent, Setting};
 use super::{problems, read};
 
 /// Sections that are written `[[…]]`.
-const LISTS: [&str; 6] =
-    ["entity", "entity.field", "entity.check", "outbox.consumer", "auth.oauth.oidc", "auth.profile.field"];
+const LISTS: [&str; 7] = [
+    "entity",
+    "entity.field",
+    "entity.check",
+    "outbox.consumer",
+    "auth.oauth.oidc",
+    "auth.oauth.oauth2",
+    "auth.profile.field",
+];
 
 /// Sections whose keys the operator chooses.
 const FREE: [&str; 2] = ["roles", "tenancy.roles"];
@@ -19,7 +26,9 @@ fn sample(key: &str) -> &'static str {
     match key {
         "type" => "\"string\"",
         "event" => "\"entity.created\"",
-        "issuer" | "url" => "\"https://example.com/there\"",
+        "team_id" | "key_id" => "\"ABCDE12345\"",
+        "private_key" => super::APPLE_KEY,
+        "issuer" | "url" | "authorize_url" | "token_url" | "userinfo_url" => "\"https://example.com/there\"",
         "secret" => "\"whsec_aGFuZGJvb2staGFuZGJvb2staGFuZGJvb2s=\"",
         "smtp_url" => "\"smtp://127.0.0.1\"",
         "from" => "\"a@example.com\"",

@@ -1,5 +1,6 @@
 mod description;
 mod environment;
+mod providers;
 mod refusals;
 mod secrets;
 mod values;
@@ -10,6 +11,13 @@ use gatewright::config::{Loader, Problems};
 
 /// The settings that a file needs to be checked as in production.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+/// A private key for tests alone, as a file writes it.
+pub(crate) const APPLE_KEY: &str = "\"-----BEGIN PRIVATE KEY-----\\n\
+     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgWVgHvMA6mb0zZrEm\\n\
+     IWzNx6+WG8nKchH3X/BIbL3xA8ehRANCAAQ5fyYzq5JGSjqv8XGJYFbPk7MHGscz\\n\
+     6VLpShiVfosv8n5jeUi2gr5C8JmSKAlONe6Ta+qA8q6Cu/Z+nJSk871n\\n\
+     -----END PRIVATE KEY-----\\n\"";
 
 /// Reads a file, in dev mode at any address so that only what the test writes can be wrong.
 fn read(text: &str) -> Result<Config, Problems> {

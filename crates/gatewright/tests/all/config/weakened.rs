@@ -256,6 +256,19 @@ const HARMLESS: &[(&str, &str)] = &[
     ("auth.magic_link", "template"),
     ("auth.oauth.google", "client_id client_secret redirect_url"),
     ("auth.oauth.github", "client_id client_secret redirect_url"),
+    ("auth.oauth.apple", "client_id team_id key_id private_key redirect_url scopes"),
+    ("auth.oauth.discord", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.facebook", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.gitlab", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.linkedin", "client_id client_secret redirect_url scopes"),
+    // Another tenant's account is another user.
+    ("auth.oauth.microsoft", "client_id client_secret tenant redirect_url scopes"),
+    ("auth.oauth.slack", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.spotify", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.twitch", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.x", "client_id client_secret redirect_url scopes"),
+    ("auth.oauth.oauth2", "name label client_id client_secret redirect_url scopes token_auth issuer"),
+    ("auth.oauth.oauth2.claims", "subject email name picture email_verified"),
     ("auth.oauth.oidc", "name label client_id client_secret redirect_url scopes jwks_cache_seconds"),
     ("auth.oauth.oidc.claims", "subject email name picture email_verified"),
     ("email", "from templates"),
@@ -299,7 +312,7 @@ fn rows() -> Vec<(String, bool, String, Outcome)> {
     let settings: BTreeSet<String> =
         Config::settings().iter().map(|setting| path(&setting.section, setting.key)).collect();
     let sections: BTreeSet<String> = Config::settings().into_iter().map(|setting| setting.section).collect();
-    let mut rows = Vec::new();
+    let mut rows = provider_rows();
     for Row { setting, dev, text, outcome } in ROWS {
         let own =
             ["auth.limits.login", "auth.oauth.google"].into_iter().find(|own| setting.starts_with(&format!("{own}.")));
@@ -307,14 +320,48 @@ fn rows() -> Vec<(String, bool, String, Outcome)> {
         let alike = sections.iter().filter(|section| group.as_ref().is_some_and(|group| section.starts_with(group)));
         for section in alike {
             let renamed = |text: &str| text.replace(own.unwrap(), section);
-            // A provider of the list has its endpoints from its issuer, and rows of its own.
-            if section != "auth.oauth.oidc" && settings.contains(&renamed(setting)) {
+            // A provider of a list, and Apple, have rows of their own.
+            let is_apart = ["auth.oauth.apple", "auth.oauth.oauth2", "auth.oauth.oidc"].contains(&&**section);
+            if !is_apart && settings.contains(&renamed(setting)) {
                 rows.push((renamed(setting), *dev, renamed(text), *outcome));
             }
         }
         if own.is_none() {
             rows.push(((*setting).to_owned(), *dev, (*text).to_owned(), *outcome));
         }
+    }
+    rows
+}
+
+/// Those of providers with metadata, and of OAuth 2.0 services.
+fn provider_rows() -> Vec<(String, bool, String, Outcome)> {
+    let mut rows = Vec::new();
+    let mut row = |section: &str, head: &str, registration: &str, key: &str, value: &str, outcome| {
+        let text = format!(
+            "[auth.oauth]\nstate_secret = \"{SECRET}\"\n{head}\nclient_id = \"a\"\n{registration}{key} = {value}\n"
+        );
+        rows.push((format!("{section}.{key}"), false, text, outcome));
+    };
+    let apple = format!("team_id = \"ABCDE12345\"\nkey_id = \"ABCDE12345\"\nprivate_key = {}\n", super::APPLE_KEY);
+    for name in ["apple", "gitlab", "linkedin", "microsoft", "slack", "twitch"] {
+        let registration = if name == "apple" { &*apple } else { "client_secret = \"a\"\n" };
+        let (section, head) = (format!("auth.oauth.{name}"), format!("[auth.oauth.{name}]"));
+        let mut of = |key: &str, value: &str, outcome| row(&section, &head, registration, key, value, outcome);
+        of(if name == "microsoft" { "authority" } else { "issuer" }, "\"http://example.com\"", Refused);
+        if name != "linkedin" {
+            of("send_nonce", "false", Warned);
+        }
+        if name == "apple" {
+            of("send_pkce", "false", Warned);
+        }
+    }
+    let urls = ["authorize_url", "token_url", "userinfo_url"];
+    for (key, value, outcome) in
+        urls.map(|key| (key, "\"http://example.com\"", Refused)).into_iter().chain([("send_pkce", "false", Warned)])
+    {
+        let others = urls.into_iter().filter(|url| *url != key).map(|url| format!("{url} = \"https://a.example\"\n"));
+        let registration = format!("client_secret = \"a\"\nname = \"a\"\n{}", others.collect::<String>());
+        row("auth.oauth.oauth2", "[[auth.oauth.oauth2]]", &registration, key, value, outcome);
     }
     rows
 }
