@@ -104,6 +104,11 @@ export class Auth {
     return signedIn(await this.#post("magic-link/verify", { token }, options));
   }
 
+  /** Signs in as a guest: an account without an address, which registering or another sign-in turns into a full one. */
+  async signInAsGuest(options?: CallOptions): Promise<SignIn> {
+    return signedIn(await this.#post("anonymous", {}, options));
+  }
+
   /** Mails six digits that sign in. Returns the request that goes with them. */
   async sendEmailCode(email: string, options?: CallOptions): Promise<string> {
     return (await this.#transport.json<{ request: string }>("POST", this.#transport.auth("email-code/send"), { ...options, body: { email } }))

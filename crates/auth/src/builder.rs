@@ -1,7 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use gatewright_base::{Ambient, UserId};
+use gatewright_base::Ambient;
 use gatewright_db::{Db, Step, legacy};
 use gatewright_http::{Origin, RedirectUrls, TrustedProxies, layers};
 use gatewright_limits::{MemoryStore, Store};
@@ -18,21 +18,24 @@ use crate::core::Screens;
 use crate::credentials::Credentials;
 use crate::devices::{self, DeviceCookie, Devices};
 use crate::foundation::{Foundation, Tools, Users};
+use crate::guests::LastSweep;
 use crate::init_error::AuthInitError;
 use crate::jwt::{self, JwtAlgorithm, Jwts};
 use crate::legacy::legacy_booleans;
 use crate::mail::{Mailer, Notices, Post};
 use crate::middleware::AuthenticateLayer;
 use crate::operators;
-use crate::password::{Passwords, StoredHashes, Unusable};
+use crate::password::Passwords;
 use crate::password_marker::PasswordMarker;
 use crate::plugins::accounts::ProviderLinks;
 use crate::plugins::invitations::{self, SentInvitations};
 use crate::plugins::{MakeRoutes, MakeSection, Plugin, Prepared};
 use crate::removal;
+use crate::restricted::RestrictedLayer;
 use crate::returning::ReturningLayer;
 use crate::schemes::{Authenticator, JwtScheme, Scheme, Schemes, SessionScheme};
 use crate::screens as pages;
+use crate::session::impersonations::Impersonations;
 use crate::session::{
     self, Lookup, MemorySessionStore, Mint, Resolver, SecondFactor, SessionCookie, SessionStore, SqlSessionStore,
 };
@@ -191,6 +194,7 @@ impl AuthBuilder {
             (removal::COMPONENT, removal::MIGRATIONS),
             (operators::COMPONENT, operators::MIGRATIONS),
             (jwt::keys::COMPONENT, jwt::keys::MIGRATIONS),
+            (session::impersonations::COMPONENT, session::impersonations::MIGRATIONS),
             (gatewright_tenancy::INVITATIONS, gatewright_tenancy::INVITATION_STEPS),
         ];
         if self.users.is_none() {
@@ -233,7 +237,7 @@ impl AuthBuilder {
         let foundation = self.foundation(users, sessions, jwts);
         if let Some(stored) = &foundation.users.hash_settings {
             let stored = stored.hash_settings().await?;
-            unusable_hashes(&stored, self.config.allow_weak_hashes);
+            stored.log_unusable(self.config.allow_weak_hashes);
             foundation.passwords.stored_settings(stored.settings);
         }
         let mut prepared = Prepared::new();
@@ -259,11 +263,12 @@ impl AuthBuilder {
         let config = &foundation.config;
         demands_are_met(config, &prepared)?;
         let cookie = SessionCookie::new(config.secure_cookies(), config.session_ttl);
-        let resolver = Resolver::new(lookup, foundation.sessions.clone(), self.ambient.clone());
+        let impersonations = Impersonations::of(&foundation)?;
+        let resolver = Resolver::new(lookup, foundation.sessions.clone(), impersonations.clone(), self.ambient.clone());
         let authenticator = authenticator(&foundation, cookie, resolver, prepared.schemes, prepared.tenants.clone());
         let mint =
             Mint::new(foundation.sessions.clone(), prepared.second_factors, config.session_ttl, self.ambient.clone());
-        let mint = mint.require_verified_email(config.require_verified_email);
+        let mint = mint.require_verified_email(config.require_verified_email).impersonations(impersonations.clone());
         let password_marker = PasswordMarker::new(&config.jwt, config.secure_cookies(), self.ambient.clone());
         let device_cookie = DeviceCookie::new(&config.jwt, config.secure_cookies(), &self.ambient);
         let notices = Notices::new(&foundation);
@@ -286,6 +291,8 @@ impl AuthBuilder {
             email_changes: prepared.email_changes,
             deletions,
             operator_accounts,
+            impersonations,
+            guest_sweep: LastSweep::default(),
             deletion_turns: Arc::new(Semaphore::new(removal::TURNS)),
             records: OnceLock::new(),
             password_marker,
@@ -306,6 +313,7 @@ impl AuthBuilder {
             .clone()
             .map_or_else(Router::new, |tickets| stream_tickets::routes(&core, authenticator.clone(), tickets));
         let layer = AuthenticateLayer(authenticator);
+        let guard = RestrictedLayer::new(&core.config.base_path);
         let make = prepared.authorization_server;
         let authorization_server = make.map(|make| make(&core).ok_or_else(without_tokens)).transpose()?;
         let merged =
@@ -320,7 +328,8 @@ impl AuthBuilder {
             .layer(uncut.clone())
             .layer(returning.clone())
             .layer(layers::NoStoreLayer)
-            .layer(layer.clone());
+            .layer(layer.clone())
+            .layer(guard.clone());
         let mounted = merged(routes, of_server).layer(around);
         let sections = sections.into_iter().map(|make| make(&core));
         let sections = sections.chain(authorization_server.iter().map(|server| server.section.clone())).collect();
@@ -329,7 +338,7 @@ impl AuthBuilder {
         let of_server = authorization_server.as_ref().map_or_else(Router::new, |server| server.screens.clone());
         let screen_routes = screen_routes.merge(of_server);
         let screen_routes =
-            screen_routes.layer(ServiceBuilder::new().layer(uncut).layer(returning).layer(layer.clone()));
+            screen_routes.layer(ServiceBuilder::new().layer(uncut).layer(returning).layer(layer.clone()).layer(guard));
         let known = Screens {
             sign_in_links: prepared.sign_in_links,
             link_by_mail: prepared.link_by_mail,
@@ -421,28 +430,6 @@ impl AuthBuilder {
             proxies: self.proxies.take(),
             ambient,
         }))
-    }
-}
-
-/// Logs how many accounts have a password that nobody can give, and which.
-fn unusable_hashes(stored: &StoredHashes, allow_weak: bool) {
-    let names = |unusable: &Unusable| unusable.first.iter().map(UserId::as_str).collect::<Vec<_>>().join(", ");
-    let StoredHashes { unknown, weak, .. } = stored;
-    if unknown.count > 0 {
-        tracing::error!(
-            count = unknown.count,
-            users = names(unknown),
-            "stored password hashes are in no known format, damaged or too costly; set new passwords with `gatewright \
-             user set-password`"
-        );
-    }
-    if weak.count > 0 && !allow_weak {
-        tracing::error!(
-            count = weak.count,
-            users = names(weak),
-            "stored password hashes are weak and not used; `auth.allow_weak_hashes` allows them until each account's \
-             next sign-in"
-        );
     }
 }
 

@@ -66,8 +66,28 @@ pub struct AuthConfig {
     /// The header that names a request's tenant, if the host has one. A stream that is opened with a ticket has the
     /// tenant of the request that created the ticket.
     pub tenant_header: Option<HeaderName>,
+    /// Whether people may use the service before they register: `None` by default, they may not.
+    pub guests: Option<Guests>,
+    /// Whether operators may act as users, and which: `None` by default, nobody may.
+    pub impersonation: Option<Impersonation>,
     /// The brute-force limits.
     pub limits: Limits,
+}
+
+/// Accounts without an address, for people who have not registered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guests {
+    /// Guests that were not used for this long are deleted with their records.
+    pub idle: Duration,
+}
+
+/// Lets operators act as users for at most an hour, in sessions that cannot change credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impersonation {
+    /// The role of operators. They act as users without it.
+    pub role: String,
+    /// Whether an operator must have proven a second factor in their own session.
+    pub require_two_factor: bool,
 }
 
 impl Default for AuthConfig {
@@ -94,6 +114,8 @@ impl Default for AuthConfig {
             audit_retention: Some(Duration::from_hours(400 * 24)),
             new_device_notice: true,
             tenant_header: None,
+            guests: None,
+            impersonation: None,
             limits: Limits::default(),
         }
     }
@@ -123,6 +145,8 @@ pub struct Limits {
     pub register: Limit,
     /// Magic links sent per address (`magic_link`).
     pub magic_link: Limit,
+    /// New guests per address (`anonymous`).
+    pub anonymous: Limit,
     /// Codes by mail per address, requested (`email_code`) and wrongly typed (`email_code_verify`).
     pub email_code: Limit,
     /// Wrong user codes of devices per address (`device`), and devices that begin (`device_authorization`). 30 in 15
@@ -155,6 +179,7 @@ impl Default for Limits {
             login_account: usual,
             register: usual,
             magic_link: usual,
+            anonymous: usual,
             email_code: usual,
             device: Limit { policy: of_devices, ..usual },
             two_factor: usual,

@@ -9,6 +9,7 @@ use crate::credentials::Credentials;
 use crate::devices::{DeviceCookie, Devices};
 use crate::email_changes::Changes;
 use crate::foundation::Foundation;
+use crate::guests::LastSweep;
 use crate::invitations::Invitations;
 use crate::mail::Notices;
 use crate::operators::OperatorAccounts;
@@ -19,6 +20,7 @@ use crate::profiles::Profiles;
 use crate::providers::tokens::OAuthTokens;
 use crate::removal::records::AccountRecords;
 use crate::removal::rows::Deletions;
+use crate::session::impersonations::Impersonations;
 use crate::session::{Mint, SessionCookie};
 use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
@@ -56,6 +58,10 @@ pub struct Core {
     pub(crate) deletions: Option<Deletions>,
     /// Accounts on which only operators have put credentials, if there is a database.
     pub(crate) operator_accounts: Option<OperatorAccounts>,
+    /// Sessions of operators who act as users, if there can be any.
+    pub(crate) impersonations: Option<Impersonations>,
+    /// When idle guests were last looked for.
+    pub(crate) guest_sweep: LastSweep,
     /// Limits how many accounts are removed at the same time.
     pub(crate) deletion_turns: Arc<Semaphore>,
     /// The program's records, if it has set them.

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use gatewright_base::UserId;
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// A normalised email address: trimmed, lower-cased, its domain in ASCII (IDNA, UTS 46: `bücher.example` is
@@ -22,14 +23,34 @@ pub struct EmailAddress(Arc<str>);
 #[error("not a valid email address")]
 pub struct InvalidEmail;
 
+/// The domain of the reserved addresses of guests (RFC 2606, section 2). No mailbox has it.
+const GUEST_DOMAIN: &str = "@guest.invalid";
+/// How the reserved address of a guest begins, so that they are together in the index of addresses.
+const GUEST_PREFIX: &str = "guest-";
+
 /// Most characters (and, in ASCII, bytes) of an address.
 const MAX_LENGTH: usize = 254;
 /// Most bytes before the `@` (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
 impl EmailAddress {
-    /// Trims, lower-cases and checks `text`.
+    /// Trims, lower-cases and checks `text`. The reserved addresses of guests are invalid: nobody can name them.
     pub fn parse(text: &str) -> Result<Self, InvalidEmail> {
+        Self::stored(text).and_then(|email| if email.is_of_guest() { Err(InvalidEmail) } else { Ok(email) })
+    }
+
+    /// The reserved address of a guest. It is stored where an address is required.
+    pub fn of_guest(id: &UserId) -> Self {
+        Self(format!("{GUEST_PREFIX}{id}{GUEST_DOMAIN}").into())
+    }
+
+    /// Whether this is a reserved address of guests, which is none to anybody. It is written as null, and shown as "guest".
+    pub fn is_of_guest(&self) -> bool {
+        self.0.ends_with(GUEST_DOMAIN)
+    }
+
+    /// The same as [`parse`](Self::parse) for stored text, which may be the reserved address of a guest.
+    pub fn stored(text: &str) -> Result<Self, InvalidEmail> {
         let text = text.trim();
         // Lower-casing never shortens below a quarter, so a giant text is turned away before it is copied.
         if text.len() > MAX_LENGTH * 4 {
@@ -129,7 +150,7 @@ impl From<EmailAddress> for Arc<str> {
 }
 impl fmt::Display for EmailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(if self.is_of_guest() { "guest" } else { &self.0 })
     }
 }
 impl fmt::Debug for EmailAddress {
@@ -139,7 +160,7 @@ impl fmt::Debug for EmailAddress {
 }
 impl serde::Serialize for EmailAddress {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        if self.is_of_guest() { serializer.serialize_none() } else { serializer.serialize_str(&self.0) }
     }
 }
 

@@ -14,9 +14,9 @@ use crate::password::Passwords;
 use crate::session::SessionStore;
 use crate::single_use::SingleUseStore;
 use crate::users::{
-    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, HashSettings, OAuthLinks, OAuthUserCreator,
-    PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler, UserLister,
-    UserProfiles, UserStore, UsersWithin,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, GuestUsers, HashSettings, OAuthLinks,
+    OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere, UserDeleter, UserDisabler,
+    UserLister, UserProfiles, UserStore, UsersWithin,
 };
 
 /// Configuration, stores and tools for plugins, complete before the first plugin is prepared.
@@ -80,6 +80,8 @@ pub struct Users {
     pub email_verifier: Option<Arc<dyn EmailVerifier>>,
     /// Creates users without a password.
     pub passwordless: Option<Arc<dyn PasswordlessUsers>>,
+    /// Stores guests.
+    pub guests: Option<Arc<dyn GuestUsers>>,
     /// Refuses everything that was issued so far.
     pub sign_out: Option<Arc<dyn SignOutEverywhere>>,
     /// Links identities at providers.
@@ -107,6 +109,7 @@ impl Users {
             password_checker: store.clone().password_checker(),
             email_verifier: store.clone().email_verifier(),
             passwordless: store.clone().passwordless_users(),
+            guests: store.clone().guest_users(),
             sign_out: store.clone().sign_out_everywhere(),
             oauth_links: store.clone().oauth_links(),
             oauth_creator: store.clone().oauth_user_creator(),

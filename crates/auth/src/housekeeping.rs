@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::auth::Auth;
 use crate::core::Core;
+use crate::guests;
 use crate::removal;
 use crate::tokens;
 use crate::users::BoxError;
@@ -20,12 +21,13 @@ impl Auth {
     /// Removes expired sessions, links, invitations, stream tickets and keys of JWTs, devices that were not used for 180 days, API
     /// tokens that were revoked 90 days ago, and audit events older than
     /// [`AuthConfig::audit_retention`](crate::AuthConfig::audit_retention). Continues to delete accounts in the
-    /// background. Reads the keys of JWTs again, and rotates them. Once an hour it also asks the user store which settings its password hashes have. Returns how many
+    /// background, and once an hour begins to delete idle guests. Reads the keys of JWTs again, and rotates them. Once an hour it also asks the user store which settings its password hashes have. Returns how many
     /// rows were removed. Call it every minute or so; several replicas may call it at the same time. An error of a
     /// store is logged, and its rows are left for the next call.
     pub async fn sweep(&self) -> u64 {
         let removed = sweep(self.core()).await;
         removal::sweep(self.core());
+        guests::sweep(self.core());
         removed
     }
 }
@@ -33,6 +35,9 @@ impl Auth {
 async fn sweep(core: &Core) -> u64 {
     let now = core.ambient.now();
     let mut removed = in_batches("sessions", async || Ok(core.sessions.sweep(now, BATCH).await?)).await;
+    if let Some(impersonations) = &core.impersonations {
+        removed += in_batches("impersonations", async || Ok(impersonations.sweep(now, BATCH).await?)).await;
+    }
     removed += in_batches("single-use tokens", async || Ok(core.single_use.sweep(now, BATCH).await?)).await;
     if let Some(tickets) = &core.stream_tickets {
         removed += in_batches("stream tickets", async || Ok(tickets.sweep(BATCH).await?)).await;

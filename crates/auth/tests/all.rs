@@ -35,6 +35,8 @@ mod forbidden;
 mod fresh;
 #[path = "all/growth.rs"]
 mod growth;
+#[path = "all/guests.rs"]
+mod guests;
 #[path = "all/init.rs"]
 mod init;
 #[path = "all/interrupted.rs"]

@@ -58,6 +58,8 @@ pub enum Credential {
         id: SessionId,
         /// Whether a second factor was proven in this session.
         two_factor_verified: bool,
+        /// The operator who acts as the user in this session, if it is not the user's own.
+        impersonated_by: Option<UserId>,
     },
     /// A JSON web token. Unscoped.
     Jwt {
@@ -127,6 +129,14 @@ impl Principal {
     /// Whether this caller passes a scope guard for `resource:verb`. Sessions and JWTs are unscoped and pass.
     pub fn in_scope(&self, resource: &str, verb: &str) -> bool {
         self.credential.scopes().is_none_or(|scopes| scopes.cover(resource, verb))
+    }
+
+    /// The operator who acts as this user in a session for that, if one does.
+    pub fn impersonated_by(&self) -> Option<&UserId> {
+        match &self.credential {
+            Credential::Session { impersonated_by, .. } => impersonated_by.as_ref(),
+            Credential::Jwt { .. } | Credential::ApiToken { .. } | Credential::Grant(_) => None,
+        }
     }
 
     /// The user's id, if this is a user.

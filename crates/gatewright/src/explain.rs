@@ -131,7 +131,7 @@ async fn identity(auth: Option<&Auth>, caller: ExplainAs<'_>) -> Result<Identity
                 AccountError::Users(UserStoreError::NotFound) => ExplainError::NoAccount(email.to_owned()),
                 error => error.into(),
             })?;
-            (Subject::User(user.id), Some(user.email.into()), user.roles)
+            (Subject::User(user.id.clone()), user.address().cloned().map(Into::into), user.roles)
         }
         ExplainAs::Service(name) => {
             let services = auth.and_then(Auth::service_accounts).ok_or(ExplainError::NoAccounts)?;

@@ -157,7 +157,7 @@ impl Tenants {
     async fn email(&self, member: &Member) -> Result<Option<String>, TenantsError> {
         let Ok(id) = UserId::parse(&member.id) else { return Ok(None) };
         match self.accounts.find_by_id(&id).await {
-            Ok(user) => Ok(Some(user.email.to_string())),
+            Ok(user) => Ok(user.address().map(ToString::to_string)),
             Err(AccountError::Users(UserStoreError::NotFound)) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -91,13 +91,17 @@ pub enum AuditKind {
     OAuth2Revoked,
     /// A used authorization code or refresh token was sent again, which ended its grant.
     OAuth2ReplayDetected,
+    /// An operator began to act as a user.
+    ImpersonationStarted,
+    /// An operator ended it by signing out. It also ends without an event: see the handbook.
+    ImpersonationEnded,
     /// An operator called the admin API.
     AdminActed,
 }
 
 impl AuditKind {
     /// Every kind.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 48] = [
         Self::LoginSucceeded,
         Self::LoginPendingTwoFactor,
         Self::LoginFailed,
@@ -143,6 +147,8 @@ impl AuditKind {
         Self::OAuth2Authorized,
         Self::OAuth2Revoked,
         Self::OAuth2ReplayDetected,
+        Self::ImpersonationStarted,
+        Self::ImpersonationEnded,
         Self::AdminActed,
     ];
 
@@ -167,6 +173,7 @@ impl AuditKind {
             | Self::TenantRolesChanged
             | Self::TokenCreated
             | Self::OAuth2Authorized
+            | Self::ImpersonationStarted
             | Self::AdminActed => true,
             Self::LoginFailed
             | Self::RegisterSucceeded
@@ -195,7 +202,8 @@ impl AuditKind {
             | Self::TokenRevoked
             | Self::TokenAuthFailed
             | Self::OAuth2Revoked
-            | Self::OAuth2ReplayDetected => false,
+            | Self::OAuth2ReplayDetected
+            | Self::ImpersonationEnded => false,
         }
     }
 
@@ -247,6 +255,8 @@ impl AuditKind {
             Self::OAuth2Authorized => "oauth2.authorized",
             Self::OAuth2Revoked => "oauth2.revoked",
             Self::OAuth2ReplayDetected => "oauth2.replay_detected",
+            Self::ImpersonationStarted => "impersonation.started",
+            Self::ImpersonationEnded => "impersonation.ended",
             Self::AdminActed => "admin.acted",
         }
     }
@@ -273,7 +283,8 @@ mod tests {
              profile.changed, \
              invitation.created, invitation.accepted, passkey.added, passkey.removed, device.added, device.forgotten, \
              tenant.created, tenant.roles_changed, tenant.member_removed, token.created, token.revoked, token.auth_failed, \
-             oauth2.authorized, oauth2.revoked, oauth2.replay_detected, admin.acted";
+             oauth2.authorized, oauth2.revoked, oauth2.replay_detected, \
+             impersonation.started, impersonation.ended, admin.acted";
         assert_eq!(AuditKind::ALL.map(AuditKind::name).join(", "), documented);
     }
 }

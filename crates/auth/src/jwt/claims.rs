@@ -12,8 +12,9 @@ pub struct Claims {
     pub iss: String,
     /// The user's identifier.
     pub sub: UserId,
-    /// Their address when it was issued.
-    pub email: String,
+    /// Their address when it was issued. Absent of a guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
     /// Their roles when it was issued.
     pub roles: Roles,
     /// When it was issued, in seconds since 1970.
@@ -63,7 +64,8 @@ impl Claims {
 pub(super) struct Presented {
     iss: String,
     sub: UserId,
-    email: String,
+    #[serde(default)]
+    email: Option<String>,
     roles: Roles,
     iat: i64,
     exp: i64,

@@ -182,7 +182,7 @@ impl Jwts {
         let claims = Claims {
             iss: ISSUER.to_owned(),
             sub: user.id.clone(),
-            email: user.email.as_str().to_owned(),
+            email: user.address().map(|email| email.as_str().to_owned()),
             roles: user.roles.clone(),
             iat,
             exp: iat.saturating_add(i64::try_from(self.expiry.as_secs()).unwrap_or(i64::MAX)),

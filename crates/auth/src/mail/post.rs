@@ -32,6 +32,10 @@ impl Post {
 
     /// Sends a mail off the request's path; a failure is logged. `false` without a mailer.
     pub(crate) fn send(&self, requested: Requested) -> bool {
+        if requested.0.to.is_of_guest() {
+            tracing::error!("a mail to a guest was refused: a guest has no address");
+            return false;
+        }
         self.deliver(requested.0)
     }
 

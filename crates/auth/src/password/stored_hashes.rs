@@ -32,6 +32,28 @@ pub struct Unusable {
 const NAMED: usize = 20;
 
 impl StoredHashes {
+    /// Logs how many accounts have a password that nobody can give, and which.
+    pub(crate) fn log_unusable(&self, allow_weak: bool) {
+        let names = |unusable: &Unusable| unusable.first.iter().map(UserId::as_str).collect::<Vec<_>>().join(", ");
+        let StoredHashes { unknown, weak, .. } = self;
+        if unknown.count > 0 {
+            tracing::error!(
+                count = unknown.count,
+                users = names(unknown),
+                "stored password hashes are in no known format, damaged or too costly; set new passwords with `gatewright \
+                 user set-password`"
+            );
+        }
+        if weak.count > 0 && !allow_weak {
+            tracing::error!(
+                count = weak.count,
+                users = names(weak),
+                "stored password hashes are weak and not used; `auth.allow_weak_hashes` allows them until each account's \
+                 next sign-in"
+            );
+        }
+    }
+
     /// Adds the hash of an account.
     pub fn add(&mut self, id: &UserId, hash: &str) {
         let setting = HashSetting::of_stored(hash);

@@ -9,6 +9,7 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices::Browser;
 use crate::email::EmailAddress;
+use crate::guests::{self, UpgradeError};
 use crate::mailbox::{self, Holder, Method, ProveError};
 use crate::password::HashError;
 use crate::plugins::passwordless::{self, CreateError};
@@ -17,7 +18,7 @@ use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::problem;
 use crate::session::{Client, MintError, Proof};
 use crate::single_use::SingleUseStoreError;
-use crate::users::{User, UserStoreError};
+use crate::users::{GuestUpgrade, User, UserStoreError};
 
 /// What was mailed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,19 +66,20 @@ impl Mailed {
         core.audit.record(event.with("email", email.as_str())).await;
     }
 
-    /// Signs the owner of a mailbox in, whose token was just spent.
+    /// Signs the owner of a mailbox in, whose token was just spent. Without an account, `guest` becomes theirs.
     pub(crate) async fn sign_in(
         self,
         core: &Arc<Core>,
         owner: Owner,
+        guest: Option<&User>,
         client: Client,
         browser: &Browser,
     ) -> Result<SignedIn, RedeemError> {
         let Owner { email, known, at } = owner;
         let proof = match known {
             Some(user) => self.prove(core, user, at, &client).await?,
-            None => match self.create(core, &email, &client).await {
-                Ok(user) => Proof::new(user, at),
+            None => match self.create(core, &email, guest, &client).await {
+                Ok((user, since)) => Proof::new(user, since.unwrap_or(at)),
                 // Another request created the account first, perhaps with a password: the account still belongs to this
                 // mailbox.
                 Err(RedeemError::Users(UserStoreError::EmailTaken)) => {
@@ -109,15 +111,37 @@ impl Mailed {
         Ok(Proof::new(proven.user, proven.at))
     }
 
-    async fn create(self, core: &Arc<Core>, email: &EmailAddress, client: &Client) -> Result<User, RedeemError> {
+    /// A new account, or the guest's. Then also a moment for the session that follows.
+    async fn create(
+        self,
+        core: &Arc<Core>,
+        email: &EmailAddress,
+        guest: Option<&User>,
+        client: &Client,
+    ) -> Result<(User, Option<Timestamp>), RedeemError> {
         registration::admit_passwordless(core, email, true).await?;
         if registration::is_reserved(core, email).await? {
             return Err(RedeemError::InvalidToken);
         }
-        let user = passwordless::create(core, passwordless::new_user(core, email, true)).await?;
+        let mut upgraded = None;
+        if let Some(guest) = guest {
+            let new = GuestUpgrade { email, password_hash: None, profile: None };
+            match guests::upgrade(core, guest, &new, true).await {
+                Ok(done) => upgraded = Some(done),
+                // Another address was faster. The owner of this mailbox gets an account of their own.
+                Err(UpgradeError::NoGuest) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let was_guest = upgraded.is_some();
+        let (user, since) = match upgraded {
+            Some((user, at)) => (user, Some(at)),
+            None => (passwordless::create(core, passwordless::new_user(core, email, true)).await?, None),
+        };
         let event = core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
-        core.audit.record(event.with("email", user.email.as_str()).with("method", self.name())).await;
-        Ok(user)
+        let event = event.with("email", user.email.as_str()).with("method", self.name());
+        core.audit.record(if was_guest { event.with("guest", user.id.as_str()) } else { event }).await;
+        Ok((user, since))
     }
 
     /// The name of the method in audit events.
@@ -155,6 +179,15 @@ pub(crate) async fn remind(core: &Core, email: &EmailAddress, client: &Client) -
     match &core.email_changes {
         Some(changes) => Ok(changes.remind(core, email, client.address()).await?),
         None => Ok(false),
+    }
+}
+
+impl From<UpgradeError> for RedeemError {
+    fn from(error: UpgradeError) -> Self {
+        match error {
+            UpgradeError::Users(error) => error.into(),
+            error => UserStoreError::transport(error).into(),
+        }
     }
 }
 

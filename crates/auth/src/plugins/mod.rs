@@ -20,6 +20,7 @@ pub(crate) mod devices;
 pub mod email_change;
 pub mod email_code;
 pub mod email_verification;
+pub mod guests;
 pub mod invitations;
 pub mod magic_link;
 pub(crate) mod mailed_sign_in;

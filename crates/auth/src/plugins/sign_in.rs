@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices::{Browser, Devices};
+use crate::guests;
 use crate::plugins::profile::section::COMPLETE;
 use crate::profiles::own_user;
 use crate::screens::paths::with_next;
@@ -44,8 +45,9 @@ pub(crate) async fn admit(
     browser: &Browser,
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
+    let guest = guest_before(core, browser).await;
     let minted = core.mint.mint(&proof, client.clone(), browser.replaces.as_ref()).await;
-    admitted(core, proof, minted, &client, browser, method).await
+    admitted(core, proof, minted, &client, browser, (method, guest)).await
 }
 
 /// The same for a user who has proven both factors at once.
@@ -57,8 +59,15 @@ pub(crate) async fn admit_verified(
     browser: &Browser,
     method: &'static str,
 ) -> Result<SignedIn, MintError> {
+    let guest = guest_before(core, browser).await;
     let minted = core.mint.mint_verified(&proof, client.clone(), browser.replaces.as_ref()).await;
-    admitted(core, proof, minted, &client, browser, method).await
+    admitted(core, proof, minted, &client, browser, (method, guest)).await
+}
+
+/// The guest whose session the sign-in replaces. The sign-in succeeds without it.
+async fn guest_before(core: &Core, browser: &Browser) -> Option<UserId> {
+    let guest = guests::of_browser(core, browser).await;
+    guest.inspect_err(|error| tracing::warn!(%error, "cannot read which guest signed in")).ok()?.map(|guest| guest.id)
 }
 
 async fn admitted(
@@ -67,7 +76,7 @@ async fn admitted(
     minted: Result<Minted, MintError>,
     client: &Client,
     browser: &Browser,
-    method: &'static str,
+    (method, guest): (&'static str, Option<UserId>),
 ) -> Result<SignedIn, MintError> {
     let remote = client.address();
     let minted = match minted {
@@ -82,6 +91,11 @@ async fn admitted(
         Minted::Pending(..) => AuditKind::LoginPendingTwoFactor,
     };
     let event = core.audit.event(kind).user(&proof.user().id).remote(remote).with("method", method);
+    // So that a program can move the guest's records to the account.
+    let event = match &guest {
+        Some(guest) if *guest != proof.user().id => event.with("guest", guest.as_str()),
+        Some(_) | None => event,
+    };
     if let Err(unstored) = core.audit.store(event).await {
         // Nobody has its secret. If it cannot be removed, it is of no use either.
         if let Err(error) = core.sessions.remove(&proof.user().id, minted.id()).await {

@@ -14,6 +14,12 @@ pub trait AccountRecords: Send + Sync + 'static {
     /// it failed or was interrupted, and once more after the account is gone.
     async fn release(&self, user: &UserId) -> Result<(), BoxError>;
 
+    /// Deletes the account's records, whatever [`release`](Self::release) does with them: of a guest, whom nobody can become
+    /// again. It is called again if it failed or was interrupted.
+    async fn delete(&self, user: &UserId) -> Result<(), BoxError> {
+        self.release(user).await
+    }
+
     /// Whether [`release`](Self::release) leaves no record of `table` that names the account in `column`. Foreign keys
     /// of other columns prevent the deletion of the account.
     fn releases(&self, table: &str, column: &str) -> bool {

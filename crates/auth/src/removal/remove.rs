@@ -88,6 +88,9 @@ async fn remove_all(core: &Core, deletion: &Deletion) -> Result<(), AccountError
     if let Some(devices) = &core.devices {
         devices.forget_account(id).await?;
     }
+    if let Some(impersonations) = &core.impersonations {
+        impersonations.forget(id).await?;
+    }
     if let Some(changes) = &core.email_changes {
         changes.forget(id).await?;
     }

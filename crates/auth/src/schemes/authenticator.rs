@@ -79,8 +79,11 @@ impl Authenticator {
         match self.users.find_by_id(id).await {
             Ok(user) if user.disabled => Ok(Identity::Anonymous),
             Ok(user) => {
-                let live =
-                    Principal { email: Some(user.email.into()), roles: user.roles, ..Principal::clone(principal) };
+                let live = Principal {
+                    email: user.address().cloned().map(Into::into),
+                    roles: user.roles,
+                    ..Principal::clone(principal)
+                };
                 Ok(Identity::Known(Arc::new(live)))
             }
             Err(UserStoreError::NotFound) => Ok(Identity::Anonymous),

@@ -41,8 +41,8 @@ impl Scheme for JwtScheme {
             return Ok(Outcome::Failed);
         }
         let principal = Principal {
+            email: user.address().cloned().map(Into::into),
             subject: Subject::User(user.id),
-            email: Some(user.email.into()),
             roles: user.roles,
             credential: Credential::Jwt { expires_at: claims.expires_at() },
         };

@@ -95,7 +95,7 @@ impl TokenScheme {
         match owner {
             Subject::User(id) => match self.foundation.users.store.find_by_id(id).await {
                 Ok(user) if user.disabled => Ok(Err(Refusal::OwnerDisabled)),
-                Ok(user) => Ok(Ok(Owner { email: Some(user.email), roles: user.roles })),
+                Ok(user) => Ok(Ok(Owner { email: user.address().cloned(), roles: user.roles })),
                 Err(UserStoreError::NotFound) => Ok(Err(Refusal::OwnerMissing)),
                 Err(error) => Err(SchemeUnavailable::new(error)),
             },

@@ -6,8 +6,12 @@ use jiff::Timestamp;
 
 #[cfg(feature = "two-factor")]
 use super::TwoFactorMarkerWithin;
+use super::impersonations::Impersonations;
 use super::second_factors::{SecondFactor, SecondFactors};
-use super::{Client, MintError, NewSession, PendingSession, Session, SessionSecret, SessionStore};
+use super::{
+    Client, MintError, NewSession, PendingSession, Session, SessionSecret, SessionStore, SessionStoreError,
+    StoredSession,
+};
 use crate::users::{BoxError, User};
 
 /// Creates sessions. No other code can.
@@ -20,11 +24,15 @@ pub struct Mint {
     second_factors: SecondFactors,
     ttl: Duration,
     require_verified_email: bool,
+    impersonations: Option<Impersonations>,
     ambient: Ambient,
 }
 
 /// The lifetime of a session whose second factor is pending.
 const PENDING_TTL: Duration = Duration::from_mins(30);
+
+/// The lifetime of a guest's session: the longest of a cookie. Guests that are idle are deleted before.
+pub(crate) const GUEST_TTL: Duration = Duration::from_hours(400 * 24);
 
 /// A plugin's statement that a caller has proven to be this user. The mint decides which session they get.
 #[derive(Debug)]
@@ -85,12 +93,63 @@ impl Mint {
         ambient: Ambient,
     ) -> Self {
         let second_factors = SecondFactors::new(second_factors, &store);
-        Self { store, second_factors, ttl, require_verified_email: false, ambient }
+        Self { store, second_factors, ttl, require_verified_email: false, impersonations: None, ambient }
     }
 
     /// Refuses users whose mailbox was never proven.
     pub(crate) fn require_verified_email(self, require_verified_email: bool) -> Self {
         Self { require_verified_email, ..self }
+    }
+
+    /// Creates a session for a guest that was just created. It proves no mailbox and no factor, because there is none.
+    pub(crate) async fn mint_guest(
+        &self,
+        proof: &Proof,
+        client: Client,
+    ) -> Result<(Session, SessionSecret), MintError> {
+        if proof.user.disabled || !proof.user.is_guest() {
+            return Err(MintError::Disabled);
+        }
+        let (new, secret) = self.draw(&proof.user, proof.at, GUEST_TTL, client);
+        if let Err(error) = self.store.create(&new).await {
+            self.destroy(&new.user_id, &new.id).await;
+            return Err(error.into());
+        }
+        Ok((Session::new(new, proof.user.clone()), secret))
+    }
+
+    /// [`renew`](Self::renew) for a guest, whose session proves all that there is.
+    pub(crate) async fn renew_guest(
+        &self,
+        old: &Session,
+        proof: &Proof,
+        client: Client,
+    ) -> Result<(Session, SessionSecret), MintError> {
+        if !proof.user.is_guest() {
+            return Err(MintError::Disabled);
+        }
+        self.renew_for(old, proof, client, GUEST_TTL).await
+    }
+
+    /// Creates sessions of operators who act as users.
+    pub(crate) fn impersonations(self, impersonations: Option<Impersonations>) -> Self {
+        Self { impersonations, ..self }
+    }
+
+    /// Creates a session in which an operator acts as `user` until `expires_at`, if operators may at all. The caller has
+    /// checked that this one may; each use of the session checks it again.
+    pub(crate) async fn impersonate(
+        &self,
+        user: &User,
+        operator: &StoredSession,
+        ttl: Duration,
+    ) -> Result<Option<(NewSession, SessionSecret)>, SessionStoreError> {
+        let Some(impersonations) = &self.impersonations else { return Ok(None) };
+        let now = self.ambient.now();
+        let (mut new, secret) = self.draw(user, now, ttl, Client::default());
+        new.expires_at = later(now, ttl).min(operator.expires_at);
+        impersonations.create(&new, operator).await?;
+        Ok(Some((new, secret)))
     }
 
     /// Creates a session for the proven user: a pending one if they have a second factor. Removes the session with the
@@ -180,7 +239,17 @@ impl Mint {
         proof: &Proof,
         client: Client,
     ) -> Result<(Session, SessionSecret), MintError> {
-        let (new, secret) = self.draw(&proof.user, proof.at, self.ttl, client);
+        self.renew_for(old, proof, client, self.ttl).await
+    }
+
+    async fn renew_for(
+        &self,
+        old: &Session,
+        proof: &Proof,
+        client: Client,
+        ttl: Duration,
+    ) -> Result<(Session, SessionSecret), MintError> {
+        let (new, secret) = self.draw(&proof.user, proof.at, ttl, client);
         let verified = old.two_factor_verified();
         let make = if verified { Session::verified } else { Session::new };
         match self.store.replace(old.id(), &new, verified).await? {
@@ -277,7 +346,11 @@ impl Mint {
 
     async fn forget(&self, secret: Option<&SessionSecret>) {
         let Some(secret) = secret else { return };
-        if let Err(error) = self.store.take(&secret.key()).await {
+        let taken = match (self.store.take(&secret.key()).await, &self.impersonations) {
+            (Ok(None), Some(impersonations)) => impersonations.take(&secret.key()).await.map(|_| ()),
+            (taken, _) => taken.map(|_| ()),
+        };
+        if let Err(error) = taken {
             tracing::warn!(%error, "a browser's former session could not be removed; it ends when it expires");
         }
     }

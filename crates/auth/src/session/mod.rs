@@ -57,6 +57,7 @@
 mod cookie;
 mod error;
 mod extract;
+pub(crate) mod impersonations;
 mod memory;
 mod mint;
 mod resolve;
@@ -74,7 +75,7 @@ pub(crate) const MAX_PER_USER: u32 = 100;
 pub use cookie::SessionCookie;
 pub use error::MintError;
 pub use memory::MemorySessionStore;
-pub(crate) use mint::Proof;
+pub(crate) use mint::{GUEST_TTL, Proof};
 pub use mint::{Mint, Minted};
 pub(crate) use resolve::{Lookup, ResolveError, Resolver};
 pub use second_factors::{AddedFactor, SecondFactor};

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use gatewright_base::Ambient;
 use jiff::{SignedDuration, Timestamp};
 
+use super::impersonations::{Impersonations, LookupError};
 use super::{AnySession, SessionSecret, SessionStore, SessionStoreError, SqlSessionStore, StoredSession};
 use crate::users::{User, UserStore, UserStoreError};
 
@@ -10,6 +11,7 @@ use crate::users::{User, UserStore, UserStoreError};
 pub(crate) struct Resolver {
     lookup: Lookup,
     store: Arc<dyn SessionStore>,
+    impersonations: Option<Impersonations>,
     ambient: Ambient,
 }
 
@@ -33,16 +35,33 @@ pub(crate) enum ResolveError {
     Users(UserStoreError),
 }
 
+impl From<LookupError> for ResolveError {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::Sessions(error) => Self::Sessions(error),
+            LookupError::Users(error) => Self::Users(error),
+        }
+    }
+}
+
 impl Resolver {
-    pub(crate) fn new(lookup: Lookup, store: Arc<dyn SessionStore>, ambient: Ambient) -> Self {
-        Self { lookup, store, ambient }
+    pub(crate) fn new(
+        lookup: Lookup,
+        store: Arc<dyn SessionStore>,
+        impersonations: Option<Impersonations>,
+        ambient: Ambient,
+    ) -> Self {
+        Self { lookup, store, impersonations, ambient }
     }
 
     /// The session with this secret; `None` if there is none, it has expired, its user is deleted or disabled, or it was
     /// begun before the user signed out everywhere.
     pub(crate) async fn resolve(&self, secret: &SessionSecret) -> Result<Option<AnySession>, ResolveError> {
         let now = self.ambient.now();
-        let Some((stored, user)) = self.find(secret, now).await? else { return Ok(None) };
+        let Some((stored, user)) = self.find(secret, now).await? else {
+            let Some(impersonations) = &self.impersonations else { return Ok(None) };
+            return Ok(impersonations.find(&secret.key(), now).await?);
+        };
         if stored.expires_at <= now || user.disabled || !user.accepts_session_from(stored.started_at) {
             return Ok(None);
         }

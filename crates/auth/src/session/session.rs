@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gatewright_base::{Credential, Identity, Principal, SessionId, Subject};
+use gatewright_base::{Credential, Identity, Principal, SessionId, Subject, UserId};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{NewSession, StoredSession};
@@ -47,11 +47,24 @@ struct Inner {
     user: User,
     started_at: Timestamp,
     expires_at: Timestamp,
+    /// The operator who acts as the user, if it is not the user.
+    impersonated_by: Option<UserId>,
 }
 
 impl Inner {
     fn of(new: NewSession, user: User) -> Arc<Self> {
-        Arc::new(Self { id: new.id, user, started_at: new.started_at, expires_at: new.expires_at })
+        Arc::new(Self {
+            id: new.id,
+            user,
+            started_at: new.started_at,
+            expires_at: new.expires_at,
+            impersonated_by: None,
+        })
+    }
+
+    fn stored(stored: &StoredSession, user: User, impersonated_by: Option<UserId>) -> Arc<Self> {
+        let (id, started_at, expires_at) = (stored.id.clone(), stored.started_at, stored.expires_at);
+        Arc::new(Self { id, user, started_at, expires_at, impersonated_by })
     }
 }
 
@@ -81,9 +94,13 @@ impl Session {
     pub fn expires_at(&self) -> Timestamp {
         self.inner.expires_at
     }
-    /// Whether its user authenticated less than five minutes before `now`.
+    /// The operator who acts as the user in this session; `None` in a session of the user's own.
+    pub fn impersonated_by(&self) -> Option<&UserId> {
+        self.inner.impersonated_by.as_ref()
+    }
+    /// Whether its user authenticated less than five minutes before `now`. An operator has proven nothing of the user's.
     pub(crate) fn is_young(&self, now: Timestamp) -> bool {
-        now.duration_since(self.inner.started_at) < YOUNG
+        self.inner.impersonated_by.is_none() && now.duration_since(self.inner.started_at) < YOUNG
     }
     /// Whether a second factor was proven in it.
     pub fn two_factor_verified(&self) -> bool {
@@ -114,12 +131,25 @@ impl PendingSession {
 impl AnySession {
     /// The session of a store's record. The caller has checked that it is live and that `user` is its user.
     pub(super) fn of_stored(stored: StoredSession, user: User) -> Self {
-        let inner =
-            Arc::new(Inner { id: stored.id, user, started_at: stored.started_at, expires_at: stored.expires_at });
+        let inner = Inner::stored(&stored, user, None);
         if stored.pending_two_factor {
             Self::Pending(PendingSession { inner })
         } else {
             Self::Full(Session { inner, two_factor_verified: stored.two_factor_verified })
+        }
+    }
+
+    /// The session in which this operator acts as `user`. The caller has checked that the operator may.
+    pub(super) fn impersonated(stored: &StoredSession, user: User, by: UserId) -> Self {
+        let inner = Inner::stored(stored, user, Some(by));
+        Self::Full(Session { inner, two_factor_verified: false })
+    }
+
+    /// The operator who acts as the user in this session.
+    pub(crate) fn impersonated_by(&self) -> Option<&UserId> {
+        match self {
+            Self::Full(session) => session.impersonated_by(),
+            Self::Pending(_) => None,
         }
     }
 
@@ -145,11 +175,12 @@ impl AnySession {
             Self::Pending(session) => Identity::Pending(session.user().id.clone()),
             Self::Full(session) => Identity::Known(Arc::new(Principal {
                 subject: Subject::User(session.user().id.clone()),
-                email: Some(session.user().email.clone().into()),
+                email: session.user().address().cloned().map(Into::into),
                 roles: session.user().roles.clone(),
                 credential: Credential::Session {
                     id: session.id().clone(),
                     two_factor_verified: session.two_factor_verified,
+                    impersonated_by: session.impersonated_by().cloned(),
                 },
             })),
         }

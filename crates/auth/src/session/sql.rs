@@ -161,6 +161,11 @@ impl SessionStore for SqlSessionStore {
         Ok(self.db.listing_for(Share::of_user(user)).fold(sql, params![user], Vec::new(), each).await?)
     }
 
+    async fn find_of(&self, user: &UserId, id: &SessionId) -> Result<Option<StoredSession>, SessionStoreError> {
+        let sql = concat!("SELECT ", session_columns!(), " FROM sessions WHERE id = ?1 AND user_id = ?2");
+        Ok(self.db.first(sql, params![id, user], read).await?)
+    }
+
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError> {
         let sql = "DELETE FROM sessions WHERE user_id = ?1 AND id = ?2";
         Ok(self.db.execute(sql, params![user, id]).await? > 0)

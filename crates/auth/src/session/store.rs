@@ -30,6 +30,11 @@ pub trait SessionStore: Send + Sync + 'static {
     /// The sessions of a user, most recently used first.
     async fn list(&self, user: &UserId) -> Result<Vec<StoredSession>, SessionStoreError>;
 
+    /// The session of this user with this id, expired or not. The default implementation searches [`list`](Self::list).
+    async fn find_of(&self, user: &UserId, id: &SessionId) -> Result<Option<StoredSession>, SessionStoreError> {
+        Ok(self.list(user).await?.into_iter().find(|session| session.id == *id))
+    }
+
     /// Removes one session of this user; `false` if they have none with this id.
     async fn remove(&self, user: &UserId, id: &SessionId) -> Result<bool, SessionStoreError>;
 

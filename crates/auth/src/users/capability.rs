@@ -5,7 +5,9 @@ use gatewright_base::{Roles, UserId};
 use gatewright_db::{Db, Error, Tx};
 use jiff::Timestamp;
 
-use super::{FoundUser, ListUsers, NewPasswordlessUser, NewUser, SearchUsers, User, UserPage, UserStoreError};
+use super::{
+    FoundUser, GuestUpgrade, ListUsers, NewPasswordlessUser, NewUser, SearchUsers, User, UserPage, UserStoreError,
+};
 use crate::email::EmailAddress;
 use crate::mailbox::MailboxProof;
 use crate::password::{PasswordHash, StoredHashes};
@@ -146,6 +148,30 @@ pub trait PasswordlessUsers: Send + Sync {
     /// Creates a user and records that it has no password. Concurrency and errors are as for
     /// [`UserStore::create`](super::UserStore::create).
     async fn create_passwordless(&self, user: NewPasswordlessUser) -> Result<User, UserStoreError>;
+}
+
+/// Accounts without an address, which become full ones later.
+#[async_trait]
+pub trait GuestUsers: Send + Sync {
+    /// Creates a guest without a password, whose address is [`EmailAddress::of_guest`].
+    async fn create_guest(&self, roles: &Roles) -> Result<User, UserStoreError>;
+
+    /// Gives a guest an address that is not verified and, in the same write, refuses the sessions and JWTs begun at or before
+    /// `at`. Returns `false` and changes nothing if the account is no guest, disabled or gone: of concurrent calls one
+    /// succeeds. Fails with [`UserStoreError::EmailTaken`] if another account has the address.
+    async fn upgrade(&self, id: &UserId, new: &GuestUpgrade<'_>, at: Timestamp) -> Result<bool, UserStoreError>;
+
+    /// Disables a guest and, in the same write, refuses what was issued so far. Returns `false` and changes nothing if the
+    /// account is no guest or gone.
+    async fn close(&self, id: &UserId, at: Timestamp) -> Result<bool, UserStoreError>;
+
+    /// Guests that were created before a moment, disabled ones too, in the order of their ids and after one, at most `limit`.
+    async fn created_before(
+        &self,
+        moment: Timestamp,
+        after: Option<&UserId>,
+        limit: u32,
+    ) -> Result<Vec<User>, UserStoreError>;
 }
 
 /// Refuses everything that was issued to a user so far.

@@ -19,8 +19,8 @@ mod user;
 
 pub use crate::mailbox::MailboxProof;
 pub use capability::{
-    EmailChanger, EmailVerifier, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers, Sessions,
-    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
+    EmailChanger, EmailVerifier, GuestUsers, HashSettings, Holder, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    Sessions, SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
 };
 pub use error::{BoxError, UserStoreError};
 pub use links::{
@@ -33,4 +33,4 @@ pub(crate) use rows::{MIGRATIONS, read_user, roles_from_text, roles_text, user_c
 pub use search::{FoundUser, SearchUsers};
 pub use sql::SqlUserStore;
 pub use store::UserStore;
-pub use user::{NewPasswordlessUser, NewUser, User, UserWithHash};
+pub use user::{GuestUpgrade, NewPasswordlessUser, NewUser, User, UserWithHash};

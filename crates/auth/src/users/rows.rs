@@ -95,7 +95,7 @@ fn read(row: &RowRef<'_>, first: usize) -> Result<User, Error> {
         found: "text",
         expected,
     };
-    let email = EmailAddress::parse(&text(row, first + 1)?).map_err(|_| corrupt("email", "an email address"))?;
+    let email = EmailAddress::stored(&text(row, first + 1)?).map_err(|_| corrupt("email", "an email address"))?;
     let roles = roles_from_text(&text(row, first + 2)?).ok_or_else(|| corrupt("roles", "a JSON list of names"))?;
     let mut user = User::new(row.get(first)?, email, roles);
     user.password_set = row.get(first + 3)?;

@@ -1,3 +1,4 @@
+mod guests;
 mod links;
 
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use jiff::Timestamp;
 
 use super::rows::{INSERT, USER_COLUMNS, insert_params, read_user, roles_text, user_columns};
 use super::{
-    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, HashSettings, Holder, ListUsers,
-    NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter, PasswordlessUsers,
-    SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage, UserProfiles,
-    UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, hashes, search,
+    AccountLister, AccountUnlinker, EmailChanger, EmailVerifier, FoundUser, GuestUsers, HashSettings, Holder,
+    ListUsers, NewPasswordlessUser, NewUser, OAuthLinks, OAuthUserCreator, PasswordChecker, PasswordSetter,
+    PasswordlessUsers, SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage,
+    UserProfiles, UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, hashes, search,
 };
 use crate::email::EmailAddress;
 use crate::mailbox::MailboxProof;
@@ -130,6 +131,9 @@ impl UserStore for SqlUserStore {
         Some(self)
     }
     fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
+        Some(self)
+    }
+    fn guest_users(self: Arc<Self>) -> Option<Arc<dyn GuestUsers>> {
         Some(self)
     }
     fn sign_out_everywhere(self: Arc<Self>) -> Option<Arc<dyn SignOutEverywhere>> {

@@ -5,8 +5,8 @@ use gatewright_base::{Roles, UserId};
 use gatewright_db::Share;
 
 use super::capability::{
-    EmailChanger, EmailVerifier, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers, SignOutEverywhere,
-    UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
+    EmailChanger, EmailVerifier, GuestUsers, HashSettings, PasswordChecker, PasswordSetter, PasswordlessUsers,
+    SignOutEverywhere, UserDeleter, UserDisabler, UserLister, UserProfiles, UsersWithin,
 };
 use super::links::{AccountLister, AccountUnlinker, OAuthLinks, OAuthUserCreator};
 use super::{NewUser, User, UserStoreError, UserWithHash};
@@ -108,6 +108,10 @@ pub trait UserStore: Send + Sync + 'static {
     }
     /// Creates users without a password. Absent: they get a random one that is never shown.
     fn passwordless_users(self: Arc<Self>) -> Option<Arc<dyn PasswordlessUsers>> {
+        None
+    }
+    /// Stores guests, who have no address. Absent: no guests.
+    fn guest_users(self: Arc<Self>) -> Option<Arc<dyn GuestUsers>> {
         None
     }
     /// Refuses everything issued so far. Absent: a logout everywhere ends sessions, but JWTs stay valid until they

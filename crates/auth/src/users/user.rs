@@ -10,7 +10,7 @@ use crate::password::PasswordHash;
 pub struct User {
     /// Its identifier.
     pub id: UserId,
-    /// Its address, unique among users.
+    /// Its address, unique among users. That of a guest is reserved: see [`address`](Self::address).
     pub email: EmailAddress,
     /// Its roles.
     pub roles: Roles,
@@ -40,6 +40,16 @@ impl User {
             tokens_valid_after: None,
             sessions_valid_after: None,
         }
+    }
+
+    /// Whether it is a guest: an account without an address.
+    pub fn is_guest(&self) -> bool {
+        self.email == EmailAddress::of_guest(&self.id)
+    }
+
+    /// Its address; `None` of a guest.
+    pub fn address(&self) -> Option<&EmailAddress> {
+        Some(&self.email).filter(|email| !email.is_of_guest())
     }
 
     /// Whether the account is enabled and a session that began at `moment` is still good.
@@ -89,4 +99,15 @@ pub struct NewPasswordlessUser {
     pub roles: Roles,
     /// Whether the caller has proven that the mailbox is theirs.
     pub email_verified: bool,
+}
+
+/// What turns a guest into a full account.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestUpgrade<'a> {
+    /// Its address.
+    pub email: &'a EmailAddress,
+    /// The hash of its password, if it gets one.
+    pub password_hash: Option<&'a PasswordHash>,
+    /// Its profile, in place of the guest's. Without one, the guest's stays.
+    pub profile: Option<&'a str>,
 }

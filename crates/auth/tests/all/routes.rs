@@ -40,7 +40,7 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 80] = [
+const ROUTES: [(&str, Guard); 81] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Failures),
     ("/register", Requests),
@@ -51,6 +51,7 @@ const ROUTES: [(&str, Guard); 80] = [
     ("/sessions/{id}", Free(OWN)),
     ("/devices", Free(OWN)),
     ("/devices/{id}", Free(OWN)),
+    ("/anonymous", Failures),
     ("/magic-link/send", Requests),
     ("/magic-link/verify", Free(MAILED)),
     ("/email-code/send", Requests),
@@ -154,11 +155,14 @@ fn a_limit_counts_failures_alone_exactly_where_a_proof_is_taken() {
         two_factor.contains("let limited = |route| guarded_proof(")
             && two_factor.contains("let disable = guarded_proof(")
     );
+    // A guest that is known already proves so by its session.
+    let guests = include_str!("../../src/plugins/guests/http.rs");
+    assert!(guests.contains("let arrive = guarded_proof("));
     for (path, guard) in &ROUTES {
         let gives_back = |words: &[&str]| words.iter().any(|word| written[*path].contains(word));
         match guard {
             Failures => assert!(
-                gives_back(&["guarded_proof(", "limited(post", "\"/2fa/disable\", disable"]),
+                gives_back(&["guarded_proof(", "limited(post", "\"/2fa/disable\", disable", "\"/anonymous\", arrive"]),
                 "{}",
                 written[*path]
             ),

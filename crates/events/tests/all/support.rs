@@ -54,7 +54,11 @@ fn known(subject: Subject, session: &str) -> Identity {
         subject,
         email: None,
         roles: Roles::default(),
-        credential: Credential::Session { id: SessionId::parse(session).unwrap(), two_factor_verified: false },
+        credential: Credential::Session {
+            id: SessionId::parse(session).unwrap(),
+            two_factor_verified: false,
+            impersonated_by: None,
+        },
     }))
 }
 

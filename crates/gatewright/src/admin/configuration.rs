@@ -147,6 +147,9 @@ fn auth(config: &Config) -> Value {
         "on_account_delete": format!("{:?}", auth.on_account_delete).to_lowercase(),
         "redirect_urls": auth.redirect_urls.iter().map(Url::as_str).collect::<Vec<_>>(),
         "password_hash": password(auth.password),
+        "guests": auth.guests,
+        "guest_days": auth.guest_days,
+        "impersonation": auth.impersonation,
         "allow_weak_hashes": auth.allow_weak_hashes,
         "password_policy": {
             "min_length": auth.password_policy.min_length,
@@ -185,6 +188,7 @@ fn limits(limits: &Limits) -> Value {
         "login_account": shown(limits.login_account),
         "register": shown(limits.register),
         "magic_link": shown(limits.magic_link),
+        "anonymous": shown(limits.anonymous),
         "email_code": shown(limits.email_code),
         "device": shown(limits.device),
         "two_factor": shown(limits.two_factor),

@@ -118,6 +118,9 @@ async fn admit(state: &AdminState, parts: &mut Parts) -> Result<Operator, Proble
     let want = wanted(parts);
     let admin = &state.config.admin;
     match &principal.credential {
+        Credential::Session { impersonated_by: Some(_), .. } => {
+            return Err(Problem::forbidden("an operator who acts as a user cannot do this").with_code("impersonated"));
+        }
         Credential::Session { .. } | Credential::Jwt { .. } => {
             refuse_other_sites(state, parts)?;
             holds_role(admin, &principal)?;
@@ -205,6 +208,7 @@ pub(super) async fn still_administers(state: &AdminState, identity: &Identity) -
     // A JWT's second factor was checked when the stream began.
     let allows = match &principal.credential {
         Credential::ApiToken { scopes, .. } => covers(scopes, Want::Read.scope()),
+        Credential::Session { impersonated_by: Some(_), .. } => false,
         Credential::Session { two_factor_verified, .. } => *two_factor_verified || !admin.require_two_factor,
         Credential::Jwt { .. } => true,
         Credential::Grant(_) => false,

@@ -88,6 +88,7 @@ fn reason(scope: &str) -> &'static str {
         "device" => "too many wrong codes of devices from this address",
         "device_account" => "too many wrong codes of devices by this account",
         "device_authorization" => "too many devices that begin from this address",
+        "anonymous" => "too many guests from this address",
         "email_code" => "too many codes by mail requested from this address",
         "email_code_verify" => "too many wrong codes by mail from this address",
         "email_code_account" => "too many wrong codes by mail for this mailbox",

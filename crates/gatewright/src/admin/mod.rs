@@ -18,6 +18,7 @@ mod console;
 mod explain;
 mod gate;
 mod health;
+mod impersonation;
 mod invitations;
 mod live;
 mod lockouts;
@@ -49,6 +50,7 @@ pub(crate) fn routes(state: &AdminState) -> Router {
     let routes = Router::new()
         .merge(me::routes())
         .merge(users::routes())
+        .merge(impersonation::routes())
         .merge(invitations::routes())
         .merge(records::routes())
         .merge(explain::routes())

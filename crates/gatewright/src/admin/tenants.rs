@@ -194,7 +194,7 @@ impl Names {
             Some(store) => store.find_among(&services).await.map_err(|error| unavailable(&error))?,
         };
         Ok(Self {
-            emails: users.into_iter().map(|user| (user.id, user.email.to_string())).collect(),
+            emails: users.into_iter().filter_map(|user| Some((user.id.clone(), user.address()?.to_string()))).collect(),
             services: services.into_iter().map(|service| (service.id, service.name)).collect(),
         })
     }

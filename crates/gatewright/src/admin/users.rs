@@ -51,13 +51,13 @@ async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> 
         return Ok(page(users(&state, &[found]).await?, None));
     }
     let after = search.cursor.filter(|cursor| !cursor.is_empty());
-    if after.as_deref().is_some_and(|cursor| EmailAddress::parse(cursor).is_err()) {
+    if after.as_deref().is_some_and(|cursor| EmailAddress::stored(cursor).is_err()) {
         return Err(Problem::bad_request("invalid cursor for this list"));
     }
     let query = SearchUsers { prefix: text, after, limit };
     let found = state.auth.accounts().search(&query).await.map_err(account)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
-    let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.to_string());
+    let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.as_str().to_owned());
     Ok(page(users(&state, &found).await?, cursor))
 }
 
@@ -236,7 +236,7 @@ fn user(found: &FoundUser, is_leaving: bool, case: JsonCase) -> Value {
         case,
         [
             ("id", user.id.as_str().into()),
-            ("email", user.email.as_str().into()),
+            ("email", json!(user.email)),
             ("roles", json!(user.roles)),
             ("email_verified", user.email_verified.into()),
             ("password_set", user.password_set.into()),

@@ -44,6 +44,18 @@ impl AccountRecords for EntityRecords {
         Ok(self.entities.release_account(user, self.owned).await?)
     }
 
+    async fn delete(&self, user: &UserId) -> Result<(), BoxError> {
+        self.entities.release_account(user, OwnedRecords::Delete).await?;
+        self.entities.forget_answers(user).await?;
+        if let Some(log) = &self.log {
+            log.forget_owner(user, Forget::Contents).await?;
+        }
+        if let Some(outbox) = &self.outbox {
+            outbox.forget_owner(user, Forget::Contents).await?;
+        }
+        Ok(())
+    }
+
     fn releases(&self, table: &str, column: &str) -> bool {
         self.entities.releases_column(table, column)
     }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use gatewright_base::{Ambient, Credential, Subject};
+use gatewright_base::{Ambient, Credential, Subject, UserId};
 use gatewright_db::{Tx, params};
 use gatewright_entities::hooks::{Change, ChangeHook};
 use gatewright_entities::operations::Error;
@@ -58,6 +58,8 @@ struct Meta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     token_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    impersonated_by: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Fields<'a>>,
 }
 
@@ -82,6 +84,7 @@ impl<'a> Meta<'a> {
             tenant_id: change.record.tenant().map(|tenant| &**tenant),
             service_id: service,
             token_id: token,
+            impersonated_by: principal.and_then(|principal| principal.impersonated_by()).map(UserId::as_str),
             fields,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gatewright_auth::jwt::JwtConfig;
 use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
@@ -10,6 +11,7 @@ use gatewright_auth::plugins::accounts::AccountsPlugin;
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::guests::GuestsPlugin;
 use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::passkeys::PasskeysPlugin;
@@ -18,7 +20,7 @@ use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
 use gatewright_auth::plugins::tenants::TenantsPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
-use gatewright_auth::{Auth, AuthBuilder, AuthConfig};
+use gatewright_auth::{Auth, AuthBuilder, AuthConfig, Guests, Impersonation};
 use gatewright_base::{Ambient, Budget, RolePermissions};
 use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::answers::{AnswerOptions, AnswersInitError, KeptAnswers};
@@ -65,7 +67,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
     }
     for plugin in config.plugins() {
         builder = match plugin {
-            Plugin::Core => builder.plugin(PasswordPlugin),
+            Plugin::Core => builder.plugin(PasswordPlugin).plugin(GuestsPlugin),
             Plugin::TwoFactor => builder.plugin(TwoFactorPlugin::new(config.auth.two_factor_issuer.clone())),
             Plugin::MagicLink => builder.plugin(magic_link(config)),
             Plugin::EmailCode => builder.plugin(EmailCodePlugin),
@@ -335,6 +337,11 @@ fn auth_config(config: &Config) -> AuthConfig {
         always_secure_cookies: config.browser_backend.is_some(),
         audit_retention: config.audit.retention,
         tenant_header: Some(config.tenancy.header()),
+        guests: auth.guests.then(|| Guests { idle: Duration::from_hours(u64::from(auth.guest_days) * 24) }),
+        impersonation: auth.impersonation.then(|| Impersonation {
+            role: config.admin.role.clone(),
+            require_two_factor: config.admin.require_two_factor,
+        }),
         limits: auth.limits,
     }
 }

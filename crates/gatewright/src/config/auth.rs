@@ -41,6 +41,12 @@ pub struct Auth {
     pub registration: Registration,
     /// Whether sign-in refuses an account whose email address is not verified.
     pub require_verified_email: bool,
+    /// Whether people may use the service before they register.
+    pub guests: bool,
+    /// After how many idle days a guest is deleted.
+    pub guest_days: u32,
+    /// Whether operators may act as users.
+    pub impersonation: bool,
     /// Whether accounts get a mail about a sign-in from an unknown device.
     pub new_device_notice: bool,
     /// What happens to the records that a deleted account owns.
@@ -187,6 +193,9 @@ impl Default for Auth {
             redirect_urls: Vec::new(),
             registration: Registration::Open,
             require_verified_email: false,
+            guests: false,
+            guest_days: 30,
+            impersonation: false,
             new_device_notice: true,
             on_account_delete: OwnedRecords::default(),
             profile: Vec::new(),
@@ -262,6 +271,13 @@ impl Auth {
                 default.require_verified_email,
                 "Refuses the sign-in of an account whose email address is not verified: 403 `email_unverified`.",
             ),
+            guests: guests(section),
+            guest_days: section.value(
+                "guest_days",
+                default.guest_days,
+                "Days after which an idle guest is deleted with its records: 1 to 365.",
+            ),
+            impersonation: impersonation(section),
             new_device_notice: section.value(
                 "new_device_notice",
                 default.new_device_notice,
@@ -346,6 +362,19 @@ fn jwt_algorithm(section: &mut Section<'_>) -> JwtAlgorithm {
         JwtAlgorithm::default(),
         "How JWTs are signed. With any other than HS256, a service that verifies them cannot sign them: see \
          [keys](authentication.md#verify-a-jwt-in-another-service).",
+    )
+}
+
+fn guests(section: &mut Section<'_>) -> bool {
+    section.value("guests", false, "Lets people use the service [as guests](guests.md) before they register.")
+}
+
+fn impersonation(section: &mut Section<'_>) -> bool {
+    section.value(
+        "impersonation",
+        false,
+        "Lets administrators [act as a user](admin.md#act-as-a-user) for at most an hour. Needs the admin API and the audit \
+         log.",
     )
 }
 

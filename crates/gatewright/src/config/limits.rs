@@ -15,6 +15,7 @@ pub(super) fn read(section: &mut Section<'_>, behind_proxies: bool) -> Limits {
         login_account: section.section("login_account", limit),
         register: section.section("register", limit),
         magic_link: section.section("magic_link", limit),
+        anonymous: section.section("anonymous", limit),
         email_code: section.section("email_code", limit),
         device: section.section("device", |section| limit_of(section, behind_proxies, Limits::DEVICE_ATTEMPTS)),
         two_factor: section.section("two_factor", limit),

@@ -87,7 +87,7 @@ mod tests {
             ("admin".to_owned(), Grants::parse(["*"]).unwrap()),
         ]));
         let service = |scopes: &[&str]| known(Subject::Service("s".parse_id()), &[], token(scopes));
-        let session = Credential::Session { id: "s".parse_id(), two_factor_verified: true };
+        let session = Credential::Session { id: "s".parse_id(), two_factor_verified: true, impersonated_by: None };
         let jwt = Credential::Jwt { expires_at: Timestamp::MAX };
         let grant = Credential::Grant(Grant {
             surface: "widget".into(),

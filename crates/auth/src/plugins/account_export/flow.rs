@@ -103,7 +103,7 @@ impl Flow {
         let user = core.users.store.find_by_id(id).await?;
         let mut account = json!({
             "id": user.id.as_str(),
-            "email": user.email.as_str(),
+            "email": user.email,
             "roles": user.roles,
             "email_verified": user.email_verified,
             "password_set": user.password_set,

@@ -12,6 +12,7 @@ use crate::config::Limit;
 use crate::core::Core;
 use crate::devices::{Browser, DeviceBudget};
 use crate::email::EmailAddress;
+use crate::guests;
 use crate::plugins::mailed_sign_in::{self, Mailed, Owner, RedeemError};
 use crate::plugins::sign_in::SignedIn;
 use crate::session::Client;
@@ -105,7 +106,8 @@ impl Flow {
             return Err(VerifyError::Invalid);
         }
         attempt.give_back().await;
-        Ok(Mailed::Code.sign_in(&self.core, owner, client, &browser).await?)
+        let guest = guests::of_browser(&self.core, &browser).await?;
+        Ok(Mailed::Code.sign_in(&self.core, owner, guest.as_ref(), client, &browser).await?)
     }
 
     /// Counts an attempt, before the code is compared, so that no number of parallel guesses gets past the limits.

@@ -4,12 +4,14 @@ use gatewright_base::{Roles, Secret, Subject, TenantId, UserId};
 use gatewright_tenancy::{Change, permits};
 
 use super::error::AcceptError;
+use jiff::Timestamp;
+
 use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::invitations::{Invitation, Invitations};
 use crate::mailbox::{self, Holder, Method};
 use crate::session::{Client, Session};
 use crate::step_up;
-use crate::users::UserStoreError;
+use crate::users::{User, UserStoreError};
 use crate::{Core, EmailAddress};
 
 /// Looking at an invitation, and accepting it with an account that is there.
@@ -86,6 +88,25 @@ impl Flow {
         }
         event.done().await;
         Ok(invitation)
+    }
+
+    /// Accepts with an account that has just got the invited address, whose holder has the mailed token. Returns the account.
+    pub(crate) async fn join(
+        &self,
+        user: User,
+        at: Timestamp,
+        invitation: &Invitation,
+        client: &Client,
+    ) -> Result<User, AcceptError> {
+        let proven = mailbox::prove(&self.core, user, at, Holder::MailboxAndSession, Method::Invitation).await?;
+        proven.audit_effect(&self.core, client, Method::Invitation).await;
+        let event = self.begin(Some(&proven.user.id), invitation, client).await?;
+        if let Err(error) = self.give(&proven.user.id, invitation).await {
+            event.withdraw().await;
+            return Err(error);
+        }
+        event.done().await;
+        Ok(self.core.users.store.find_by_id(&proven.user.id).await?)
     }
 
     /// Whether its sender's account is still enabled and, for a member of a tenant, could send it now. Most invalid ones are

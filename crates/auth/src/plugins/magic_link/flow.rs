@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use gatewright_base::Secret;
+use gatewright_base::{Secret, UserId};
 use gatewright_http::Next;
 
 use crate::core::Core;
 use crate::devices::Browser;
 use crate::email::EmailAddress;
+use crate::guests;
 use crate::plugins::mailed_sign_in::{self, Mailed, Owner, RedeemError};
 use crate::plugins::sign_in::SignedIn;
 use crate::session::Client;
@@ -31,16 +32,17 @@ impl Flow {
     }
 
     /// Mails a link, without checking whether there is an account. If the owner of the address can get it back, the link for
-    /// that is mailed instead.
+    /// that is mailed instead. `guest` is who asks: the link turns no other guest into a full account.
     pub(super) async fn send(
         &self,
         drawn: &Drawn,
         email: &EmailAddress,
+        guest: Option<&UserId>,
         next: Option<&Next>,
         client: &Client,
     ) -> Result<(), RedeemError> {
         if !mailed_sign_in::remind(&self.core, email, client).await? {
-            self.links.send(drawn, email, None, next.map(Next::as_str), client.address()).await?;
+            self.links.send(drawn, email, guest, next.map(Next::as_str), client.address()).await?;
         }
         Mailed::Link.audit_request(&self.core, email, client).await;
         Ok(())
@@ -63,7 +65,10 @@ impl Flow {
         if !self.links.spend(&token).await? {
             return Err(RedeemError::InvalidToken);
         }
-        let signed_in = Mailed::Link.sign_in(&self.core, owner, client, browser).await?;
+        // A link that somebody else requested does not hand this browser's guest to them.
+        let guest = guests::of_browser(&self.core, browser).await?;
+        let guest = guest.filter(|guest| token.user_id.as_ref() == Some(&guest.id));
+        let signed_in = Mailed::Link.sign_in(&self.core, owner, guest.as_ref(), client, browser).await?;
         Ok(Redeemed { signed_in, next: token.next.as_deref().and_then(|text| self.core.redirects.next(text)) })
     }
 }

@@ -13,6 +13,7 @@ use super::flow::Flow;
 use super::page::{Confirmation, Page};
 use crate::devices::Browser;
 use crate::email::EmailAddress;
+use crate::guests;
 use crate::plugins::mailed_sign_in::RedeemError;
 use crate::plugins::sign_in;
 use crate::problem;
@@ -59,7 +60,12 @@ async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Sub
     };
     let (links, next) = (&state.flow.links, submission.next.as_ref());
     let drawn = links.draw(kind.is_form());
-    let answer = match state.flow.send(&drawn, &email, next, &visitor.client).await {
+    let guest = guests::of_browser(&state.flow.core, &Browser::of(&state.flow.core, &visitor.headers)).await;
+    let guest = match guest {
+        Ok(guest) => guest.map(|guest| guest.id),
+        Err(error) => return kind.refuse(error.into()),
+    };
+    let answer = match state.flow.send(&drawn, &email, guest.as_ref(), next, &visitor.client).await {
         Ok(()) if kind.is_form() => mailed::check_mail(&state.flow.core, &visitor, Purpose::MagicLink, next),
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),

@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::devices::Browser;
 use crate::email::EmailAddress;
 use crate::fresh::Fresh;
+use crate::guests::{self, UpgradeError};
 use crate::mail::Notice;
 use crate::mailbox::{self, Holder, Method};
 use crate::plugins::passwordless;
@@ -25,7 +26,7 @@ use crate::plugins::registration;
 use crate::plugins::sign_in::{SignedIn, admit, refused_disabled};
 use crate::providers::{Authorization, Callback, Identified, Proofs, ProviderError};
 use crate::session::{AnySession, Client, Proof, Session};
-use crate::users::{Linked, OAuthLinks, User, UserStoreError};
+use crate::users::{GuestUpgrade, Linked, OAuthLinks, User, UserStoreError};
 
 /// Redirects browsers to providers, and handles their callbacks.
 pub(super) struct Flow {
@@ -245,6 +246,23 @@ impl Flow {
         registration::admit_passwordless(&self.core, email, proven).await?;
         if registration::is_reserved(&self.core, email).await? {
             return Err(CallbackError::Refused(Refusal::PasswordAccount));
+        }
+        if let Some(guest) = guests::of_session(visit.session.as_ref()) {
+            let new = GuestUpgrade { email, password_hash: None, profile: None };
+            match guests::upgrade(&self.core, guest, &new, proven).await {
+                Ok((user, at)) => {
+                    let linked = links.link(&user, &profile.link).await;
+                    let event = self.event(AuditKind::RegisterSucceeded, profile, &visit.client).user(&user.id);
+                    let event = event.with("email", user.email.as_str()).with("method", "oauth");
+                    self.core.audit.record(event.with("guest", user.id.as_str())).await;
+                    return self.linked(linked, Proof::new(user, at), profile, visit).await;
+                }
+                Err(UpgradeError::Users(UserStoreError::EmailTaken)) => return Ok(None),
+                // Another address was faster. This identity gets an account of its own.
+                Err(UpgradeError::NoGuest) => {}
+                Err(UpgradeError::Users(error)) => return Err(error.into()),
+                Err(error) => return Err(UserStoreError::transport(error).into()),
+            }
         }
         let new = passwordless::new_user(&self.core, email, proven);
         let (user, linked) = match &self.core.users.oauth_creator {

@@ -11,13 +11,15 @@ use crate::audit::AuditKind;
 use crate::core::Core;
 use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::email::EmailAddress;
+use crate::guests::{self, UpgradeError};
+use crate::impersonation;
 use crate::invitations::Invitation;
-use crate::password::{Check, HashError, Overloaded, PasswordHash, Requester};
+use crate::password::{Check, HashError, Overloaded, Requester};
 use crate::plugins::invitations::{self, AcceptError};
 use crate::plugins::registration::{self, RegistrationError};
 use crate::plugins::sign_in::{self, SignedIn};
 use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
-use crate::users::{NewUser, User, UserStoreError, UserWithHash};
+use crate::users::{GuestUpgrade, NewUser, User, UserStoreError, UserWithHash};
 
 /// Registration, sign-in and sign-out, as use cases.
 pub(super) struct Flow {
@@ -51,6 +53,8 @@ pub(super) enum RegisterError {
     Users(#[from] UserStoreError),
     #[error(transparent)]
     Policy(#[from] RegistrationError),
+    #[error(transparent)]
+    Guest(#[from] UpgradeError),
     #[error(transparent)]
     Invitation(#[from] AcceptError),
 }
@@ -94,11 +98,12 @@ impl Flow {
         }
     }
 
-    /// Creates an account with the default roles, or those of its invitation. The password is hashed before the address is
+    /// Creates an account with the default roles, or those of its invitation. A guest becomes it. The password is hashed before the address is
     /// checked, so that a taken address takes as long as a free one.
     pub(super) async fn register(
         &self,
         accepted: Accepted,
+        guest: Option<&User>,
         client: &Client,
         by_form: bool,
     ) -> Result<Registered, RegisterError> {
@@ -109,18 +114,18 @@ impl Flow {
             return Err(UserStoreError::EmailTaken.into());
         }
         let at = self.core.ambient.now();
-        let user = match (&invitation, invitations::Flow::new(&self.core)) {
-            (Some(invitation), Some(flow)) => {
-                let new = (email, password_hash, profile);
-                self.register_invited(&flow, invitation, new, client).await?
+        let new = NewUser { email, password_hash, roles: self.core.config.default_roles.clone(), profile };
+        let (user, at) = match (guest, &invitation, invitations::Flow::new(&self.core)) {
+            (Some(guest), invitation, flow) => {
+                self.register_guest(guest, &new, invitation.as_ref().zip(flow.as_ref()), client).await?
             }
-            _ => {
-                let roles = self.core.config.default_roles.clone();
-                self.core.users.store.create(NewUser { email, password_hash, roles, profile }).await?
-            }
+            (None, Some(invitation), Some(flow)) => (self.register_invited(&flow, invitation, new, client).await?, at),
+            (None, Some(_), None) | (None, None, _) => (self.core.users.store.create(new).await?, at),
         };
         let event = self.core.audit.event(AuditKind::RegisterSucceeded).user(&user.id).remote(client.address());
-        self.core.audit.record(event.with("email", user.email.as_str())).await;
+        let event = event.with("email", user.email.as_str());
+        let event = if guest.is_some() { event.with("guest", user.id.as_str()) } else { event };
+        self.core.audit.record(event).await;
         let mut code = None;
         if self.core.config.require_verified_email && !user.email_verified {
             code = self.mail_verification(&user, client, by_form).await;
@@ -134,14 +139,32 @@ impl Flow {
         &self,
         flow: &invitations::Flow,
         invitation: &Invitation,
-        (email, password_hash, profile): (EmailAddress, PasswordHash, Option<String>),
+        new: NewUser,
         client: &Client,
     ) -> Result<User, RegisterError> {
-        if flow.has_account(&email).await? {
+        if flow.has_account(&new.email).await? {
             return Err(UserStoreError::EmailTaken.into());
         }
-        let roles = invitation.roles.clone().unwrap_or_else(|| self.core.config.default_roles.clone());
-        Ok(flow.register(invitation, NewUser { email, password_hash, roles, profile }, client).await?)
+        let roles = invitation.roles.clone().unwrap_or(new.roles);
+        Ok(flow.register(invitation, NewUser { roles, ..new }, client).await?)
+    }
+
+    /// A guest becomes the account, and accepts the invitation. Returns a moment for the session that follows, too.
+    async fn register_guest(
+        &self,
+        guest: &User,
+        new: &NewUser,
+        invitation: Option<(&Invitation, &invitations::Flow)>,
+        client: &Client,
+    ) -> Result<(User, Timestamp), RegisterError> {
+        let upgrade = GuestUpgrade {
+            email: &new.email,
+            password_hash: Some(&new.password_hash),
+            profile: new.profile.as_deref(),
+        };
+        let (user, at) = guests::upgrade(&self.core, guest, &upgrade, false).await?;
+        let Some((invitation, flow)) = invitation else { return Ok((user, at)) };
+        Ok((flow.join(user, at, invitation, client).await?, at))
     }
 
     /// Mails the verification link that the account needs for a sign-in. It counts towards the same limits as requested
@@ -253,6 +276,10 @@ impl Flow {
             let event = self.core.audit.event(AuditKind::SessionRevoked).user(&ended.user_id).remote(client.address());
             let event = event.with("session", ended.id.as_str()).with("reason", "logout");
             self.core.audit.record(event).await;
+        } else if let Some(impersonations) = &self.core.impersonations
+            && let Some(ended) = impersonations.take(&secret.key()).await?
+        {
+            impersonation::note_end(&self.core, &ended, client).await;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::flow::{Credentials, Flow, LoginError, Refused, RegisterError, Registe
 use super::registration::{self, Registration};
 use super::screen::{self, Form, Typed};
 use crate::devices::Browser;
+use crate::guests;
 use crate::plugins::invitations;
 use crate::plugins::sign_in;
 use crate::problem;
@@ -77,7 +78,13 @@ async fn register(
             return failed(&flow, Form::Register, &visitor, &sent, problem).await;
         }
     };
-    let Registered { proof, code } = match flow.register(accepted, &visitor.client, sent.kind.is_form()).await {
+    let browser = Browser::of(&flow.core, &visitor.headers);
+    let guest = match guests::of_browser(&flow.core, &browser).await {
+        Ok(guest) => guest,
+        Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()).await,
+    };
+    let registered = flow.register(accepted, guest.as_ref(), &visitor.client, kind.is_form()).await;
+    let Registered { proof, code } = match registered {
         Ok(registered) => registered,
         Err(error) => return failed(&flow, Form::Register, &visitor, &sent, error.into()).await,
     };
@@ -85,8 +92,8 @@ async fn register(
         let answer = unverified(&flow, &visitor, &proof, &sent, case);
         return code.into_iter().fold(answer, with_cookie);
     }
-    if submission.kind.is_form() {
-        let browser = Browser::of(&flow.core, &visitor.headers);
+    // The session of a guest has ended: the account gets one, whatever asked for it.
+    if kind.is_form() || guest.is_some() {
         return match flow.admit(proof, visitor.client.clone(), &browser).await {
             Ok(signed_in) => {
                 sign_in::answer(&flow.core, &visitor, submission.kind, &signed_in, submission.next.as_ref()).await
@@ -188,6 +195,9 @@ async fn me(
     body.insert("user".to_owned(), own_user(flow.core.profiles.as_ref(), user).await?);
     body.insert(case.spell("email_verified"), user.email_verified.into());
     body.insert(case.spell("two_factor_enabled"), two_factor.into());
+    if let Some(operator) = principal.impersonated_by() {
+        body.insert(case.spell("impersonated_by"), operator.as_str().into());
+    }
     Ok(Json(body))
 }
 
@@ -240,6 +250,7 @@ impl From<RegisterError> for Problem {
             RegisterError::Hash(error) => error.into(),
             RegisterError::Users(error) => error.into(),
             RegisterError::Policy(error) => error.into(),
+            RegisterError::Guest(error) => error.into(),
             RegisterError::Invitation(error) => error.into(),
         }
     }

@@ -206,7 +206,7 @@ fn member(listed: &Listed, case: JsonCase) -> Map<String, Value> {
     let fields = [
         ("id", listed.member.subject.as_str().into()),
         ("kind", kind.into()),
-        ("email", listed.email.as_ref().map(EmailAddress::as_str).into()),
+        ("email", json!(listed.email)),
         ("roles", names(&listed.member.roles)),
         ("joined_at", time::format(listed.member.since).into()),
     ];

@@ -28,6 +28,7 @@ use super::passkeys::page as passkeys_page;
 use super::paths::with_next;
 use super::with_problem;
 use crate::core::Core;
+use crate::email::EmailAddress;
 use crate::session::Session;
 use crate::step_up;
 use crate::web::{Visitor, see_other};
@@ -107,10 +108,13 @@ pub(crate) struct Account {
 
 #[derive(Serialize)]
 struct Context<'a> {
-    email: &'a str,
+    /// Absent of a guest, whose page has no section either.
+    email: Option<&'a str>,
     logout: String,
     csrf: Option<&'a str>,
     stepped_up: bool,
+    /// Whether an operator acts as the user. The page then has no section, because none of them could be used.
+    impersonated: bool,
     sections: Vec<Part>,
 }
 
@@ -207,7 +211,9 @@ impl Account {
         };
         let visit = Visit { session, headers: &visitor.headers, csrf: csrf.as_deref(), stepped_up };
         let mut parts = Vec::new();
-        for section in &self.sections {
+        let impersonated = session.impersonated_by().is_some();
+        let has_sections = !impersonated && !session.user().is_guest();
+        for section in self.sections.iter().filter(|_| has_sections) {
             // Only the section's own text is ever shown: the name comes from the URL.
             let said = section.notices().iter().find(|(name, _)| done == Some(*name));
             // A notice is shown even if the section has nothing else to show.
@@ -221,10 +227,11 @@ impl Account {
             parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
         }
         let context = Context {
-            email: session.user().email.as_str(),
+            email: session.user().address().map(EmailAddress::as_str),
             logout: format!("{}/logout", self.core.config.base_path),
             csrf: csrf.as_deref(),
             stepped_up,
+            impersonated,
             sections: parts,
         };
         Ok(passkeys_page(&self.core, "account.title", "account/page.html", &context))

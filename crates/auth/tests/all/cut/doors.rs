@@ -99,7 +99,7 @@ fn occurrences(folder: &Path, text: &str) -> usize {
 }
 
 /// Method and path of every route. A path lists its methods when it is requested with one that no path has.
-async fn mounted(site: &Site) -> BTreeSet<String> {
+pub(super) async fn mounted(site: &Site) -> BTreeSet<String> {
     let listed = format!("{:?}", site.router);
     let quoted = listed.split('"').skip(1).step_by(2);
     // `/` is the router's fallback.

@@ -3,6 +3,7 @@
 mod acts;
 mod doors;
 mod place;
+mod restricted;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,6 +12,7 @@ use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, 
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
+use gatewright_auth::plugins::guests::GuestsPlugin;
 use gatewright_auth::plugins::invitations::InvitationsPlugin;
 use gatewright_auth::plugins::magic_link::MagicLinkPlugin;
 use gatewright_auth::plugins::oauth::OAuthPlugin;
@@ -22,7 +23,7 @@ use gatewright_auth::plugins::tenants::{SqlMemberships, TenantsPlugin};
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
 use gatewright_auth::users::{OAuthLinks, ProviderLink, SqlUserStore};
-use gatewright_auth::{AuthConfig, Label, MailKind};
+use gatewright_auth::{AuthConfig, Guests, Impersonation, Label, MailKind};
 use gatewright_base::{Secret, Subject, TenantId, UserId};
 use gatewright_db::testing::TestDb;
 use gatewright_tenancy::{COMPONENT, STEPS};
@@ -54,7 +55,10 @@ impl Place {
     pub(crate) async fn on(db: &TestDb) -> Self {
         gatewright_db::migrate(&db.db, COMPONENT, STEPS).await.unwrap();
         let (post, alpha) = (Arc::new(Post::default()), Fake::new("alpha"));
-        let mut config = AuthConfig { public_url: Some("https://app.example.com".parse().unwrap()), ..config() };
+        let public_url = Some("https://app.example.com".parse().unwrap());
+        let guests = Some(Guests { idle: Duration::from_hours(720) });
+        let impersonation = Some(Impersonation { role: "operator".to_owned(), require_two_factor: false });
+        let mut config = AuthConfig { public_url, impersonation, guests, ..config() };
         limit_by_address(&mut config.limits, unlimited());
         let site = Site::with_ambient(config, |builder, ambient| {
             let tenants = TenantsPlugin::new(Arc::new(SqlMemberships::new(db.db.clone(), ambient.clone())));
@@ -63,7 +67,7 @@ impl Place {
                 .provider(Arc::new(alpha.clone()));
             let scopes = SupportedScopes::new().with("notes:read".parse().unwrap(), "Read your notes.");
             let builder = builder.database(db.db.clone()).mailer(post.clone()).plugin(oauth);
-            let builder = builder.plugin(EmailCodePlugin);
+            let builder = builder.plugin(EmailCodePlugin).plugin(GuestsPlugin);
             let builder = builder.plugin(MagicLinkPlugin::new()).plugin(AccountsPlugin).plugin(TokensPlugin::new());
             let builder = builder.plugin(PasswordResetPlugin::new()).plugin(EmailVerificationPlugin::new());
             let builder = builder.plugin(TwoFactorPlugin::new("Test")).plugin(PasskeysPlugin::new("Test"));

@@ -66,6 +66,7 @@ pub(crate) fn limit_by_address(limits: &mut Limits, policy: Policy) {
         login_account: _,
         register,
         magic_link,
+        anonymous,
         email_code,
         device,
         two_factor,
@@ -74,9 +75,18 @@ pub(crate) fn limit_by_address(limits: &mut Limits, policy: Policy) {
         email_verification,
         oauth,
     } = limits;
-    for limit in
-        [login, register, magic_link, email_code, device, two_factor, password_reset, email_verification, oauth]
-    {
+    for limit in [
+        login,
+        register,
+        magic_link,
+        anonymous,
+        email_code,
+        device,
+        two_factor,
+        password_reset,
+        email_verification,
+        oauth,
+    ] {
         limit.policy = policy;
     }
 }

@@ -6,6 +6,12 @@ const PATH: &str = "/admin";
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let admin = &config.admin;
+    faults.require((1..=365).contains(&config.auth.guest_days), "auth.guest_days", "must be 1 to 365");
+    faults.require(
+        !config.auth.impersonation || (config.has_admin() && config.audit.enabled),
+        "auth.impersonation",
+        "needs `admin.enabled = true` and `audit.enabled = true`",
+    );
     faults.require(!admin.role.trim().is_empty(), "admin.role", "must name a role");
     faults.require(!admin.fresh.is_zero(), "admin.fresh_sign_in_seconds", "must be at least 1");
     if !config.has_admin() {

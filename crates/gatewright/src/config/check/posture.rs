@@ -115,13 +115,14 @@ fn warn_of_limits(config: &Config, warnings: &mut Faults) {
     }
 }
 
-fn limits(config: &Config) -> [(&'static str, Limit); 11] {
+fn limits(config: &Config) -> [(&'static str, Limit); 12] {
     let limits = &config.auth.limits;
     [
         ("login", limits.login),
         ("login_account", limits.login_account),
         ("register", limits.register),
         ("magic_link", limits.magic_link),
+        ("anonymous", limits.anonymous),
         ("email_code", limits.email_code),
         ("device", limits.device),
         ("two_factor", limits.two_factor),
@@ -176,6 +177,9 @@ fn warn_of_accounts(config: &Config, warnings: &mut Faults) {
     }
     if !config.has_admin() {
         return;
+    }
+    if auth.impersonation {
+        warnings.add("auth.impersonation", "is on: administrators can act as any user who is no administrator");
     }
     if !admin.require_two_factor {
         warnings.add("admin.require_two_factor", "is off: the password of an administrator opens every account");

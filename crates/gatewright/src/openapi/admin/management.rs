@@ -14,7 +14,19 @@ pub(super) fn describe(draft: &Draft) -> Vec<Described> {
     let mut all = service_accounts(draft);
     all.extend(tenants(draft));
     all.push(backup(draft));
+    all.push(impersonate(draft));
     all
+}
+
+fn impersonate(draft: &Draft) -> Described {
+    let begun: [(&str, Part); 2] = [("user_id", string().into()), ("expires_at", instant().into())];
+    let id = in_path("id", "The user's id.", string().min_length(Some(1)));
+    draft
+        .admin(HttpMethod::Post, "/users/{id}/impersonate", "adminImpersonateUser", "Act as a user")
+        .parameter(id)
+        .takes(object([("reason".to_owned(), string().max_length(Some(500)))]))
+        .fails(&[404, 409], Page::Never)
+        .gives("The session is in the cookie, for an hour at most.", spelled(draft.case, begun))
 }
 
 fn service_accounts(draft: &Draft) -> Vec<Described> {

@@ -6,6 +6,7 @@ mod authorization_server;
 mod core;
 mod devices;
 mod email_change;
+mod guests;
 mod invitations;
 mod keys;
 mod mailed;
@@ -28,7 +29,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::Draft;
 use super::names::{Page, SESSION};
-use super::words::{Described, Part, content, empty, header, json, list_of, named, object, string, textual, typed};
+use super::words::{
+    Described, Part, content, empty, header, json, list_of, named, object, or_null, string, textual, typed,
+};
 use crate::Config;
 use crate::app::profiles;
 use crate::config::Plugin;
@@ -41,7 +44,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     draft.tag(TAG, "Accounts, sessions and sign-in.");
     let base = &*config.auth.base_path;
     let profile = profiles::declared(config);
-    user(draft, profile.as_deref());
+    user(draft, profile.as_deref(), config.auth.guests);
     for plugin in config.plugins() {
         match plugin {
             Plugin::Core => {
@@ -64,6 +67,9 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
             Plugin::AccountDeletion => account_deletion::describe(draft, base),
             Plugin::AccountExport => account_export::describe(draft, base),
         }
+    }
+    if config.auth.guests {
+        guests::describe(draft, base, config);
     }
     core::language(draft, base);
     stream_tickets::describe(draft, base);
@@ -145,9 +151,9 @@ fn page(about: &str) -> ResponseBuilder {
 }
 
 /// The schema of `user`.
-fn user(draft: &mut Draft, profile: Option<&Profile>) {
-    let members: [(&str, Part); 3] =
-        [("id", string().into()), ("email", string().into()), ("roles", list_of(string()).into())];
+fn user(draft: &mut Draft, profile: Option<&Profile>, guests: bool) {
+    let email: Part = if guests { or_null(Type::String).into() } else { string().into() };
+    let members: [(&str, Part); 3] = [("id", string().into()), ("email", email), ("roles", list_of(string()).into())];
     let user = object(members.map(|(name, schema)| (name.to_owned(), schema)));
     // Absent while a second factor or the proof of the mailbox is pending.
     let user = profile.iter().fold(user, |user, profile| user.property("profile", profile::shown(profile)));

@@ -28,6 +28,7 @@ mod docs;
 mod embedding;
 mod field_reads;
 mod fuzz;
+mod guests;
 mod identifiers;
 mod ids_in_any_case;
 mod injections;

@@ -77,6 +77,7 @@ const ROWS: &[Row] = &[
         Refused,
     ),
     // Passwords that are guessed first, and stolen codes.
+    row("auth.impersonation", "[auth]\nimpersonation = true\n[admin]\nenabled = true", Warned),
     row("auth.allow_weak_hashes", "[auth]\nallow_weak_hashes = true", Warned),
     row("auth.password_policy.common", "[auth.password_policy]\ncommon = false", Warned),
     row("auth.password_policy.personal", "[auth.password_policy]\npersonal = false", Warned),
@@ -242,7 +243,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
     (
         "auth",
-        "enabled base_path registration require_verified_email on_account_delete password_hash jwt_algorithm plugins \
+        "guests guest_days enabled base_path registration require_verified_email on_account_delete password_hash jwt_algorithm plugins \
          max_body_bytes",
     ),
     ("auth.two_factor", "issuer"),

@@ -62,6 +62,7 @@ pub(super) fn access() -> Vec<Act> {
                 post("/auth/magic-link/verify", &json!({ "token": token }))
             })
         }),
+        act("arrive", "POST /auth/anonymous", |_, _| Box::pin(async move { post("/auth/anonymous", &json!({})) })),
         act("send-code", "POST /auth/email-code/send", |_, email| {
             Box::pin(async move { post("/auth/email-code/send", &json!({ "email": email })) })
         }),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod gate;
+mod impersonation;
 mod mails;
 mod management;
 mod operations;
