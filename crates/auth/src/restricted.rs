@@ -74,6 +74,11 @@ const FOR_GUESTS: Routes = &[
     (Method::GET, "/invitations/accept"),
     (Method::GET, "/verify-email"),
     (Method::POST, "/verify-email"),
+    // Links in mails to another account of the same person.
+    (Method::GET, "/change-email/confirm"),
+    (Method::POST, "/change-email/confirm"),
+    (Method::GET, "/change-email/undo"),
+    (Method::POST, "/change-email/undo"),
     (Method::GET, "/forgot-password"),
     (Method::POST, "/forgot-password"),
     (Method::GET, "/reset-password"),

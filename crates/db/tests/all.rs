@@ -7,6 +7,8 @@ mod backup;
 mod basics;
 #[path = "all/closing.rs"]
 mod closing;
+#[path = "all/compiled.rs"]
+mod compiled;
 #[path = "all/counts.rs"]
 mod counts;
 #[path = "all/descriptors.rs"]

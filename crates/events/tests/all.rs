@@ -29,6 +29,8 @@ mod room;
 mod seats;
 #[path = "all/slow.rs"]
 mod slow;
+#[path = "all/stopping.rs"]
+mod stopping;
 #[path = "all/streams.rs"]
 mod streams;
 #[path = "all/support.rs"]

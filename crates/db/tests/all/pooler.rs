@@ -25,7 +25,7 @@ async fn a_pooler_in_transaction_mode_is_refused_without_a_direct_url() {
             let db = Db::open(&pooled, options.clone()).await.unwrap();
             let several = (0..4).map(|_| db.query("SELECT pg_sleep(0.05)", vec![]));
             futures_util::future::try_join_all(several).await.unwrap();
-            assert_eq!(crate::lanes::compiled(&db).await, ["off"; 3]);
+            assert_eq!(crate::compiled::compiled(&db).await, ["off"; 3]);
         }
     }
     engine.db.ping().await.unwrap();

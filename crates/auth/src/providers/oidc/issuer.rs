@@ -272,6 +272,7 @@ impl Provider for Oidc {
 
     async fn refresh(&self, refresh_token: &Secret) -> Result<ProviderTokens, ProviderError> {
         let discovered = self.discovered().await?;
-        Ok(self.token_endpoint(&discovered, &self.client()?).refresh(refresh_token).await?.tokens)
+        let client = self.client()?;
+        Ok(self.token_endpoint(&discovered, &client).refresh(refresh_token).await?.tokens)
     }
 }

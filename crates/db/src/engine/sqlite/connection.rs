@@ -134,17 +134,7 @@ impl Location {
             }
             connection.create_collation("decimal", crate::decimal::compare)?;
             let fixed = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-            connection.create_scalar_function("contains_folded", 2, fixed, |arguments| {
-                // A value that is not text contains no text.
-                let Ok(text) = arguments.get_raw(0).as_str() else { return Ok(None) };
-                let needle = arguments.get_raw(1).as_str()?;
-                // One call may take as long as thousands of steps, between which the time is looked at.
-                limit::search(text.len())?;
-                Ok(Some(crate::dialect::fold_case(text).contains(needle)))
-            })?;
-            connection.create_scalar_function("gatewright_fold_case", 1, fixed, |arguments| {
-                Ok(arguments.get_raw(0).as_str().ok().map(crate::dialect::fold_case))
-            })?;
+            super::folding::create_functions(&connection, fixed)?;
             connection.create_aggregate_function("exact_sum", 1, fixed, super::sum::ExactSum)?;
             super::number::create_functions(&connection, fixed)?;
             super::times::create_functions(&connection, fixed)?;

@@ -8,6 +8,7 @@ mod claim;
 mod connection;
 mod error;
 mod files;
+mod folding;
 mod here;
 mod limit;
 mod number;

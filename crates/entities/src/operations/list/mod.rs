@@ -17,6 +17,7 @@ pub(super) mod parameters;
 mod related;
 mod rows;
 mod slice;
+mod sums;
 
 use std::sync::Arc;
 
