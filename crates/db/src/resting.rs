@@ -51,13 +51,23 @@ impl Resting {
         if rest.is_zero() || share == Share::default() {
             return;
         }
-        let now = Instant::now();
-        let others = [self.came, self.came_before].into_iter().flatten().find(|(other, _)| *other != share);
-        if others.is_some_and(|(_, at)| now.duration_since(at) < RECENT + time) {
+        if self.has_others_after(share, time) {
+            let now = Instant::now();
             // Turns that ran beside each other add up.
             let rested = self.until.get(&share).map_or(now, |until| (*until).max(now));
             self.until.insert(share, (rested + rest).min(now + rest.max(LONGEST)));
         }
+    }
+
+    /// Whether another share writes.
+    pub(crate) fn has_others(&self, share: Share) -> bool {
+        self.has_others_after(share, Duration::ZERO)
+    }
+
+    /// Whether another share writes, as far as it could during a turn that took so long.
+    fn has_others_after(&self, share: Share, time: Duration) -> bool {
+        let others = [self.came, self.came_before].into_iter().flatten().find(|(other, _)| *other != share);
+        others.is_some_and(|(_, at)| at.elapsed() < RECENT + time)
     }
 
     /// Until when a share rests, if it does.

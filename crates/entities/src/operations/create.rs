@@ -152,7 +152,7 @@ impl Create {
             values = open.complete()?;
         }
         if self.invalid.is_none() {
-            sequences::number(transaction.tx, &self.plan, &mut values, |values| self.row(entities, values)).await?;
+            sequences::number(transaction.tx, &self.plan, &mut values).await?;
         }
         let row = self.row(entities, &values);
         let subject = rules::Subject::Created(&row);

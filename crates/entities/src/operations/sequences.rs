@@ -8,16 +8,12 @@ use crate::error::Error;
 use crate::plan::{NumberedField, Plan};
 use crate::schema::sequences::{self, TABLE};
 
-/// Gives a new record its numbers. `row` returns the parameters of its INSERT.
-pub(super) async fn number(
-    tx: &Tx,
-    plan: &Plan,
-    values: &mut [Option<Value>],
-    row: impl Fn(&[Option<Value>]) -> Vec<Value>,
-) -> Result<(), Error> {
+/// Gives a new record its numbers.
+pub(super) async fn number(tx: &Tx, plan: &Plan, values: &mut [Option<Value>]) -> Result<(), Error> {
     for sequence in &plan.sequences {
-        let row = row(values);
-        values[sequence.field] = Some(next(tx, plan, sequence, Subject::Created(&row)).await?);
+        let scope = sequence.scope.iter().map(|index| values[*index].clone().unwrap_or(Value::Null));
+        let row = tx.query_opt(sequence.next.clone(), scope.collect()).await?.ok_or(Error::NotFound)?;
+        values[sequence.field] = Some(Value::Int(row.get("number")?));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Engine, Value};
+use gatewright_db::{Engine, Sql, Value};
 
 use crate::access::{Action, Rules};
 use crate::condition::{Catalog, Rule};
@@ -29,8 +29,8 @@ use crate::declare::{
 };
 use crate::encode::Shape;
 use crate::filter::{Columns, Search};
-use crate::fragment::quoted;
-use crate::schema::sequences;
+use crate::fragment::{quoted, typed};
+use crate::schema::{sequences, type_word};
 use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
@@ -111,12 +111,21 @@ pub(crate) struct NumberedField {
     pub(crate) scope: Vec<usize>,
     /// The scope of a record as SQL.
     pub(crate) sql: String,
+    /// Gives the next number. Parameters: the values of the scope.
+    pub(crate) next: Sql,
 }
 
 impl NumberedField {
     fn new(sequence: &Sequence, model: &Model, engine: Engine) -> Self {
-        let sql = sequences::scope(engine, &sequence.columns(model), quoted);
-        Self { field: sequence.field, scope: sequence.scope.clone(), sql }
+        let (columns, name) = (sequence.columns(model), &model.fields[sequence.field].name);
+        let parameter = |name: &str| {
+            let place = columns.iter().position(|(column, _)| column == name).unwrap_or_default();
+            typed(engine, type_word(model.fields[sequence.scope[place]].kind), place + 1)
+        };
+        let next =
+            sequences::next(&sequences::name(&model.table, name), &sequences::scope(engine, &columns, parameter));
+        let sql = sequences::scope(engine, &columns, quoted);
+        Self { field: sequence.field, scope: sequence.scope.clone(), sql, next: next.into() }
     }
 }
 

@@ -1,9 +1,11 @@
-//! The queue of the writer. [Shares](Share) take turns, so that a write does not wait for all writes of another share.
-//! The program's own writes (sign-in, mail, outbox) get every second turn.
+//! The queue of the writer. The next turn is that of the [share](Share) that has used the least time, so that a write does not
+//! wait for all writes of another share, and short writes do not wait for several long ones. The program's own writes (sign-in,
+//! mail, outbox) get every second turn.
 //!
-//! After a long or a large turn, a share [rests](crate::resting) while others write.
+//! While others write, a share that has used more time than they have does not join the group of another job, which would delay
+//! that job's commit. After a long or a large turn, a share [rests](crate::resting) while others write.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -14,6 +16,12 @@ use crate::{Error, Share};
 
 /// Jobs of one share that may wait; past it, they are refused. The program's own are never: it bounds them where they come from.
 const MOST: usize = 4_096;
+/// How much more time than others a share may have used to join a group.
+const AHEAD: Duration = Duration::from_micros(500);
+/// The most time by which a share can be ahead.
+const FARTHEST: Duration = Duration::from_secs(1);
+/// From how many shares on those are forgotten that are not ahead.
+const REMEMBERED: usize = 1_024;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -28,13 +36,20 @@ struct State {
     /// Which of the two has the next turn if both wait.
     is_own_turn: bool,
     shares: HashMap<Share, VecDeque<Box<dyn Job>>>,
-    /// The shares with jobs that wait, in the order of their turns.
-    turns: VecDeque<Share>,
+    /// The shares with jobs that wait, by the time that they have used and the order in which they came. Not the one that has the
+    /// turn.
+    turns: BTreeMap<(Duration, u64), Share>,
+    /// The number of the last place in the order.
+    last: u64,
+    /// The time that shares have used, where it is more than `clock`.
+    used: HashMap<Share, Duration>,
+    /// The time that the share of the current turn had used at its begin. A share that has not written for a while has used so much.
+    clock: Duration,
     /// The writer waits for a job.
     is_idle: bool,
     is_closed: bool,
-    /// Which of the two has the turn.
-    taken: Share,
+    /// Whose turn it is, until it is noted how long it took.
+    taken: Option<Share>,
     resting: Resting,
 }
 
@@ -53,8 +68,8 @@ impl Queue {
                 return Err(Error::Busy);
             }
             jobs.push_back(job);
-            if jobs.len() == 1 {
-                state.turns.push_back(share);
+            if jobs.len() == 1 && state.taken != Some(share) {
+                state.line_up(share);
             }
         }
         let wake = std::mem::take(&mut state.is_idle);
@@ -69,7 +84,7 @@ impl Queue {
     pub(super) fn next(&self) -> Option<Box<dyn Job>> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.take() {
+            if let Some(job) = state.take(false) {
                 return Some(job);
             }
             if state.is_closed {
@@ -86,13 +101,15 @@ impl Queue {
     /// Notes how long the job of the current turn took, and how many bytes it has written.
     pub(super) fn took(&self, time: Duration, bytes: u64) {
         let mut state = self.state.lock();
-        let share = state.taken;
-        state.resting.took(share, time, bytes);
+        if let Some(share) = state.taken {
+            state.settle(time);
+            state.resting.took(share, time, bytes);
+        }
     }
 
-    /// A job that waits already.
+    /// A job that waits already and may join a group.
     pub(super) fn waiting(&self) -> Option<Box<dyn Job>> {
-        self.state.lock().take()
+        self.state.lock().take(true)
     }
 
     /// Accepts no more jobs. Queued jobs still run.
@@ -109,34 +126,63 @@ impl Queue {
 }
 
 impl State {
-    /// The place of the first share in turn that does not rest. When the writer is about to end, no share rests.
-    fn awake(&mut self) -> Option<usize> {
+    /// The first share in turn that does not rest. When the writer is about to end, no share rests.
+    fn awake(&mut self) -> Option<((Duration, u64), Share)> {
         self.resting.forget_rested();
         let (resting, is_closed) = (&mut self.resting, self.is_closed);
-        self.turns.iter().position(|share| is_closed || resting.until(*share).is_none())
+        let awake = self.turns.iter().find(|(_, share)| is_closed || resting.until(**share).is_none());
+        awake.map(|(place, share)| (*place, *share))
     }
 
-    /// The job of the next turn.
-    fn take(&mut self) -> Option<Box<dyn Job>> {
+    /// The job of the next turn. With `joins`, it shares the commit of others.
+    fn take(&mut self, joins: bool) -> Option<Box<dyn Job>> {
+        self.settle(Duration::ZERO);
         let is_own_turn = std::mem::replace(&mut self.is_own_turn, false);
         let awake = self.awake();
         if (is_own_turn || awake.is_none())
             && let Some(job) = self.own.pop_front()
         {
-            self.taken = Share::default();
             return Some(job);
         }
         self.is_own_turn = true;
-        let share = self.turns.remove(awake?)?;
-        self.taken = share;
+        let (place, share) = awake?;
+        let (used, _) = place;
+        if joins && used > self.clock + AHEAD && self.resting.has_others(share) {
+            return None;
+        }
+        self.turns.remove(&place);
+        self.clock = self.clock.max(used);
+        self.taken = Some(share);
         let jobs = self.shares.get_mut(&share)?;
         let job = jobs.pop_front();
         if jobs.is_empty() {
             self.shares.remove(&share);
-        } else {
-            self.turns.push_back(share);
         }
         job
+    }
+
+    /// Ends the current turn, which took so long. Its share has a place again if it has more jobs.
+    fn settle(&mut self, time: Duration) {
+        let Some(share) = self.taken.take() else { return };
+        let used = self.used_by(share) + time;
+        self.used.insert(share, used.min(self.clock + FARTHEST));
+        if self.used.len() > REMEMBERED {
+            let clock = self.clock;
+            self.used.retain(|_, used| *used > clock);
+        }
+        if self.shares.contains_key(&share) {
+            self.line_up(share);
+        }
+    }
+
+    fn used_by(&self, share: Share) -> Duration {
+        self.used.get(&share).copied().unwrap_or_default().max(self.clock)
+    }
+
+    /// Gives a share its place.
+    fn line_up(&mut self, share: Share) {
+        self.last += 1;
+        self.turns.insert((self.used_by(share), self.last), share);
     }
 }
 
@@ -204,14 +250,15 @@ mod tests {
         queue.took(2 * LONG, 0);
         push(1, "a2");
         assert!(run(queue.waiting()));
+        queue.took(2 * LONG, 0);
 
         // A request of another share, in several writes.
         push(0, "b1");
         push(1, "a3");
         push(1, "a4");
         assert!(run(queue.waiting()));
-        queue.took(Duration::ZERO, 0);
-        assert!(run(queue.waiting()));
+        assert!(!run(queue.waiting()), "b1 does not wait for a long turn");
+        assert!(run(queue.next()));
         queue.took(20 * LONG, 0);
         for name in ["b2", "b3"] {
             push(0, name);
@@ -228,11 +275,43 @@ mod tests {
         push(2, "c");
         assert!(run(queue.waiting()));
         push(1, "a5");
-        assert!(run(queue.waiting()));
+        assert!(run(queue.next()));
         queue.took(4 * LONG, 0);
         push(1, "a6");
         queue.close();
         assert!(run(queue.next()) && !run(queue.next()));
+    }
+
+    #[test]
+    fn short_writes_come_before_those_of_a_share_that_has_used_more_time() {
+        let (queue, ended) = (Queue::default(), Arc::default());
+        let push = |share, name| queue.push(Share(share), Box::new(Named(name, Arc::clone(&ended)))).unwrap();
+        let run = |job: Option<Box<dyn Job>>, time| {
+            job.is_some_and(|job| {
+                job.finish(Ok(()));
+                queue.took(time, 0);
+                true
+            })
+        };
+        let (long, short) = (Duration::from_millis(4), Duration::from_millis(1));
+        for name in ["a1", "a2", "a3"] {
+            push(1, name);
+        }
+        assert!(run(queue.next(), long));
+        // Each comes when the one before it has its answer.
+        for name in ["b1", "b2", "b3", "b4"] {
+            push(2, name);
+            assert!(run(queue.next(), short));
+            assert!(!run(queue.waiting(), long), "{name} is committed without a long turn");
+        }
+        push(2, "b5");
+        assert!(run(queue.next(), long) && run(queue.next(), short));
+        assert_eq!(*ended.lock(), ["a1", "b1", "b2", "b3", "b4", "a2", "b5"]);
+        // Without others, nothing is held back.
+        std::thread::sleep(Duration::from_millis(1_100));
+        push(1, "a4");
+        push(1, "a5");
+        assert!(run(queue.next(), long) && run(queue.waiting(), long));
     }
 
     #[test]
