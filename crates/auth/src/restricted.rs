@@ -107,7 +107,7 @@ impl RestrictedLayer {
             return None;
         };
         // Without a route there is nothing to refuse.
-        let Some(path) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return None };
+        let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str)?;
         let path = path.strip_prefix(&*self.base_path).filter(|path| path.starts_with('/')).unwrap_or(path);
         let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let is_allowed = routes.iter().any(|(allowed, route)| allowed == method && *route == path);

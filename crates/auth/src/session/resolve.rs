@@ -70,7 +70,7 @@ impl Resolver {
         {
             tracing::warn!(%error, session = %stored.id, "the last use of a session could not be stored");
         }
-        Ok(Some(AnySession::of_stored(stored, user)))
+        Ok(Some(AnySession::of_stored(&stored, user)))
     }
 
     async fn find(

@@ -130,8 +130,8 @@ impl PendingSession {
 
 impl AnySession {
     /// The session of a store's record. The caller has checked that it is live and that `user` is its user.
-    pub(super) fn of_stored(stored: StoredSession, user: User) -> Self {
-        let inner = Inner::stored(&stored, user, None);
+    pub(super) fn of_stored(stored: &StoredSession, user: User) -> Self {
+        let inner = Inner::stored(stored, user, None);
         if stored.pending_two_factor {
             Self::Pending(PendingSession { inner })
         } else {

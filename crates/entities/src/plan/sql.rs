@@ -390,10 +390,8 @@ fn numbered(model: &Model, engine: Engine) -> Option<Sql> {
         typed(engine, type_word(model.fields[field].kind), place(field + 2))
     });
     let first = sequences::next(&sequences::name(&model.table, &model.fields[sequence.field].name), &scope);
-    let values = |parameter: usize| match parameter == number {
-        true => format!("(SELECT number FROM {})", quoted(NUMBER)),
-        false => format!("?{}", place(parameter)),
-    };
+    let given = format!("(SELECT number FROM {})", quoted(NUMBER));
+    let values = |parameter: usize| if parameter == number { given.clone() } else { format!("?{}", place(parameter)) };
     numbered_insert(engine, (NUMBER, &first), &insert_of(model, &quoted(&model.table), values), count)
 }
 

@@ -208,10 +208,9 @@ pub(super) async fn still_administers(state: &AdminState, identity: &Identity) -
     // A JWT's second factor was checked when the stream began.
     let allows = match &principal.credential {
         Credential::ApiToken { scopes, .. } => covers(scopes, Want::Read.scope()),
-        Credential::Session { impersonated_by: Some(_), .. } => false,
+        Credential::Grant(_) | Credential::Session { impersonated_by: Some(_), .. } => false,
         Credential::Session { two_factor_verified, .. } => *two_factor_verified || !admin.require_two_factor,
         Credential::Jwt { .. } => true,
-        Credential::Grant(_) => false,
     };
     if !(holds_role && allows) {
         return Ok(false);

@@ -272,18 +272,9 @@ impl Auth {
                 "Refuses the sign-in of an account whose email address is not verified: 403 `email_unverified`.",
             ),
             guests: guests(section),
-            guest_days: section.value(
-                "guest_days",
-                default.guest_days,
-                "Days after which an idle guest is deleted with its records: 1 to 365.",
-            ),
+            guest_days: guest_days(section),
             impersonation: impersonation(section),
-            new_device_notice: section.value(
-                "new_device_notice",
-                default.new_device_notice,
-                "Sends a mail to an account after a sign-in from an unknown device. See [known \
-                 devices](authentication.md#known-devices).",
-            ),
+            new_device_notice: new_device_notice(section),
             on_account_delete: section.value(
                 "on_account_delete",
                 default.on_account_delete,
@@ -325,6 +316,20 @@ impl Auth {
             oauth: section.section("oauth", OAuth::read),
         }
     }
+}
+
+fn guest_days(section: &mut Section<'_>) -> u32 {
+    let default = Auth::default().guest_days;
+    section.value("guest_days", default, "Days after which an idle guest is deleted with its records: 1 to 365.")
+}
+
+fn new_device_notice(section: &mut Section<'_>) -> bool {
+    section.value(
+        "new_device_notice",
+        Auth::default().new_device_notice,
+        "Sends a mail to an account after a sign-in from an unknown device. See [known \
+         devices](authentication.md#known-devices).",
+    )
 }
 
 impl Passkeys {

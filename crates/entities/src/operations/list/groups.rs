@@ -262,11 +262,11 @@ fn by(columns: Names<'_>, names: &str) -> Result<Vec<By>, String> {
         };
         let index = fields(columns, "group", field, 1)?[0];
         match (columns.at(index).kind, unit) {
-            (Kind::Timestamp, _) => {}
+            (Kind::Timestamp, _)
+            | (Kind::Date, TimeUnit::Day | TimeUnit::Week | TimeUnit::Month | TimeUnit::Quarter | TimeUnit::Year) => {}
             (Kind::Date, TimeUnit::Hour) => {
                 return Err(format!("group: \"{}\" is a date and has no hours", columns.at(index).key));
             }
-            (Kind::Date, _) => {}
             _ => return Err(format!("group: \"{}\" is no time and no date", columns.at(index).key)),
         }
         all.push(By { index, unit: Some(unit), key: name.to_owned() });
