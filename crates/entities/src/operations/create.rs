@@ -181,7 +181,8 @@ impl Create {
 
     /// Makes the record in one statement that gives it its number, if that is possible.
     async fn numbered(&self, entities: &Entities) -> Result<Option<Record>, Error> {
-        if self.invalid.is_some() {
+        // A create that takes several statements gets its id there.
+        if self.invalid.is_some() || !numbered::is_possible(entities, &self.plan) {
             return Ok(None);
         }
         let write = self.write(entities, &self.values)?;

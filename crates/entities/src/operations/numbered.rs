@@ -19,6 +19,11 @@ use crate::plan::Plan;
 /// Two numbers that differ in each digit.
 const TRIED: [i64; 2] = [1_111_111_111_111_111_111, 2_222_222_222_222_222_222];
 
+/// Whether one statement may do it.
+pub(super) fn is_possible(entities: &Entities, plan: &Plan) -> bool {
+    plan.sql.insert_numbered.is_some() && entities.log().is_some() && entities.outbox().is_none()
+}
+
 /// Makes, numbers and logs a record. `None` if that takes several statements.
 pub(super) async fn create(entities: &Entities, write: &Write) -> Result<Option<Stored>, Error> {
     let plan = &write.plan;

@@ -11,11 +11,12 @@ use super::words::{content, header, integer, list_of, named, object, string};
 use crate::Config;
 
 /// The statuses of failures, the meaning of each, and the code in its example.
-const FAILURES: [(u16, &str, &str); 15] = [
+const FAILURES: [(u16, &str, &str); 16] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
     (401, "The credentials are missing or invalid.", "unauthorized"),
     (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
     (404, "It does not exist, or the caller may not see it.", "not_found"),
+    (405, "The path does not take this method.", "method_not_allowed"),
     (406, "The client accepts none of the available content types.", "not_acceptable"),
     (409, "The request conflicts with existing data.", "conflict"),
     (410, "The answer under the idempotency key contained a record that was deleted.", "idempotency_answer_deleted"),

@@ -29,7 +29,7 @@ enum For {
 }
 use For::{Both, Guests, Nobody, Operators};
 
-const DOORS: [(&str, For); 97] = [
+const DOORS: [(&str, For); 98] = [
     ("DELETE /auth/devices", Nobody),
     ("DELETE /auth/devices/{id}", Nobody),
     ("DELETE /auth/passkeys/{id}", Nobody),
@@ -107,6 +107,7 @@ const DOORS: [(&str, For); 97] = [
     ("POST /auth/logout", Both),
     ("POST /auth/magic-link/send", Guests),
     ("POST /auth/magic-link/verify", Guests),
+    ("POST /auth/oauth/{provider}/callback", Guests),
     ("POST /auth/oauth/{provider}/link", Nobody),
     ("POST /auth/oauth2/authorize", Nobody),
     ("POST /auth/oauth2/device_authorization", Nobody),
