@@ -350,7 +350,7 @@ async fn mistakes_in_parts_and_time_zones_are_named() {
             ("group=day(at)&utc_offset=14:30", "is an offset"),
             ("group=day(at)&utc_offset=%2B14:30", "is an offset"),
             ("group=day(at)&utc_offset=%2B2:00", "is an offset"),
-            ("utc_offset=%2B02:00", "there is no field"),
+            ("utc_offset=%2B02:00", "goes with group"),
             ("group=who&count_distinct=tags", "count_distinct takes"),
             ("group=who&count_distinct=nothing", "there is no field"),
         ] {

@@ -106,6 +106,7 @@ impl Query {
             match filter::suffix::read(name, value, names) {
                 _ if is_parameter(plan, asked, name) => {}
                 Some(test) => tests.push(test?),
+                None if [TIMEZONE, UTC_OFFSET].contains(&&**name) => return Err(format!("{name} goes with group")),
                 None => return Err(unknown(name, KNOWN, names)),
             }
             if tests.len() > MAX_TESTS {
