@@ -1,7 +1,7 @@
 //! Guests: accounts without an address, for people who have not registered yet.
 //!
 //! `POST /anonymous` creates one and signs it in. Registering, a magic link, a code by mail or a provider turns it into a full
-//! account with the same id ([`upgrade`](crate::guests::upgrade)), if the address has no account. Otherwise that account is
+//! account with the same id (module `guests::upgrade`), if the address has no account. Otherwise that account is
 //! signed in, the guest stays as it is, and the audit event of the sign-in names it.
 //!
 //! Anybody can create guests, so a limit counts them by network, and those that are idle are deleted with their records.
