@@ -5,11 +5,13 @@ use gatewright_http::Origin;
 use gatewright_tenancy::TenantStore;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::audit::AuditKind;
 use crate::credentials::Credentials;
 use crate::devices::{DeviceCookie, Devices};
 use crate::email_changes::Changes;
 use crate::foundation::Foundation;
 use crate::guests::LastSweep;
+use crate::impersonation;
 use crate::invitations::Invitations;
 use crate::mail::Notices;
 use crate::operators::OperatorAccounts;
@@ -21,7 +23,7 @@ use crate::providers::tokens::OAuthTokens;
 use crate::removal::records::AccountRecords;
 use crate::removal::rows::Deletions;
 use crate::session::impersonations::Impersonations;
-use crate::session::{Mint, SessionCookie};
+use crate::session::{Client, Mint, SessionCookie, SessionSecret, SessionStoreError};
 use crate::sign_in_methods::{KnownProvider, SignInCredential, SignInLink};
 use crate::single_use::links::Links;
 use crate::stream_tickets::tickets::Tickets;
@@ -113,6 +115,20 @@ impl Core {
             None => None,
         };
         Ok(self.passwords.accept(text, PasswordOwner { email: Some(&user.email), display_name: name.as_deref() }))
+    }
+
+    /// Ends the session with this secret, also one in which an operator acts as a user.
+    pub(crate) async fn sign_out(&self, secret: &SessionSecret, client: &Client) -> Result<(), SessionStoreError> {
+        if let Some(ended) = self.sessions.take(&secret.key()).await? {
+            let event = self.audit.event(AuditKind::SessionRevoked).user(&ended.user_id).remote(client.address());
+            let event = event.with("session", ended.id.as_str()).with("reason", "logout");
+            self.audit.record(event).await;
+        } else if let Some(impersonations) = &self.impersonations
+            && let Some(ended) = impersonations.take(&secret.key()).await?
+        {
+            impersonation::note_end(self, &ended, client).await;
+        }
+        Ok(())
     }
 
     /// Replaces the outdated hash of a password that was right by one with the current algorithm and cost, of its normalised

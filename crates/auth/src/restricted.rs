@@ -31,6 +31,11 @@ const FOR_OPERATORS: Routes = &[
     (Method::POST, "/login"),
     (Method::GET, "/login"),
     (Method::GET, "/account"),
+    (Method::GET, "/oauth2/end_session"),
+    (Method::POST, "/oauth2/end_session"),
+    // An access token decides, and not the session.
+    (Method::GET, "/oauth2/userinfo"),
+    (Method::POST, "/oauth2/userinfo"),
 ];
 
 /// The routes that a guest may use: those that read or end what is the guest's own, API tokens, which end when the guest becomes a
@@ -55,6 +60,11 @@ const FOR_GUESTS: Routes = &[
     (Method::POST, "/delete-account"),
     (Method::GET, "/language"),
     (Method::GET, "/account"),
+    (Method::GET, "/oauth2/end_session"),
+    (Method::POST, "/oauth2/end_session"),
+    // An access token decides, and not the session.
+    (Method::GET, "/oauth2/userinfo"),
+    (Method::POST, "/oauth2/userinfo"),
     (Method::POST, "/anonymous"),
     (Method::POST, "/register"),
     (Method::GET, "/register"),

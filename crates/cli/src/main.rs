@@ -16,6 +16,7 @@ mod password;
 use std::process::ExitCode;
 
 use clap::Parser;
+use gatewright::auth::plugins::authorization_server::RelyingParty;
 use gatewright_base::Secret;
 
 use args::{
@@ -95,8 +96,23 @@ async fn token(common: &args::Common, command: TokenCommand) -> anyhow::Result<E
 async fn client(common: &args::Common, command: ClientCommand) -> anyhow::Result<ExitCode> {
     use commands::client;
     match command {
-        ClientCommand::Create { name, service, redirect_uri, scopes, public, json } => {
-            let new = client::New { name, service, redirect_uris: redirect_uri, scopes, public };
+        ClientCommand::Create {
+            name,
+            service,
+            redirect_uri,
+            post_logout_redirect_uri,
+            backchannel_logout_uri,
+            id_token_algorithm,
+            scopes,
+            public,
+            json,
+        } => {
+            let relying_party = RelyingParty {
+                id_token_signed_response_alg: id_token_algorithm,
+                post_logout_redirect_uris: post_logout_redirect_uri,
+                backchannel_logout_uri,
+            };
+            let new = client::New { name, service, redirect_uris: redirect_uri, relying_party, scopes, public };
             client::create(common, new, json).await
         }
         ClientCommand::List { json } => client::list(common, json).await,

@@ -9,6 +9,7 @@
 //! compared.
 
 mod claims;
+pub(crate) mod id_tokens;
 pub(crate) mod keys;
 mod published;
 mod signer;

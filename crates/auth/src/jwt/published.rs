@@ -25,7 +25,7 @@ pub(crate) fn routes(jwts: Arc<Jwts>) -> Router {
 /// 404 while there is no key: an empty set looks like one whose keys were all withdrawn.
 async fn published(State(jwts): State<Arc<Jwts>>) -> Response {
     let open = (ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    match jwts.keys.schedule().published(jwts.now()) {
+    match jwts.published() {
         Some(keys) => {
             let cache = format!("public, max-age={}", MAX_AGE.as_secs());
             (

@@ -7,10 +7,11 @@ use gatewright_db::Db;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::claims::{Claims, ISSUER, Presented};
+use super::id_tokens::IdTokens;
 use super::keys::{JwtAlgorithm, JwtKeys, KeyError, Keys, Signer};
 use crate::init_error::AuthInitError;
 use crate::users::User;
@@ -60,6 +61,7 @@ pub struct Jwts {
     header: String,
     expiry: Duration,
     pub(super) keys: Keys,
+    id_tokens: Option<IdTokens>,
     ambient: Ambient,
 }
 
@@ -94,7 +96,7 @@ pub struct InvalidJwt;
 const LABEL: &str = "gatewright/jwt/v1";
 
 /// The longest token that is parsed, in bytes. Ours have a few hundred, more with many roles.
-const MAX_BYTES: usize = 16 * 1024;
+pub(super) const MAX_BYTES: usize = 16 * 1024;
 
 impl Jwts {
     /// Checks the secrets and derives the keys. In dev mode an empty secret is replaced by a random one, with a
@@ -143,19 +145,47 @@ impl Jwts {
             header: URL_SAFE_NO_PAD.encode(header),
             expiry: config.expiry,
             keys: Keys::new(config, db, ambient.clone())?,
+            id_tokens: None,
             ambient,
         })
+    }
+
+    /// Signs `id_token`s for other programs too, with key pairs of their own.
+    pub(crate) fn with_id_tokens(mut self, config: &JwtConfig, db: Option<Db>) -> Self {
+        self.id_tokens = Some(IdTokens::new(config, db, self.ambient.clone()));
+        self
+    }
+
+    pub(crate) fn id_tokens(&self) -> Option<&IdTokens> {
+        self.id_tokens.as_ref()
+    }
+
+    /// The published keys, each once; `None` if there is none.
+    pub(super) fn published(&self) -> Option<Vec<Value>> {
+        let now = self.now();
+        let of_jwts = self.keys.schedule().published(now).unwrap_or_default();
+        let others = self.id_tokens.iter().flat_map(|id_tokens| id_tokens.published(now));
+        let keys: Vec<Value> = of_jwts.into_iter().chain(others).collect();
+        (!keys.is_empty()).then_some(keys)
     }
 
     /// Reads the key pairs, and adds one if the algorithm or the first file has changed. `in_own_users`: whether accounts are
     /// in the database's table `users`, so that those who were there before can have tokens of HS256.
     pub async fn start(&self, in_own_users: bool) -> Result<(), KeyError> {
-        self.keys.start(in_own_users).await
+        self.keys.start(in_own_users).await?;
+        match &self.id_tokens {
+            Some(id_tokens) => id_tokens.start().await,
+            None => Ok(()),
+        }
     }
 
     /// Reads the key pairs again, and replaces and removes those that are old enough. Returns how many were removed.
     pub async fn sweep(&self) -> Result<u64, KeyError> {
-        self.keys.sweep().await
+        let mut removed = self.keys.sweep().await?;
+        for keys in self.id_tokens.iter().flat_map(IdTokens::all) {
+            removed += keys.sweep().await?;
+        }
+        Ok(removed)
     }
 
     pub(super) fn now(&self) -> Timestamp {

@@ -73,6 +73,11 @@ pub trait Plugin: Send + 'static {
         &[]
     }
 
+    /// Whether it signs tokens about users for other programs, for which the server then has keys.
+    fn signs_id_tokens(&self) -> bool {
+        false
+    }
+
     /// Checks its requirements and returns its parts.
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError>;
 }
@@ -108,7 +113,7 @@ pub(crate) type MakeRoutes = Box<dyn FnOnce(&Arc<Core>) -> Router + Send>;
 
 /// Creates the authorization server after the core. `None`: there are no API tokens, or their store does not support
 /// delegated ones.
-pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<Mounted> + Send>;
+pub(crate) type MakeAuthorizationServer = Box<dyn FnOnce(&Arc<Core>) -> Option<(Mounted, Option<Task>)> + Send>;
 
 /// The parts of the authorization server that the builder mounts.
 pub(crate) struct Mounted {
@@ -122,6 +127,9 @@ pub(crate) struct Mounted {
     #[cfg(feature = "authorization-server")]
     pub(crate) clients: authorization_server::OAuth2Clients,
 }
+
+/// Work beside the routes, until the core is gone.
+pub(crate) type Task = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Makes a section of the account page once the core is there.
 pub(crate) type MakeSection = Box<dyn FnOnce(&Arc<Core>) -> Arc<dyn Section> + Send>;

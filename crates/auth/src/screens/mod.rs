@@ -54,6 +54,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("account/new_token.html", include_str!("templates/account/new_token.html")),
         ("check_mail.html", include_str!("templates/check_mail.html")),
         ("code.html", include_str!("templates/code.html")),
+        ("end_session.html", include_str!("templates/end_session.html")),
         ("device.html", include_str!("templates/device.html")),
         ("account/browsers.html", include_str!("templates/account/browsers.html")),
         ("account/tokens.html", include_str!("templates/account/tokens.html")),

@@ -1,6 +1,6 @@
 //! Names that people choose, at every door of this crate that takes one.
 
-use gatewright_auth::plugins::authorization_server::{ClientError, ClientPurpose};
+use gatewright_auth::plugins::authorization_server::{ClientError, ClientPurpose, RelyingParty};
 use gatewright_auth::service_accounts::ServiceAccountError;
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::{Roles, ServiceId};
@@ -52,7 +52,12 @@ async fn no_door_takes_a_name_that_a_reader_cannot_see() {
             let registered = Call::post("/auth/oauth2/register").json(&body).send(&place.site).await.expect(400);
             assert_eq!(registered.json()["error"], "invalid_client_metadata", "{name:?}");
             let redirect_uris = vec![callback.to_owned()];
-            let users = ClientPurpose::Users { redirect_uris, scopes: None, confidential: false };
+            let users = ClientPurpose::Users {
+                redirect_uris,
+                scopes: None,
+                confidential: false,
+                relying_party: RelyingParty::default(),
+            };
             let scopes = ["notes:read"].iter().map(|scope| scope.parse().unwrap()).collect();
             let account = ServiceId::parse("robot").unwrap();
             for purpose in [users, ClientPurpose::Service { account, scopes }] {

@@ -40,7 +40,7 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 81] = [
+const ROUTES: [(&str, Guard); 84] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Failures),
     ("/register", Requests),
@@ -99,6 +99,9 @@ const ROUTES: [(&str, Guard); 81] = [
     ("REGISTER", Free("is limited for each address by the limit of registrations, which its own test shows")),
     ("JWKS", Free(DOCUMENT)),
     ("SERVER", Free(DOCUMENT)),
+    ("OPENID", Free(DOCUMENT)),
+    ("USERINFO", Free(PROGRAM)),
+    ("end_session::PATH", Free("ends the caller's own session; takes nothing that could be guessed")),
     ("RESOURCE", Free(DOCUMENT)),
     ("&format!(\"{RESOURCE}{path}\")", Free(DOCUMENT)),
     ("/account/programs/{id}/end", Free(OWN)),

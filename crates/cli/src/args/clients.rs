@@ -18,7 +18,16 @@ pub(crate) enum ClientCommand {
         /// A redirect URI, for a client that acts for users; may be repeated
         #[arg(long, value_name = "URI", required_unless_present = "service")]
         redirect_uri: Vec<String>,
-        /// The scopes that it may request, such as `posts:read,comments:*`
+        /// Where the browser may go after a sign-out; may be repeated
+        #[arg(long, value_name = "URI", conflicts_with = "service")]
+        post_logout_redirect_uri: Vec<String>,
+        /// Where it is told that a session of its user has ended
+        #[arg(long, value_name = "URL", conflicts_with = "service")]
+        backchannel_logout_uri: Option<String>,
+        /// How its `id_token`s are signed: ES256 (the default) or RS256
+        #[arg(long, value_name = "ALGORITHM", conflicts_with = "service")]
+        id_token_algorithm: Option<String>,
+        /// The scopes that it may request, such as `openid,posts:read,comments:*`
         #[arg(long, value_name = "A:B,…", value_delimiter = ',', required_unless_present = "redirect_uri")]
         scopes: Vec<String>,
         /// Creates no secret, for an application that cannot keep one

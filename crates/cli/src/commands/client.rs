@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
-use gatewright::auth::plugins::authorization_server::{ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
-use gatewright::base::{Scope, Scopes, UserId, time};
+use gatewright::auth::plugins::authorization_server::{
+    ClientPurpose, Connection, OAuth2Clients, RegisteredClient, RelyingParty, parse_scope, scope_text,
+};
+use gatewright::base::{InvalidScope, Scopes, UserId, time};
 use serde_json::{Value, json};
 
 use crate::args::Common;
@@ -16,6 +18,7 @@ pub(crate) struct New {
     pub(crate) name: String,
     pub(crate) service: Option<String>,
     pub(crate) redirect_uris: Vec<String>,
+    pub(crate) relying_party: RelyingParty,
     pub(crate) scopes: Vec<String>,
     pub(crate) public: bool,
 }
@@ -25,7 +28,8 @@ pub(crate) async fn create(common: &Common, new: New, json: bool) -> anyhow::Res
     configuration::note_new_file(&config);
     let auth = gatewright::management(&config).await?;
     let clients = auth.oauth2_clients().ok_or_else(switched_off)?;
-    let scopes = new.scopes.iter().map(|scope| scope.parse::<Scope>()).collect::<Result<Scopes, _>>()?;
+    let parsed = |scope: &String| parse_scope(scope).ok_or_else(|| InvalidScope(scope.clone()));
+    let scopes = new.scopes.iter().map(parsed).collect::<Result<Scopes, _>>()?;
     let purpose = match &new.service {
         Some(name) => {
             let accounts = auth.service_accounts().ok_or_else(service_account::switched_off)?;
@@ -36,6 +40,7 @@ pub(crate) async fn create(common: &Common, new: New, json: bool) -> anyhow::Res
             redirect_uris: new.redirect_uris,
             scopes: (!scopes.is_empty()).then_some(scopes),
             confidential: !new.public,
+            relying_party: new.relying_party,
         },
     };
     let (client, secret) = clients.create(&new.name, purpose).await?;
@@ -133,7 +138,7 @@ fn connected(connection: &Connection) -> Value {
 }
 
 fn joined(scopes: &Scopes) -> String {
-    scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
+    scopes.iter().map(scope_text).collect::<Vec<_>>().join(" ")
 }
 
 /// A client, with the member names of RFC 7591.
@@ -146,5 +151,8 @@ fn object(client: &RegisteredClient) -> Value {
         "token_endpoint_auth_method": if client.confidential { "client_secret_basic" } else { "none" },
         "redirect_uris": client.redirect_uris,
         "scope": scopes,
+        "post_logout_redirect_uris": client.relying_party.post_logout_redirect_uris,
+        "backchannel_logout_uri": client.relying_party.backchannel_logout_uri,
+        "id_token_signed_response_alg": client.relying_party.id_token_signed_response_alg,
     })
 }

@@ -41,6 +41,7 @@ fn print(keys: &[ListedKey]) {
             KeyState::Expired => "expired".to_owned(),
         };
         let kid = key.kid.as_deref().unwrap_or("auth.jwt_secret");
-        output::line(&format!("{kid}  {}  {state}", key.algorithm));
+        let purpose = if key.id_tokens { "  for id_tokens" } else { "" };
+        output::line(&format!("{kid}  {}  {state}{purpose}", key.algorithm));
     }
 }

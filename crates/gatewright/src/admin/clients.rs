@@ -2,8 +2,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
-use gatewright_auth::plugins::authorization_server::{Connection, OAuth2Clients};
-use gatewright_base::{JsonCase, TenantId, time};
+use gatewright_auth::plugins::authorization_server::{Connection, OAuth2Clients, scope_text};
+use gatewright_base::{JsonCase, Scopes, TenantId, time};
 use gatewright_http::{Problem, Segment, Segments};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -33,7 +33,9 @@ async fn list(State(state): State<AdminState>) -> Result<Json<Value>, Problem> {
                 ("confidential", client.confidential.into()),
                 ("service", client.service.as_ref().map(gatewright_base::ServiceId::as_str).into()),
                 ("redirect_uris", json!(client.redirect_uris)),
-                ("scopes", json!(client.scopes)),
+                ("scopes", json!(client.scopes.as_ref().map(words))),
+                ("post_logout_redirect_uris", json!(client.relying_party.post_logout_redirect_uris)),
+                ("backchannel_logout_uri", json!(client.relying_party.backchannel_logout_uri)),
             ],
         )
     });
@@ -66,6 +68,11 @@ async fn disconnect(
     Ok(noted(StatusCode::NO_CONTENT, [("disconnected", connection.into())]))
 }
 
+/// Scopes as a client sends them.
+fn words(scopes: &Scopes) -> Vec<&str> {
+    scopes.iter().map(scope_text).collect()
+}
+
 fn connected(connection: &Connection, case: JsonCase) -> Value {
     object(
         case,
@@ -75,7 +82,7 @@ fn connected(connection: &Connection, case: JsonCase) -> Value {
             ("name", connection.name.as_str().into()),
             ("host", connection.host.as_deref().into()),
             ("tenant", connection.tenant.as_ref().map(TenantId::as_str).into()),
-            ("scopes", json!(connection.scopes)),
+            ("scopes", json!(words(&connection.scopes))),
             ("created_at", time::format(connection.created_at).into()),
             ("last_used_at", moment(connection.last_used_at)),
         ],

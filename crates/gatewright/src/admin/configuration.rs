@@ -118,6 +118,8 @@ fn shown(config: &Config) -> Value {
             "client_documents": config.authorization_server.client_documents,
             "access_token_ttl_seconds": config.authorization_server.access_token_ttl.as_secs(),
             "refresh_token_ttl_seconds": config.authorization_server.refresh_token_ttl.as_secs(),
+            "openid": config.authorization_server.openid,
+            "claims": config.authorization_server.claims,
         },
         "mcp": { "enabled": config.mcp.enabled, "anonymous": config.mcp.anonymous },
         "docs": { "enabled": config.docs },

@@ -1,6 +1,8 @@
 //! Converts the configuration of the authorization server into the types of `gatewright_auth`.
 
-use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, ScopeText, SupportedScopes};
+use gatewright_auth::plugins::authorization_server::{
+    AuthorizationServerPlugin, IdentityClaims, ScopeText, SupportedScopes,
+};
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::Scope;
 
@@ -9,11 +11,19 @@ use crate::Config;
 /// The plugin, with a scope to read and one to write for each entity that is served.
 pub(super) fn plugin(config: &Config) -> AuthorizationServerPlugin {
     let server = &config.authorization_server;
-    AuthorizationServerPlugin::new(scopes(config))
+    let plugin = AuthorizationServerPlugin::new(scopes(config))
         .dynamic_registration(server.dynamic_registration)
         .client_documents(server.client_documents)
         .access_ttl(server.access_token_ttl)
-        .refresh_ttl(server.refresh_token_ttl)
+        .refresh_ttl(server.refresh_token_ttl);
+    if server.openid { plugin.openid(claims(config)) } else { plugin }
+}
+
+/// The further claims about users. What `check` refuses is left out.
+fn claims(config: &Config) -> IdentityClaims {
+    config.authorization_server.claims.iter().fold(IdentityClaims::new(), |claims, (name, source)| {
+        source.parse().and_then(|source| claims.clone().with(name, source)).unwrap_or(claims)
+    })
 }
 
 /// The scopes that clients may request.

@@ -33,7 +33,8 @@ impl Browsers {
         }
         let csrf = csrf(config, ambient)?;
         // Programs post there, and their cookies have no meaning.
-        let programs = ["token", "revoke", "introspect", "register"];
+        // The handler of `end_session` compares the form's seal.
+        let programs = ["token", "revoke", "introspect", "register", "device_authorization", "userinfo", "end_session"];
         let programs = programs.iter().filter(|_| config.authorization_server.enabled);
         let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
         let csrf = posted(config).fold(csrf, |csrf, path| csrf.exempt(Method::POST, path));

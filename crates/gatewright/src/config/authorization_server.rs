@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::read::Section;
@@ -15,6 +16,10 @@ pub struct AuthorizationServer {
     pub access_token_ttl: Duration,
     /// How long an unused refresh token lasts.
     pub refresh_token_ttl: Duration,
+    /// Whether it signs users of other programs in, by OpenID Connect.
+    pub openid: bool,
+    /// Where further claims about users come from, by name: `profile.FIELD`, `roles` or `tenant`.
+    pub claims: BTreeMap<String, String>,
 }
 
 /// `[mcp]`: the tool surface.
@@ -34,6 +39,8 @@ impl Default for AuthorizationServer {
             client_documents: true,
             access_token_ttl: Duration::from_hours(1),
             refresh_token_ttl: Duration::from_hours(30 * 24),
+            openid: false,
+            claims: BTreeMap::new(),
         }
     }
 }
@@ -62,6 +69,16 @@ impl AuthorizationServer {
                 "refresh_token_ttl_seconds",
                 default.refresh_token_ttl,
                 "How long an unused refresh token is valid: at most a year.",
+            ),
+            openid: section.value(
+                "openid",
+                default.openid,
+                "Other programs sign their users in here, by OpenID Connect: [OpenID Provider](openid-provider.md).",
+            ),
+            claims: section.entries(
+                "claims",
+                "Where the claim of this name comes from: `\"profile.FIELD\"` (for programs with the scope `profile`), \
+                 `\"roles\"` or `\"tenant\"`.",
             ),
         }
     }

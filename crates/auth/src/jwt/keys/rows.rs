@@ -1,14 +1,18 @@
 use gatewright_db::{Db, Error, Step, params};
 use jiff::{SignedDuration, Timestamp};
 
+use super::JwtAlgorithm;
+
 /// The name under which the table is brought up to date.
 pub(crate) const COMPONENT: &str = "jwt_signers";
 
-/// The steps that create the table. `follows` is the id of the signer before: two servers cannot add a successor of one.
-pub(crate) const MIGRATIONS: &[Step] = &[Step {
-    version: 1,
-    name: "keys that sign JWTs",
-    sql: "CREATE TABLE auth_jwt_signers (
+/// The steps that create the tables. `follows` is the id of the signer before: two servers cannot add a successor of one. The
+/// first of a chain of `id_token`s follows the name of its algorithm.
+pub(crate) const MIGRATIONS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "keys that sign JWTs",
+        sql: "CREATE TABLE auth_jwt_signers (
             id {text} PRIMARY KEY,
             follows {text} NOT NULL UNIQUE,
             public_key {text},
@@ -17,7 +21,48 @@ pub(crate) const MIGRATIONS: &[Step] = &[Step {
             signs_from {time} NOT NULL,
             token_seconds {int} NOT NULL
           )",
-}];
+    },
+    Step {
+        version: 2,
+        name: "keys that sign id_tokens",
+        sql: "CREATE TABLE auth_id_token_signers (
+            id {text} PRIMARY KEY,
+            follows {text} NOT NULL UNIQUE,
+            algorithm {text} NOT NULL,
+            public_key {text},
+            sealed {bytes},
+            created_at {time} NOT NULL,
+            signs_from {time} NOT NULL,
+            token_seconds {int} NOT NULL
+          )",
+    },
+];
+
+/// What the signers of a chain sign. Tokens of one chain are never accepted as those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jwt) enum Chain {
+    /// JWTs of this service.
+    Jwts,
+    /// `id_token`s of one algorithm, for other programs.
+    IdTokens(JwtAlgorithm),
+}
+
+impl Chain {
+    fn table(self) -> &'static str {
+        match self {
+            Self::Jwts => "auth_jwt_signers",
+            Self::IdTokens(_) => "auth_id_token_signers",
+        }
+    }
+
+    /// What the first signer follows.
+    fn root(self) -> &'static str {
+        match self {
+            Self::Jwts => "",
+            Self::IdTokens(algorithm) => algorithm.as_str(),
+        }
+    }
+}
 
 /// A row. Without a public key it is the secret of HS256.
 pub(super) struct Stored {
@@ -29,17 +74,31 @@ pub(super) struct Stored {
     pub(super) lifetime: SignedDuration,
 }
 
-/// The table `auth_jwt_signers`.
+/// The rows of one chain.
 #[derive(Debug, Clone)]
-pub(super) struct Rows(pub(super) Db);
+pub(super) struct Rows {
+    db: Db,
+    chain: Chain,
+}
 
 impl Rows {
+    pub(super) fn new(db: Db, chain: Chain) -> Self {
+        Self { db, chain }
+    }
+
     /// All of them, in the order in which they sign.
     pub(super) async fn all(&self) -> Result<Vec<Stored>, Error> {
+        let (table, only) = match self.chain {
+            Chain::Jwts => (self.chain.table(), ""),
+            Chain::IdTokens(_) => (self.chain.table(), " WHERE algorithm = ?1"),
+        };
         // Bytes: the server alone writes this table, and a few rows are left.
-        let sql = "SELECT id, follows, public_key, sealed, created_at, signs_from, token_seconds FROM auth_jwt_signers \
-                   ORDER BY signs_from, created_at, id";
-        let rows = self.0.query(sql, params![]).await?;
+        let sql = format!(
+            "SELECT id, follows, public_key, sealed, created_at, signs_from, token_seconds FROM {table}{only} \
+             ORDER BY signs_from, created_at, id"
+        );
+        let values = if only.is_empty() { params![] } else { params![self.chain.root()] };
+        let rows = self.db.query(sql, values).await?;
         let read = |row: &gatewright_db::Row| -> Result<(String, Stored), Error> {
             let stored = Stored {
                 id: row.get("id")?,
@@ -56,11 +115,18 @@ impl Rows {
 
     /// Adds a signer behind `follows`. `false` if another server has added one.
     pub(super) async fn add(&self, follows: Option<&str>, new: &Stored) -> Result<bool, Error> {
-        let sql = "INSERT INTO auth_jwt_signers (id, follows, public_key, sealed, created_at, signs_from, token_seconds) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let follows = follows.unwrap_or_default();
+        let (column, value) = match self.chain {
+            Chain::Jwts => ("", ""),
+            Chain::IdTokens(_) => (", algorithm", ", ?8"),
+        };
+        let sql = format!(
+            "INSERT INTO {} (id, follows, public_key, sealed, created_at, signs_from, token_seconds{column}) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7{value})",
+            self.chain.table()
+        );
+        let follows = follows.unwrap_or_else(|| self.chain.root());
         let Stored { id, public_key, sealed, created_at, signs_from, lifetime } = new;
-        let values = params![
+        let mut values = params![
             id.as_str(),
             follows,
             public_key.clone(),
@@ -69,7 +135,10 @@ impl Rows {
             *signs_from,
             lifetime.as_secs()
         ];
-        match self.0.execute(sql, values).await {
+        if !column.is_empty() {
+            values.extend(params![self.chain.root()]);
+        }
+        match self.db.execute(sql, values).await {
             Ok(_) => Ok(true),
             Err(Error::Unique { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -78,22 +147,25 @@ impl Rows {
 
     /// Stores a private key that was sealed anew.
     pub(super) async fn reseal(&self, id: &str, sealed: Vec<u8>) -> Result<(), Error> {
-        self.0.execute("UPDATE auth_jwt_signers SET sealed = ?2 WHERE id = ?1", params![id, sealed]).await.map(|_| ())
+        let sql = format!("UPDATE {} SET sealed = ?2 WHERE id = ?1", self.chain.table());
+        self.db.execute(sql, params![id, sealed]).await.map(|_| ())
     }
 
     /// Notes that tokens may live this long.
     pub(super) async fn lengthen(&self, id: &str, lifetime: SignedDuration) -> Result<(), Error> {
-        let sql = "UPDATE auth_jwt_signers SET token_seconds = ?2 WHERE id = ?1 AND token_seconds < ?2";
-        self.0.execute(sql, params![id, lifetime.as_secs()]).await.map(|_| ())
+        let table = self.chain.table();
+        let sql = format!("UPDATE {table} SET token_seconds = ?2 WHERE id = ?1 AND token_seconds < ?2");
+        self.db.execute(sql, params![id, lifetime.as_secs()]).await.map(|_| ())
     }
 
     pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
-        self.0.execute("DELETE FROM auth_jwt_signers WHERE id = ?1", params![id]).await.map(|_| ())
+        let sql = format!("DELETE FROM {} WHERE id = ?1", self.chain.table());
+        self.db.execute(sql, params![id]).await.map(|_| ())
     }
 
     /// Whether there were accounts before this table.
     pub(super) async fn has_users(&self) -> Result<bool, Error> {
-        Ok(self.0.query_opt("SELECT 1 AS one FROM users LIMIT 1", params![]).await?.is_some())
+        Ok(self.db.query_opt("SELECT 1 AS one FROM users LIMIT 1", params![]).await?.is_some())
     }
 }
 

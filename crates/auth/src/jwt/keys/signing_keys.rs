@@ -2,14 +2,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{JwtAlgorithm, KeyError};
+use super::{JwtAlgorithm, KeyError, Keys};
 use crate::jwt::Jwts;
+use crate::jwt::id_tokens::IdTokens;
 
 /// The signers of JWTs, for trusted server code. From [`Auth::signing_keys`](crate::Auth::signing_keys).
 #[derive(Clone)]
 pub struct SigningKeys(Arc<Jwts>);
 
-/// One signer in a list.
+/// One signer in a list. Signers of JWTs come first.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedKey {
@@ -18,6 +19,9 @@ pub struct ListedKey {
     pub kid: Option<String>,
     /// `HS256`, `ES256`, `EdDSA` or `RS256`.
     pub algorithm: &'static str,
+    /// Whether it signs `id_token`s for other programs instead of JWTs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub id_tokens: bool,
     /// What it does now.
     pub state: KeyState,
     /// When it was added.
@@ -76,10 +80,23 @@ impl SigningKeys {
         Self(jwts)
     }
 
-    /// All signers, in the order in which they sign.
+    /// All signers, in the order in which they sign, those of each kind of token together.
     pub async fn list(&self) -> Result<Vec<ListedKey>, KeyError> {
-        self.0.keys.read().await?;
-        let (schedule, now) = (self.0.keys.schedule(), self.0.now());
+        let mut listed = Vec::new();
+        for (keys, id_tokens) in self.all() {
+            listed.extend(self.listed(keys, id_tokens).await?);
+        }
+        Ok(listed)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Keys, bool)> {
+        let others = self.0.id_tokens().into_iter().flat_map(IdTokens::all);
+        std::iter::once((&self.0.keys, false)).chain(others.map(|keys| (keys, true)))
+    }
+
+    async fn listed(&self, keys: &Keys, id_tokens: bool) -> Result<Vec<ListedKey>, KeyError> {
+        keys.read().await?;
+        let (schedule, now) = (keys.schedule(), self.0.now());
         let signing = schedule.entries.iter().rposition(|entry| entry.signs_from <= now);
         let listed = schedule.entries.iter().enumerate().map(|(index, entry)| {
             let accepted_until = schedule.last_token(index);
@@ -92,6 +109,7 @@ impl SigningKeys {
             ListedKey {
                 kid: entry.key.as_ref().map(|key| key.kid.clone()),
                 algorithm: entry.key.as_ref().map_or(JwtAlgorithm::Hs256, |key| key.public.algorithm()).as_str(),
+                id_tokens,
                 state,
                 created_at: entry.created_at,
                 signs_from: entry.signs_from,
@@ -101,20 +119,29 @@ impl SigningKeys {
         Ok(listed.collect())
     }
 
-    /// Adds a key. It is published at once, and signs when every verifier has it. Returns the list.
+    /// Adds a key for each kind of token that has keys which the server makes. A new key is published at once, and signs when
+    /// every verifier has it. Returns the list.
     pub async fn rotate(&self) -> Result<Vec<ListedKey>, RotateError> {
-        let listed = self.list().await?;
-        if self.0.keys.has_files() {
-            return Err(RotateError::Files);
-        }
-        match listed.last() {
-            Some(ListedKey { kid: Some(kid), state: KeyState::Waiting, signs_from, .. }) => {
-                return Err(RotateError::Waiting { kid: kid.clone(), signs_from: *signs_from });
+        let mut due = Vec::new();
+        let mut refused = None;
+        for (keys, id_tokens) in self.all() {
+            match self.listed(keys, id_tokens).await?.last() {
+                _ if keys.has_files() => refused = Some(RotateError::Files),
+                Some(ListedKey { kid: Some(kid), state: KeyState::Waiting, signs_from, .. }) => {
+                    return Err(RotateError::Waiting { kid: kid.clone(), signs_from: *signs_from });
+                }
+                Some(ListedKey { kid: Some(_), .. }) => due.push(keys),
+                _ => refused = refused.or(Some(RotateError::Secret)),
             }
-            Some(ListedKey { kid: Some(_), .. }) => {}
-            _ => return Err(RotateError::Secret),
         }
-        if self.0.keys.rotate().await? { Ok(self.list().await?) } else { Err(RotateError::Concurrent) }
+        if let Some(refused) = refused.filter(|_| due.is_empty()) {
+            return Err(refused);
+        }
+        let mut added = false;
+        for keys in due {
+            added |= keys.rotate().await?;
+        }
+        if added { Ok(self.list().await?) } else { Err(RotateError::Concurrent) }
     }
 }
 

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use super::pair::{Generated, Pair};
-use super::rows::{Rows, Stored};
+use super::rows::{Chain, Rows, Stored};
 use super::schedule::{Entry, Key, Schedule};
 use super::{JwtAlgorithm, KeyError, MAX_AGE, PublicKey, of_files};
 use crate::init_error::AuthInitError;
@@ -42,6 +42,18 @@ const NOTICE: SignedDuration = SignedDuration::from_secs(MAX_AGE.as_secs().cast_
 const ATTEMPTS: u32 = 8;
 
 impl Keys {
+    /// The keys of `id_token`s of one algorithm, which live for `lifetime`. The server makes them, and they are sealed and
+    /// replaced as those of JWTs.
+    pub(in crate::jwt) fn of_id_tokens(
+        config: &JwtConfig,
+        algorithm: JwtAlgorithm,
+        lifetime: SignedDuration,
+        db: Option<Db>,
+        ambient: Ambient,
+    ) -> Self {
+        Self::of(config, Chain::IdTokens(algorithm), algorithm, Vec::new(), lifetime, db, ambient)
+    }
+
     /// Reads the configuration, without signers yet. Without a database or a secret they end with the process.
     pub(in crate::jwt) fn new(config: &JwtConfig, db: Option<Db>, ambient: Ambient) -> Result<Self, AuthInitError> {
         let wrong = |setting, problem: String| AuthInitError::Setting { setting, problem };
@@ -55,23 +67,36 @@ impl Keys {
             let (first, wanted) = (first.as_str(), config.algorithm.as_str());
             return Err(wrong("keys.files", format!("the first key is for {first}, and jwt_algorithm is {wanted}")));
         }
+        let lifetime = SignedDuration::try_from(config.expiry).unwrap_or(SignedDuration::MAX);
+        Ok(Self::of(config, Chain::Jwts, config.algorithm, files, lifetime, db, ambient))
+    }
+
+    fn of(
+        config: &JwtConfig,
+        chain: Chain,
+        algorithm: JwtAlgorithm,
+        files: Vec<Arc<Pair>>,
+        lifetime: SignedDuration,
+        db: Option<Db>,
+        ambient: Ambient,
+    ) -> Self {
         let own = Some(&config.keys.secret).filter(|secret| !secret.is_empty());
         let secrets: Vec<&Secret> = match own {
             Some(own) => std::iter::once(own).chain(&config.keys.previous_secrets).collect(),
             None => config.secrets().chain(&config.keys.previous_secrets).filter(|secret| !secret.is_empty()).collect(),
         };
-        Ok(Self {
+        Self {
             schedule: RwLock::default(),
-            rows: db.filter(|_| !secrets.is_empty()).map(Rows),
+            rows: db.filter(|_| !secrets.is_empty()).map(|db| Rows::new(db, chain)),
             sealing: secrets.into_iter().map(|secret| SealingKey::new(&secret.derive_key(LABEL))).collect(),
-            algorithm: config.algorithm,
+            algorithm,
             files,
-            lifetime: SignedDuration::try_from(config.expiry).unwrap_or(SignedDuration::MAX),
+            lifetime,
             rotate_every: config.keys.rotate_every.and_then(|age| SignedDuration::try_from(age).ok()),
             reading: Mutex::new(()),
             reads: AtomicU64::new(0),
             ambient,
-        })
+        }
     }
 
     /// Whether the keys come from files.

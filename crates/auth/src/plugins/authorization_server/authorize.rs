@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use gatewright_base::{Identity, Secret};
+use gatewright_base::{Identity, Scopes, Secret};
 use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
 
@@ -11,7 +11,9 @@ use super::client::Client;
 use super::consent::{self, Question, Seal, Way};
 use super::consents::Consented;
 use super::documents::DocumentError;
-use super::error::Failure;
+use super::error::{Code, Failure, OAuthError};
+use super::openid::id_token::only_signs_in;
+use super::openid::login::{MAX_TEXT as MAX_HINT, after_sign_in};
 use super::parameters::Parameters;
 use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
@@ -20,7 +22,7 @@ use crate::fresh::{self, Asked, Fresh, FreshError, Given};
 use crate::mail::Notice;
 use crate::open_session::{OpenSession, is_open};
 use crate::screens::mailed::note;
-use crate::screens::paths::{login_as_other, with_next};
+use crate::screens::paths::{login_as_other, with_next, with_query};
 use crate::session::Session;
 use crate::web::{Visitor, see_other};
 use crate::{problem, step_up};
@@ -33,8 +35,8 @@ pub(super) struct Endpoint {
     pub(super) fresh: Arc<Fresh>,
 }
 
-/// `GET {base}/oauth2/authorize`: asks the user once for each set of scopes, and in a session older than five minutes, because
-/// the program's access outlives the session.
+/// `GET {base}/oauth2/authorize`: asks the user once for each set of scopes, and in a session older than five minutes if the
+/// program's access outlives the session.
 pub(super) async fn ask(
     State(endpoint): State<Endpoint>,
     Caller(identity): Caller,
@@ -45,41 +47,13 @@ pub(super) async fn ask(
     let query = query.unwrap_or_default();
     let session = match session {
         Ok(session) => session,
-        Err(problem) => {
-            let server = &endpoint.server;
-            return send_to_sign_in(server, problem, &identity, here(server, &query).as_ref());
-        }
+        Err(problem) => return endpoint.signed_out(problem, &identity, &query).await,
     };
     let request = match endpoint.check(&session, &query).await {
         Ok(request) => request,
         Err(answer) => return answer,
     };
-    let server = &endpoint.server;
-    let choice = match server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await {
-        Ok(choice) => choice,
-        Err(error) => return Problem::from(error).into_page(),
-    };
-    let fresh = match fresh::asked_unless_young(&server.core, &session).await {
-        Ok(fresh) => fresh,
-        Err(error) => return Problem::from(error).into_page(),
-    };
-    let is_young = fresh::is_young(&server.core, &session);
-    if !is_young && !fresh.password {
-        // An account without a password can prove nothing here.
-        return see_other(&login_as_other(here(server, &query).as_ref()));
-    }
-    if is_young && !choice.is_open() && !request.ask {
-        let allowed = server.consented(&session.user().id, &request.client, request.resource, choice.only().cloned());
-        match server.consents.find(&allowed).await {
-            Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
-                return endpoint.allow(&session, allowed, &request).await;
-            }
-            Ok(_) => {}
-            Err(error) => return problem::store_failed(&error).into_page(),
-        }
-    }
-    let asked = Question { query: &query, tenants: choice.offered(), ..asking(&request, fresh) };
-    consent::show(server, &endpoint.seal, &visitor, &session, &asked)
+    endpoint.asked(&session, &visitor, &request, &query).await.unwrap_or_else(|answer| answer)
 }
 
 /// `POST {base}/oauth2/authorize`: the form of the page.
@@ -96,7 +70,7 @@ pub(super) async fn decide(
     let stale = || Problem::forbidden("this form is not of this session; open the application again").into_page();
     let Ok(form) = Parameters::parse(&body) else { return stale() };
     let (query, seal) = (form.get("request").unwrap_or_default(), form.get("seal").unwrap_or_default());
-    if !endpoint.seal.is(seal, &session, query) {
+    if !endpoint.seal.is(seal, session.id(), query) {
         return stale();
     }
     let request = match endpoint.check(&session, query).await {
@@ -113,7 +87,14 @@ pub(super) async fn decide(
     };
     let secret = |name| form.get(name).filter(|text| !text.is_empty()).map(Secret::new);
     let given = Given { password: secret("password"), code: secret("code") };
-    let proven = endpoint.fresh.require_unless_young(&session, &given, &visitor.client, "connecting a program").await;
+    let proven = match only_signs_in(&request.scopes) {
+        true => Ok(()),
+        false => endpoint
+            .fresh
+            .require_unless_young(&session, &given, &visitor.client, "connecting a program")
+            .await
+            .map(|_| ()),
+    };
     if let Err(error) = proven {
         let (problem, fresh) = (Problem::from(error), fresh::asked_unless_young(&server.core, &session).await);
         let Ok(fresh) = fresh else { return problem.into_page() };
@@ -147,17 +128,123 @@ pub(super) async fn decide(
 }
 
 impl Endpoint {
+    /// A request without a session: to the sign-in, unless no page may be shown.
+    async fn signed_out(&self, problem: Problem, identity: &Identity, query: &str) -> Response {
+        let server = &self.server;
+        let parameters = Parameters::parse(query.as_bytes()).ok();
+        let hint = parameters.as_ref().and_then(|parameters| parameters.get("login_hint")).map(str::to_owned);
+        if let Some(parameters) = parameters.filter(|_| server.supported().has_identity())
+            && parameters.get("prompt") == Some("none")
+        {
+            return self.silent(&parameters).await;
+        }
+        let hint = hint.filter(|hint| hint.len() <= MAX_HINT && server.supported().has_identity());
+        send_to_sign_in(server, problem, identity, here(server, query).as_ref(), hint.as_deref())
+    }
+
+    /// `prompt=none` without a session. Only the operator's own clients get the answer: nobody else is known to be trusted.
+    async fn silent(&self, parameters: &Parameters) -> Response {
+        let server = &self.server;
+        let login_required = || OAuthError::new(Code::LoginRequired, "the user is not signed in");
+        let id = parameters.get("client_id").unwrap_or_default();
+        let client = match server.clients.find(id).await {
+            Ok(Some(client)) => client,
+            Ok(None) => return failure_page(login_required().into()),
+            Err(error) => return problem::store_failed(&error).into_page(),
+        };
+        let Some(trust) = client.trusted() else { return failure_page(login_required().into()) };
+        match AuthorizationRequest::check(parameters, client, server.supported(), &server.resources) {
+            Ok(request) => go(request.failed(&server.resources, login_required()).address(&trust)),
+            Err(Refusal::Client(answer)) => go(answer.address(&trust)),
+            Err(Refusal::Page(message)) => Problem::bad_request(message).with_code("invalid_redirect_uri").into_page(),
+        }
+    }
+
+    /// The answer to a valid request of a session: a code, or a page.
+    async fn asked(
+        &self,
+        session: &Session,
+        visitor: &Visitor,
+        request: &AuthorizationRequest,
+        query: &str,
+    ) -> Result<Response, Response> {
+        let (server, login) = (&self.server, &request.login);
+        if login.want_another(session.started_at(), server.now()) {
+            let description = "the user has to sign in again";
+            self.unless_silent(session, request, Code::LoginRequired, description).await?;
+            let next = here(server, &after_sign_in(query, server.now()));
+            return Ok(see_other(&sign_in_again(next.as_ref(), login.hint.as_deref())));
+        }
+        let choice = server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await;
+        let choice = choice.map_err(|error| Problem::from(error).into_page())?;
+        let fresh = self.fresh_for(session, &request.scopes).await?;
+        let needs_proof = fresh.is_none();
+        let fresh = match fresh {
+            Some(fresh) => fresh,
+            None => {
+                let asked = fresh::asked(&server.core, session).await;
+                asked.map_err(|error| Problem::from(error).into_page())?
+            }
+        };
+        if needs_proof && !fresh.password {
+            // An account without a password can prove nothing here.
+            let description = "the user has to sign in again";
+            self.unless_silent(session, request, Code::LoginRequired, description).await?;
+            return Ok(see_other(&login_as_other(here(server, query).as_ref())));
+        }
+        if !needs_proof && !choice.is_open() && !login.consent {
+            let only = choice.only().cloned();
+            let allowed = server.consented(&session.user().id, &request.client, request.resource, only);
+            match server.consents.find(&allowed).await {
+                Ok(Some(consent)) if within(&request.scopes, &consent.scopes).is_some() => {
+                    return Ok(self.allow(session, allowed, request).await);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(problem::store_failed(&error).into_page()),
+            }
+        }
+        let (code, description) = if needs_proof {
+            (Code::LoginRequired, "the user has to sign in again")
+        } else if choice.is_open() {
+            (Code::InteractionRequired, "the user has to choose a tenant")
+        } else {
+            (Code::ConsentRequired, "the user has to allow this")
+        };
+        self.unless_silent(session, request, code, description).await?;
+        let asked = Question { query, tenants: choice.offered(), ..asking(request, fresh) };
+        Ok(consent::show(server, &self.seal, visitor, session, &asked))
+    }
+
+    /// What the page asks for as a proof; `None` if the session is too old for access that outlives it.
+    async fn fresh_for(&self, session: &Session, scopes: &Scopes) -> Result<Option<Asked>, Response> {
+        let core = &self.server.core;
+        let nothing = Asked { password: false, code: false };
+        Ok((fresh::is_young(core, session) || only_signs_in(scopes)).then_some(nothing))
+    }
+
+    /// Passes a request that may show a page. Otherwise the error goes to the client.
+    async fn unless_silent(
+        &self,
+        session: &Session,
+        request: &AuthorizationRequest,
+        code: Code,
+        description: &'static str,
+    ) -> Result<(), Response> {
+        if !request.login.silent {
+            return Ok(());
+        }
+        let (server, client) = (&self.server, &request.client);
+        let error = OAuthError::new(code, description);
+        match server.trust(&client.id, client.source, &session.user().id).await {
+            Ok(Some(trust)) => Err(go(request.failed(&server.resources, error).address(&trust))),
+            Ok(None) => Err(failure_page(error.into())),
+            Err(error) => Err(problem::store_failed(&error).into_page()),
+        }
+    }
+
     /// The request, if it is valid and the session is sufficient. Otherwise the answer for the browser.
     async fn check(&self, session: &Session, query: &str) -> Result<AuthorizationRequest, Response> {
         let server = &self.server;
-        match step_up::require(&server.core, session).await {
-            Ok(()) => {}
-            Err(step_up::StepUpError::Required) => {
-                // The session is older than the second factor: only a new sign-in asks for it.
-                return Err(see_other(&login_as_other(here(server, query).as_ref())));
-            }
-            Err(error) => return Err(Problem::from(error).into_page()),
-        }
         let parameters = Parameters::parse(query.as_bytes());
         let parameters = parameters.map_err(|error| Problem::bad_request(error.description).into_page())?;
         let Some(id) = parameters.get("client_id") else {
@@ -165,16 +252,28 @@ impl Endpoint {
         };
         let client = client(server, id, session).await.map_err(Problem::into_page)?;
         let (id, source) = (client.id.clone(), client.source);
-        match AuthorizationRequest::check(&parameters, client, server.supported(), &server.resources) {
-            Ok(request) => Ok(request),
+        let request = match AuthorizationRequest::check(&parameters, client, server.supported(), &server.resources) {
+            Ok(request) => request,
             Err(Refusal::Page(message)) => {
-                Err(Problem::bad_request(message).with_code("invalid_redirect_uri").into_page())
+                return Err(Problem::bad_request(message).with_code("invalid_redirect_uri").into_page());
             }
-            Err(Refusal::Client(answer)) => Err(match server.trust(&id, source, &session.user().id).await {
-                Ok(Some(trust)) => go(answer.address(&trust)),
-                Ok(None) => failure_page(answer.error.into()),
-                Err(error) => problem::store_failed(&error).into_page(),
-            }),
+            Err(Refusal::Client(answer)) => {
+                return Err(match server.trust(&id, source, &session.user().id).await {
+                    Ok(Some(trust)) => go(answer.address(&trust)),
+                    Ok(None) => failure_page(answer.error.into()),
+                    Err(error) => problem::store_failed(&error).into_page(),
+                });
+            }
+        };
+        match step_up::require(&server.core, session).await {
+            Ok(()) => Ok(request),
+            Err(step_up::StepUpError::Required) => {
+                // The session is older than the second factor: only a new sign-in asks for it.
+                let description = "the user has to prove a second factor";
+                self.unless_silent(session, &request, Code::LoginRequired, description).await?;
+                Err(see_other(&login_as_other(here(server, query).as_ref())))
+            }
+            Err(error) => Err(Problem::from(error).into_page()),
         }
     }
 
@@ -198,7 +297,7 @@ impl Endpoint {
     async fn allow(&self, session: &Session, allowed: Consented, request: &AuthorizationRequest) -> Response {
         let server = &self.server;
         let open = OpenSession::of(&server.core, session, server.consents.database());
-        let (grant, code) = match server.code(&open, allowed, request).await {
+        let (grant, code) = match server.code(session, &open, allowed, request).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return Problem::from(FreshError::SessionEnded).into_page(),
             Err(failure) => return failure_page(failure),
@@ -268,15 +367,34 @@ pub(super) async fn client(server: &Server, id: &str, session: &Session) -> Resu
 }
 
 /// A browser without a valid session is redirected to the sign-in, and returns afterwards. A program gets the refusal.
-pub(super) fn send_to_sign_in(server: &Server, problem: Problem, identity: &Identity, next: Option<&Next>) -> Response {
+pub(super) fn send_to_sign_in(
+    server: &Server,
+    problem: Problem,
+    identity: &Identity,
+    next: Option<&Next>,
+    hint: Option<&str>,
+) -> Response {
     let screens = server.core.screens.get();
     match (identity, screens) {
-        (Identity::Anonymous, Some(_)) => see_other(&with_next("/login", next)),
+        (Identity::Anonymous, Some(_)) => see_other(&with_hint(&with_next("/login", next), hint)),
         (Identity::Pending(_), Some(screens)) if screens.second_factor.is_some() => {
             see_other(&with_next(screens.second_factor.unwrap_or_default(), next))
         }
         _ => problem.into_page(),
     }
+}
+
+/// A sign-in page with the address that a program expects.
+fn with_hint(path: &str, hint: Option<&str>) -> String {
+    let Some(hint) = hint else { return path.to_owned() };
+    let pair = with_query("", [("login_hint", hint)]);
+    let separator = if path.contains('?') { "&" } else { "?" };
+    format!("{path}{separator}{}", pair.trim_start_matches('?'))
+}
+
+/// The sign-in page for a user who is signed in and has to be again.
+fn sign_in_again(next: Option<&Next>, hint: Option<&str>) -> String {
+    with_hint(&login_as_other(next), hint)
 }
 
 /// The address of this very request, to come back to.

@@ -3,6 +3,7 @@ use gatewright_http::Origin;
 use jiff::Timestamp;
 use url::{Host, Url};
 
+use super::openid::relying::Relying;
 use super::redirect::RedirectUri;
 use super::secret::Hash;
 
@@ -19,6 +20,8 @@ pub(super) struct Client {
     pub(super) redirects: Vec<RedirectUri>,
     /// The scopes that it may request; `None` if they are not limited.
     pub(super) scopes: Option<Scopes>,
+    /// How it signs users in.
+    pub(super) identity: Relying,
     pub(super) created_at: Timestamp,
 }
 

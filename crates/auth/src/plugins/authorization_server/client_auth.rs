@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use super::client::{Client, ClientKind, Source, document_url};
 use super::error::{Failure, OAuthError};
+use super::openid::relying::Relying;
 use super::parameters::Parameters;
 use super::server::Server;
 
@@ -43,6 +44,7 @@ pub(super) async fn authenticate(
             source: Source::Document,
             redirects: Vec::new(),
             scopes: None,
+            identity: Relying::default(),
             created_at: server.now(),
         }),
         None => server.clients.find(&id).await?,

@@ -2,6 +2,7 @@ use gatewright_base::Scopes;
 use serde::Deserialize;
 
 use super::error::{Code, OAuthError};
+use super::openid::relying::{InvalidRelyingParty, Relying, RelyingParty};
 use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::scopes::SupportedScopes;
 use super::token::DEVICE_CODE;
@@ -18,6 +19,8 @@ pub(super) struct Metadata {
     pub(super) response_types: Option<Vec<String>>,
     pub(super) token_endpoint_auth_method: Option<String>,
     pub(super) scope: Option<String>,
+    #[serde(flatten)]
+    pub(super) relying_party: RelyingParty,
 }
 
 /// The most redirect URIs of a client.
@@ -63,6 +66,19 @@ impl Metadata {
 
     fn is_for_devices_only(&self) -> bool {
         self.is_for_devices() && !self.grant_types.iter().flatten().any(|word| word == "authorization_code")
+    }
+
+    /// How it signs its users in.
+    pub(super) fn relying_party(&self) -> Result<Relying, OAuthError> {
+        self.relying_party.check(false).map_err(|error| match error {
+            InvalidRelyingParty::Algorithm => invalid("id_token_signed_response_alg is ES256 or RS256"),
+            InvalidRelyingParty::PostLogout => {
+                invalid("there are at most 20 post_logout_redirect_uris, each as a redirect URI")
+            }
+            InvalidRelyingParty::BackChannel => invalid(
+                "backchannel_logout_uri is an https:// URL of at most 1024 bytes, without user information and fragment",
+            ),
+        })
     }
 
     /// The scopes that the client limits itself to.

@@ -3,6 +3,7 @@ use gatewright_db::{Db, Error, Row, Tx, dialect, params, readable};
 use jiff::{SignedDuration, Timestamp};
 
 use super::client::{Client, ClientKind, Source};
+use super::openid::relying::RelyingParty;
 use super::redirect::RedirectUri;
 
 /// Registered clients, in the table `oauth2_clients`. Those with a metadata document are not stored.
@@ -46,13 +47,13 @@ impl Clients {
         if id.contains('\0') {
             return Ok(None);
         }
-        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
+        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, relying_party, created_at \
                    FROM oauth2_clients WHERE id = ?1";
         self.db.query_opt(sql, params![id]).await?.as_ref().map(read).transpose()
     }
 
     pub(super) async fn list(&self) -> Result<Vec<Client>, Error> {
-        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at \
+        let sql = "SELECT id, name, source, secret_hash, service_id, redirect_uris, scopes, relying_party, created_at \
                    FROM oauth2_clients ORDER BY created_at, id";
         readable("oauth2_clients", &self.db.query(sql, params![]).await?, read)
     }
@@ -104,8 +105,8 @@ impl Clients {
             let redirects = serde_json::to_string(&redirects).unwrap_or_default();
             let scopes = client.scopes.as_ref().map(|scopes| serde_json::to_string(scopes).unwrap_or_default());
             let sql = "INSERT INTO oauth2_clients \
-                       (id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at, network) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                       (id, name, source, secret_hash, service_id, redirect_uris, scopes, created_at, network, relying_party) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
             let values = params![
                 &client.id,
                 &client.name,
@@ -115,7 +116,8 @@ impl Clients {
                 redirects,
                 scopes,
                 client.created_at,
-                network.as_deref()
+                network.as_deref(),
+                serde_json::to_string(&client.identity.shown()).unwrap_or_default()
             ];
             tx.execute(sql, values).await?;
             Ok(true)
@@ -170,6 +172,9 @@ fn read(row: &Row) -> Result<Client, Error> {
         parsed
     };
     let redirects = redirects.iter().filter_map(allowed).collect();
+    let party = row.get::<Option<String>>("relying_party")?.map(|party| serde_json::from_str::<RelyingParty>(&party));
+    let party = party.transpose().ok().and_then(|party| party.unwrap_or_default().check(true).ok());
+    let identity = party.ok_or_else(|| corrupt("relying_party", "the metadata of a relying party"))?;
     let scopes = row.get::<Option<String>>("scopes")?.map(|scopes| serde_json::from_str::<Scopes>(&scopes));
     Ok(Client {
         id,
@@ -178,6 +183,7 @@ fn read(row: &Row) -> Result<Client, Error> {
         source,
         redirects,
         scopes: scopes.transpose().map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
+        identity,
         created_at: row.get("created_at")?,
     })
 }

@@ -1,7 +1,7 @@
 use axum::response::Response;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use gatewright_base::{Scopes, SigningKey};
+use gatewright_base::{Scopes, SessionId, SigningKey};
 use gatewright_http::{FormTarget, Problem};
 use gatewright_tenancy::TenantOfUser;
 use serde::Serialize;
@@ -55,18 +55,18 @@ struct Tenant<'a> {
 
 impl Seal {
     /// The seal of a request's query in a session.
-    pub(super) fn of(&self, session: &Session, query: &str) -> String {
+    pub(super) fn of(&self, session: &SessionId, query: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0.tag(&parts(session, query)))
     }
 
-    pub(super) fn is(&self, seal: &str, session: &Session, query: &str) -> bool {
+    pub(super) fn is(&self, seal: &str, session: &SessionId, query: &str) -> bool {
         let seal = BASE64_URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
         self.0.is_tag(&seal, &parts(session, query))
     }
 }
 
-fn parts<'p>(session: &'p Session, query: &'p str) -> [&'p [u8]; 2] {
-    [session.id().as_str().as_bytes(), query.as_bytes()]
+fn parts<'p>(session: &'p SessionId, query: &'p str) -> [&'p [u8]; 2] {
+    [session.as_str().as_bytes(), query.as_bytes()]
 }
 
 /// How the client gets its answer.
@@ -124,7 +124,7 @@ pub(super) fn show(
             Way::Device(_) => PATH.to_owned(),
         },
         query,
-        seal: seal.of(session, query),
+        seal: seal.of(session.id(), query),
         fresh,
         problem: message.as_deref(),
         csrf: csrf.as_deref(),

@@ -212,7 +212,9 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::super::client::{ClientKind, Source};
-    use super::super::rows::{Grant, Grants, MIGRATIONS};
+    use super::super::migrations::MIGRATIONS;
+    use super::super::openid::relying::Relying;
+    use super::super::rows::{Grant, Grants};
     use super::super::secret::Hash;
     use super::*;
     use crate::email::EmailAddress;
@@ -227,6 +229,7 @@ mod tests {
             source: Source::Operator,
             redirects: Vec::new(),
             scopes: None,
+            identity: Relying::default(),
             created_at: Timestamp::UNIX_EPOCH,
         };
         let resource = "https://a.example".to_owned();
@@ -262,13 +265,14 @@ mod tests {
                     scopes: Scopes::default(),
                     redirect_uri: None,
                     challenge: "c".to_owned(),
+                    login: None,
                     created_at: ambient.now(),
                 };
                 let remembered = consents.remember(&ambient, &open, &of, &client, &Scopes::default()).await.unwrap();
                 assert_eq!(remembered, is_open.then_some(true), "{}", engine.name);
                 let code = Hash::of(&client.id);
                 assert_eq!(
-                    grants.begin(&open, &grant, &code, ambient.now()).await.unwrap(),
+                    grants.begin(&open, &grant, &code, ambient.now(), None).await.unwrap(),
                     is_open,
                     "{}",
                     engine.name

@@ -20,6 +20,8 @@ use super::consent::{self, Question, Way};
 use super::consents::Consented;
 use super::devices::{Allowed, Device, Letters};
 use super::error::{Code, Failure, OAuthError};
+use super::openid::id_token::Login;
+use super::openid::words;
 use super::parameters::Parameters;
 use super::rows::Grant;
 use super::scopes::within;
@@ -92,7 +94,7 @@ async fn ask(
     let code = query.user_code.unwrap_or_default();
     match session {
         Ok(session) => show(&visitor, &session, &code, None),
-        Err(problem) => send_to_sign_in(server, problem, &identity, here(&code).as_ref()),
+        Err(problem) => send_to_sign_in(server, problem, &identity, here(&code).as_ref(), None),
     }
 }
 
@@ -178,7 +180,7 @@ impl RouteState {
     ) -> Result<Response, Response> {
         let (server, seal) = (&self.endpoint.server, &self.endpoint.seal);
         let id = form.get("request").unwrap_or_default();
-        if !seal.is(form.get("seal").unwrap_or_default(), session, id) {
+        if !seal.is(form.get("seal").unwrap_or_default(), session.id(), id) {
             let stale = "this form is not of this session; type the code again";
             return Err(Problem::forbidden(stale).into_page());
         }
@@ -251,6 +253,9 @@ impl RouteState {
             redirect_uri: None,
             // No verifier proves it: a device code is no authorization code.
             challenge: String::new(),
+            login: words::IDENTITY
+                .is_in(&device.scopes)
+                .then(|| Login::of(session, false, None, client.identity.algorithm)),
             created_at: server.now(),
         };
         match server.devices.allow(&open, device, &grant).await.map_err(stored)? {

@@ -184,6 +184,7 @@ fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, Fault> {
         source: Source::Document,
         redirects: metadata.redirects().map_err(|error| Fault::Invalid(error.description))?,
         scopes: None,
+        identity: metadata.relying_party().map_err(|error| Fault::Invalid(error.description))?,
         created_at: now,
     })
 }

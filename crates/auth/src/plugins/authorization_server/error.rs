@@ -27,6 +27,13 @@ pub(super) enum Code {
     InvalidScope,
     /// The user refused.
     AccessDenied,
+    /// OpenID Connect Core, section 3.1.2.6.
+    LoginRequired,
+    ConsentRequired,
+    InteractionRequired,
+    RequestNotSupported,
+    RequestUriNotSupported,
+    RegistrationNotSupported,
     /// RFC 8628, section 3.5.
     AuthorizationPending,
     SlowDown,
@@ -83,6 +90,12 @@ impl Code {
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
             Self::AccessDenied => "access_denied",
+            Self::LoginRequired => "login_required",
+            Self::ConsentRequired => "consent_required",
+            Self::InteractionRequired => "interaction_required",
+            Self::RequestNotSupported => "request_not_supported",
+            Self::RequestUriNotSupported => "request_uri_not_supported",
+            Self::RegistrationNotSupported => "registration_not_supported",
             Self::AuthorizationPending => "authorization_pending",
             Self::SlowDown => "slow_down",
             Self::ExpiredToken => "expired_token",
@@ -104,6 +117,12 @@ impl Code {
             | Self::UnsupportedResponseType
             | Self::InvalidScope
             | Self::AccessDenied
+            | Self::LoginRequired
+            | Self::ConsentRequired
+            | Self::InteractionRequired
+            | Self::RequestNotSupported
+            | Self::RequestUriNotSupported
+            | Self::RegistrationNotSupported
             | Self::AuthorizationPending
             | Self::SlowDown
             | Self::ExpiredToken

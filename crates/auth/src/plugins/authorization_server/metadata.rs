@@ -7,12 +7,17 @@ use gatewright_base::Scope;
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
 use serde_json::{Value, json};
 
+use super::openid::{end_session, userinfo};
 use super::server::Server;
 use super::token::DEVICE_CODE;
+use crate::jwt::JwtAlgorithm;
+use crate::jwt::id_tokens::IdTokens;
 use crate::tokens::{Resource, Resources};
 
 /// Where the metadata of this authorization server is (RFC 8414).
 const SERVER: &str = "/.well-known/oauth-authorization-server";
+/// Where it is for OpenID Connect (OpenID Connect Discovery 1.0).
+const OPENID: &str = "/.well-known/openid-configuration";
 /// Where the metadata of the protected resources is (RFC 9728).
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
@@ -23,9 +28,10 @@ pub(super) fn resource_metadata(resources: &Resources, resource: Resource) -> St
 }
 
 /// The paths of the documents.
-pub(super) fn paths(resources: &Resources) -> Vec<String> {
-    let tools = resources.tools_path().map(|path| format!("{RESOURCE}{path}"));
-    [SERVER, RESOURCE].map(str::to_owned).into_iter().chain(tools).collect()
+pub(super) fn paths(server: &Server) -> Vec<String> {
+    let tools = server.resources.tools_path().map(|path| format!("{RESOURCE}{path}"));
+    let openid = server.options.openid.as_ref().map(|_| OPENID.to_owned());
+    [SERVER, RESOURCE].map(str::to_owned).into_iter().chain(tools).chain(openid).collect()
 }
 
 /// The documents, at the root. Any page may read them.
@@ -40,6 +46,7 @@ pub(super) fn routes(server: Server) -> Router {
         ),
         None => routes,
     };
+    let routes = if server.options.openid.is_some() { routes.route(OPENID, get(about_server)) } else { routes };
     routes.with_state(server)
 }
 
@@ -71,10 +78,40 @@ async fn about_server(State(server): State<Server>) -> Response {
             grants.push(DEVICE_CODE.into());
         }
     }
+    if server.options.openid.is_some() {
+        add_openid(&server, &mut document);
+    }
     if server.options.dynamic_registration {
         document["registration_endpoint"] = server.url("/oauth2/register").into();
     }
     public(&document)
+}
+
+/// What OpenID Connect adds.
+fn add_openid(server: &Server, document: &mut Value) {
+    let algorithms = IdTokens::ALGORITHMS.map(JwtAlgorithm::as_str);
+    let scopes: Vec<String> = userinfo::scopes().chain(scopes(server)).map(str::to_owned).collect();
+    let more = json!({
+        "jwks_uri": format!("{}/.well-known/jwks.json", server.resources.base()),
+        "userinfo_endpoint": server.url("/oauth2/userinfo"),
+        "end_session_endpoint": server.url(end_session::PATH),
+        "scopes_supported": scopes,
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": algorithms,
+        "claims_supported": userinfo::names(server),
+        "claim_types_supported": ["normal"],
+        "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        "acr_values_supported": ["aal1", "aal2"],
+        "claims_parameter_supported": false,
+        "request_parameter_supported": false,
+        "request_uri_parameter_supported": false,
+        "require_request_uri_registration": false,
+        "backchannel_logout_supported": true,
+        "backchannel_logout_session_supported": true,
+    });
+    if let (Value::Object(document), Value::Object(more)) = (document, more) {
+        document.extend(more);
+    }
 }
 
 fn about_resource(server: &Server, resource: Resource) -> Response {

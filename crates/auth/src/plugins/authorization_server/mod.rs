@@ -28,6 +28,8 @@ mod documents;
 mod error;
 mod inspect;
 mod metadata;
+mod migrations;
+mod openid;
 mod options;
 mod parameters;
 mod redirect;
@@ -64,13 +66,16 @@ use crate::foundation::Foundation;
 use crate::fresh::Fresh;
 use crate::init_error::AuthInitError;
 use crate::plugins::account_export::moment;
-use crate::plugins::{Mounted, Plugin, Prepared};
+use crate::plugins::{Mounted, Plugin, Prepared, Task};
 use crate::tokens::{DelegatedTokens, Resources};
 use crate::users::BoxError;
 use crate::web::{guarded, no_head};
 
 pub use challenge::ChallengeLayer;
 pub use client::Source;
+pub use openid::claims::{ClaimSource, IdentityClaims, InvalidClaim};
+pub use openid::relying::{InvalidRelyingParty, RelyingParty};
+pub use openid::words::{on_the_wire as scope_text, parse as parse_scope};
 pub use redirect::InvalidRedirectUri;
 pub use scopes::{ScopeText, SupportedScopes};
 pub use trusted::{ClientError, ClientPurpose, Connection, OAuth2Clients, RegisteredClient};
@@ -81,6 +86,10 @@ use consent::Seal;
 use consents::{Consent, Consents};
 use devices::Devices;
 use documents::Documents;
+use openid::answers::Answers;
+use openid::back_channel::{BackChannel, ToPrograms};
+use openid::logouts::Logouts;
+use openid::{end_session, userinfo};
 use options::Options;
 use rows::Grants;
 use section::Programs;
@@ -101,6 +110,7 @@ const TOKEN: &str = "/oauth2/token";
 const REVOKE: &str = "/oauth2/revoke";
 const INTROSPECT: &str = "/oauth2/introspect";
 const REGISTER: &str = "/oauth2/register";
+const USERINFO: &str = "/oauth2/userinfo";
 const DEVICE: &str = "/oauth2/device_authorization";
 /// The endpoints that programs call, also from a page of any origin.
 const PROGRAMS: [&str; 5] = [TOKEN, REVOKE, INTROSPECT, DEVICE, REGISTER];
@@ -115,7 +125,16 @@ impl AuthorizationServerPlugin {
             access_ttl: SignedDuration::from_hours(1),
             refresh_ttl: SignedDuration::from_hours(30 * 24),
             code_ttl: SignedDuration::from_mins(1),
+            openid: None,
         })
+    }
+
+    /// Signs users of other programs in, by OpenID Connect. Programs learn `claims` besides the account's id and address.
+    pub fn openid(mut self, claims: IdentityClaims) -> Self {
+        let in_tenants = claims.name_the_tenant();
+        self.0.scopes = std::mem::take(&mut self.0.scopes).with_identity(in_tenants);
+        self.0.openid = Some(claims);
+        self
     }
 
     /// Whether clients may register themselves (RFC 7591).
@@ -153,7 +172,11 @@ impl Plugin for AuthorizationServerPlugin {
     }
 
     fn migrations(&self) -> &'static [Step] {
-        rows::MIGRATIONS
+        migrations::MIGRATIONS
+    }
+
+    fn signs_id_tokens(&self) -> bool {
+        self.0.openid.is_some()
     }
 
     fn prepare(self: Box<Self>, foundation: &Foundation) -> Result<Prepared, AuthInitError> {
@@ -168,6 +191,10 @@ impl Plugin for AuthorizationServerPlugin {
         // In dev mode without a secret, open forms become invalid when the process ends.
         let seal = Seal(SigningKey::derive(config.jwt.secrets(), LABEL, &foundation.ambient));
         let tagging = SigningKey::derive(config.jwt.secrets(), USER_CODES, &foundation.ambient);
+        let answers = Answers::new(&config.jwt, &foundation.ambient);
+        let (logouts, issuer) = (Logouts(db.clone()), resources.base().to_owned());
+        let outbound = options.openid.as_ref().map(|_| ToPrograms::new(config.dev_mode)).transpose();
+        let outbound = outbound.map_err(|error| wrong(error.to_string()))?;
         let connections =
             Connections { foundation: foundation.clone(), access: Arc::default(), access_ttl: options.access_ttl };
         let make = {
@@ -187,12 +214,16 @@ impl Plugin for AuthorizationServerPlugin {
                     documents,
                     tokens,
                     delegated,
+                    answers,
                 })
             }
         };
-        Ok(Prepared::new()
-            .credentials(Arc::new(connections))
-            .authorization_server(Box::new(move |core| make(core).map(|server| mounted(server, seal, &options)))))
+        Ok(Prepared::new().credentials(Arc::new(connections)).authorization_server(Box::new(move |core| {
+            let server = make(core)?;
+            let back_channel = outbound.map(|outbound| BackChannel::new(core, logouts, issuer, outbound));
+            let task = back_channel.map(|back_channel| Box::pin(back_channel.run()) as Task);
+            Some((mounted(server, seal, &options), task))
+        })))
     }
 }
 
@@ -222,10 +253,20 @@ fn mounted(server: Server, seal: Seal, options: &Options) -> Mounted {
     } else {
         routes
     };
+    let routes = if options.openid.is_some() {
+        let end = uncut_get(&core.background, get(end_session::ask).head(no_head)).post(end_session::decide);
+        let end = Router::new().route(end_session::PATH, end).with_state(endpoint.clone());
+        let info = get(userinfo::userinfo).post(userinfo::userinfo);
+        routes.merge(end).merge(Router::new().route(USERINFO, info).with_state(server.clone()))
+    } else {
+        routes
+    };
     let base = &core.config.base_path;
     let programs = PROGRAMS.iter().filter(|path| options.dynamic_registration || **path != REGISTER);
     let programs = programs.map(|path| OpenPath { path: format!("{base}{path}"), methods: "POST" });
-    let documents = metadata::paths(&server.resources).into_iter();
+    let info = options.openid.as_ref().map(|_| OpenPath { path: format!("{base}{USERINFO}"), methods: "GET, POST" });
+    let programs = programs.chain(info);
+    let documents = metadata::paths(&server).into_iter();
     let documents = documents.map(|path| OpenPath { path, methods: "GET, HEAD" });
     Mounted {
         open_paths: programs.chain(documents).collect(),

@@ -1,5 +1,6 @@
 use jiff::SignedDuration;
 
+use super::openid::claims::IdentityClaims;
 use super::scopes::SupportedScopes;
 
 /// The configuration of the authorization server.
@@ -11,4 +12,6 @@ pub(super) struct Options {
     pub(super) access_ttl: SignedDuration,
     pub(super) refresh_ttl: SignedDuration,
     pub(super) code_ttl: SignedDuration,
+    /// The further claims about users; `None` without OpenID Connect.
+    pub(super) openid: Option<IdentityClaims>,
 }

@@ -99,7 +99,10 @@ impl RedirectUri {
     /// The URI with parameters added to its query.
     pub(super) fn with<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
         let mut url = self.url.clone();
-        url.query_pairs_mut().extend_pairs(pairs);
+        let mut pairs = pairs.into_iter().peekable();
+        if pairs.peek().is_some() {
+            url.query_pairs_mut().extend_pairs(pairs);
+        }
         url.into()
     }
 }

@@ -50,6 +50,7 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<V
         source: Source::Registration,
         redirects,
         scopes,
+        identity: metadata.relying_party()?,
         created_at: server.now(),
     };
     let networks = Counted::ClientRegistrations.networks(ClientAddr::new(visitor.client.address()));
@@ -75,6 +76,16 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<V
     }
     if let Some(scopes) = &client.scopes {
         answer["scope"] = joined(scopes).into();
+    }
+    if server.core.jwts.id_tokens().is_some()
+        && let (Value::Object(answer), Ok(Value::Object(party))) =
+            (&mut answer, serde_json::to_value(client.identity.shown()))
+    {
+        answer.extend(party);
+        if client.identity.back_channel.is_some() {
+            // Every logout token names the session.
+            answer.insert("backchannel_logout_session_required".to_owned(), true.into());
+        }
     }
     if let Some(secret) = secret {
         answer["client_secret"] = secret.expose().into();

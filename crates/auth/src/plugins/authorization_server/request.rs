@@ -2,6 +2,7 @@ use gatewright_base::{Scopes, Secret, TenantId};
 
 use super::client::Client;
 use super::error::{Code, OAuthError};
+use super::openid::login::LoginWishes;
 use super::parameters::Parameters;
 use super::redirect::RedirectUri;
 use super::scopes::SupportedScopes;
@@ -22,8 +23,8 @@ pub(super) struct AuthorizationRequest {
     pub(super) state: Option<String>,
     /// The tenant that the client wants to act in.
     pub(super) tenant: Option<TenantId>,
-    /// Whether the client wants the user to be asked again.
-    pub(super) ask: bool,
+    /// How the client wants the user to be signed in and asked.
+    pub(super) login: LoginWishes,
 }
 
 /// The longest `state`, in bytes: it comes back in the address of a redirect.
@@ -84,7 +85,7 @@ impl AuthorizationRequest {
         let scopes = supported.parse(parameters.get("scope"), client.scopes.as_ref()).map_err(wrong)?;
         let tenant = parameters.get("tenant").map(TenantId::parse).transpose();
         let tenant = tenant.map_err(|_| wrong(OAuthError::invalid_request("tenant is the identifier of a tenant")))?;
-        let ask = parameters.get("prompt").is_some_and(|prompt| prompt.split(' ').any(|word| word == "consent"));
+        let login = LoginWishes::read(parameters, supported.has_identity()).map_err(wrong)?;
         Ok(Self {
             redirect_named: asked.is_some(),
             state: state.map(str::to_owned),
@@ -93,7 +94,7 @@ impl AuthorizationRequest {
             resource,
             challenge,
             tenant,
-            ask,
+            login,
             client,
         })
     }
@@ -105,7 +106,11 @@ impl AuthorizationRequest {
 
     /// The answer for the client that its user refused.
     pub(super) fn refused(&self, resources: &Resources) -> ErrorAnswer {
-        let error = OAuthError::new(Code::AccessDenied, "the user refused");
+        self.failed(resources, OAuthError::new(Code::AccessDenied, "the user refused"))
+    }
+
+    /// The answer for the client that its request cannot be done.
+    pub(super) fn failed(&self, resources: &Resources, error: OAuthError) -> ErrorAnswer {
         error_answer(&self.redirect, resources, self.state.as_deref(), error)
     }
 }
@@ -136,6 +141,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::super::client::{ClientKind, Source};
+    use super::super::openid::relying::Relying;
     use super::*;
 
     const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
@@ -148,6 +154,7 @@ mod tests {
             source: Source::Operator,
             redirects: vec![RedirectUri::parse("https://app.example.com/cb").unwrap()],
             scopes: None,
+            identity: Relying::default(),
             created_at: Timestamp::UNIX_EPOCH,
         };
         let supported = SupportedScopes::new().with("posts:read".parse().unwrap(), "read posts");

@@ -1,123 +1,16 @@
-//! The tables of the authorization server: registered clients, what users consented to, grants and refresh tokens.
+//! Grants and refresh tokens.
 //!
 //! A grant begins as an authorization code and continues as a family of refresh tokens. Only the newest one is valid.
 //! Codes and refresh tokens are stored as hashes.
 
 use gatewright_base::{Scopes, TenantId, UserId};
-use gatewright_db::{Db, Error, Row, Step, Tx, params};
+use gatewright_db::{Db, Error, Row, Tx, params};
 use jiff::{SignedDuration, Timestamp};
 
+use super::openid::id_token::Login;
+use super::openid::logouts::Tell;
 use super::secret::Hash;
 use crate::open_session::OpenSession;
-
-pub(super) const MIGRATIONS: &[Step] = &[
-    Step {
-    version: 1,
-    name: "authorization server",
-    sql: "CREATE TABLE oauth2_clients (
-            id {text} PRIMARY KEY,
-            name {text} NOT NULL,
-            source {text} NOT NULL,
-            secret_hash {bytes},
-            service_id {text},
-            redirect_uris {text} NOT NULL,
-            scopes {text},
-            created_at {time} NOT NULL
-          );
-          CREATE INDEX oauth2_clients_source ON oauth2_clients (source, created_at);
-          CREATE TABLE oauth2_consents (
-            id {text} PRIMARY KEY,
-            user_id {text} NOT NULL,
-            client_id {text} NOT NULL,
-            resource {text} NOT NULL,
-            client_name {text} NOT NULL,
-            client_host {text},
-            scopes {text} NOT NULL,
-            created_at {time} NOT NULL,
-            last_used_at {time},
-            UNIQUE (user_id, client_id, resource)
-          );
-          CREATE INDEX oauth2_consents_client ON oauth2_consents (client_id);
-          CREATE TABLE oauth2_grants (
-            id {text} PRIMARY KEY,
-            user_id {text} NOT NULL,
-            client_id {text} NOT NULL,
-            resource {text} NOT NULL,
-            scopes {text} NOT NULL,
-            code_hash {bytes} NOT NULL UNIQUE,
-            redirect_uri {text},
-            challenge {text} NOT NULL,
-            created_at {time} NOT NULL,
-            code_expires_at {time} NOT NULL,
-            code_used_at {time},
-            ended_at {time},
-            expires_at {time} NOT NULL
-          );
-          CREATE INDEX oauth2_grants_user ON oauth2_grants (user_id, client_id, created_at);
-          CREATE INDEX oauth2_grants_expires_at ON oauth2_grants (expires_at);
-          CREATE TABLE oauth2_refresh_tokens (
-            token_hash {bytes} PRIMARY KEY,
-            grant_id {text} NOT NULL,
-            created_at {time} NOT NULL,
-            used_at {time},
-            expires_at {time} NOT NULL
-          );
-          CREATE INDEX oauth2_refresh_tokens_grant ON oauth2_refresh_tokens (grant_id);
-          CREATE INDEX oauth2_refresh_tokens_expires_at ON oauth2_refresh_tokens (expires_at)",
-    },
-    Step {
-        version: 2,
-        name: "tenants of consents and grants",
-        // The unique constraint of a consent must include the tenant. SQLite cannot change constraints, so the table is created
-        // again.
-        sql: "ALTER TABLE oauth2_grants ADD COLUMN tenant_id {text};
-          CREATE TABLE oauth2_consents_of_tenants (
-            id {text} PRIMARY KEY,
-            user_id {text} NOT NULL,
-            client_id {text} NOT NULL,
-            resource {text} NOT NULL,
-            tenant_id {text} NOT NULL,
-            client_name {text} NOT NULL,
-            client_host {text},
-            scopes {text} NOT NULL,
-            created_at {time} NOT NULL,
-            last_used_at {time},
-            UNIQUE (user_id, client_id, resource, tenant_id)
-          );
-          INSERT INTO oauth2_consents_of_tenants SELECT id, user_id, client_id, resource, '', client_name, client_host, scopes,
-            created_at, last_used_at FROM oauth2_consents;
-          DROP TABLE oauth2_consents;
-          ALTER TABLE oauth2_consents_of_tenants RENAME TO oauth2_consents;
-          CREATE INDEX oauth2_consents_client ON oauth2_consents (client_id)",
-    },
-    Step {
-        version: 3,
-        name: "networks of clients",
-        sql: "ALTER TABLE oauth2_clients ADD COLUMN network {text};
-          CREATE INDEX oauth2_clients_network ON oauth2_clients (network, created_at)",
-    },
-    Step {
-        version: 4,
-        name: "devices that wait for a user",
-        sql: "CREATE TABLE oauth2_devices (
-            id {text} PRIMARY KEY,
-            device_hash {bytes} NOT NULL UNIQUE,
-            user_tag {bytes} NOT NULL UNIQUE,
-            client_id {text} NOT NULL,
-            resource {text} NOT NULL,
-            scopes {text} NOT NULL,
-            tenant_id {text},
-            address {text},
-            agent {text},
-            created_at {time} NOT NULL,
-            expires_at {time} NOT NULL,
-            interval_seconds {int} NOT NULL,
-            polled_at {time},
-            decision {text}
-          );
-          CREATE INDEX oauth2_devices_expires_at ON oauth2_devices (expires_at)",
-    },
-];
 
 /// How long a grant that has ended, or whose code was never used, is kept, so that a reused code or token is
 /// distinguished from a guess.
@@ -141,6 +34,8 @@ pub(super) struct Grant {
     /// As in the authorization request; absent if it had none.
     pub(super) redirect_uri: Option<String>,
     pub(super) challenge: String,
+    /// How the user was signed in, if the client wanted to know.
+    pub(super) login: Option<Login>,
     pub(super) created_at: Timestamp,
 }
 
@@ -162,38 +57,54 @@ pub(super) enum Rotated<T, E> {
     Good(Grant, T),
     /// The check refused its grant. The token stays valid.
     Refused(E),
+    /// It was spent a moment ago: the sealed answer of then, and the result of the check.
+    Again(Grant, T, Vec<u8>),
     /// It was spent before.
     Replayed(Grant),
     /// It is unknown, expired, or its grant has ended.
     Unknown,
 }
 
+/// How long a spent refresh token gives its client the same answer again: two refreshes at once, or one whose answer was lost.
+const AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
 #[derive(Debug, Clone)]
 pub(super) struct Grants {
     db: Db,
 }
 
-const COLUMNS: &str = "id, user_id, client_id, resource, tenant_id, scopes, redirect_uri, challenge, created_at";
+const COLUMNS: &str = "id, user_id, client_id, resource, tenant_id, scopes, redirect_uri, challenge, login, created_at";
+
+/// The grant of a refresh token.
+const OF_REFRESH: &str = "SELECT g.id, g.user_id, g.client_id, g.resource, g.tenant_id, g.scopes, g.redirect_uri, g.challenge, \
+     g.login, g.created_at, g.ended_at, r.used_at, r.expires_at, r.answer FROM oauth2_refresh_tokens r \
+     JOIN oauth2_grants g ON g.id = r.grant_id WHERE r.token_hash = ?1 AND g.client_id = ?2";
 
 impl Grants {
     pub(super) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Stores a new grant, whose code is valid until `expires`. `false`: the session of its user has ended.
+    /// Stores a new grant, whose code is valid until `expires`, and whom to tell when its session ends. `false`: the session of
+    /// its user has ended.
     pub(super) async fn begin(
         &self,
         open: &OpenSession,
         grant: &Grant,
         code: &Hash,
         expires: Timestamp,
+        tell: Option<Tell>,
     ) -> Result<bool, Error> {
         let (open, grant, code) = (open.clone(), grant.clone(), *code);
         let begin = async move |tx: &Tx| -> Result<bool, Error> {
             if !open.holds(tx).await? {
                 return Ok(false);
             }
-            Self::store(tx, &grant, &code, expires).await.map(|()| true)
+            Self::store(tx, &grant, &code, expires).await?;
+            if let Some(tell) = &tell {
+                tell.store(tx).await?;
+            }
+            Ok(true)
         };
         self.db.write(begin).await
     }
@@ -213,8 +124,8 @@ impl Grants {
                    AND code_used_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ?2 OFFSET ?3)";
         tx.execute(sql, params![&grant.user, RECLAIMED_AT_ONCE, i64::from(MOST) - 1]).await?;
         let sql = "INSERT INTO oauth2_grants (id, user_id, client_id, resource, scopes, code_hash, redirect_uri, \
-                   challenge, created_at, code_expires_at, expires_at, tenant_id) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+                   challenge, created_at, code_expires_at, expires_at, tenant_id, login) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let scopes = serde_json::to_string(&grant.scopes).unwrap_or_default();
         let values = params![
             &grant.id,
@@ -228,7 +139,8 @@ impl Grants {
             now,
             expires,
             later(expires, REMEMBERED),
-            grant.tenant.as_ref()
+            grant.tenant.as_ref(),
+            grant.login.as_ref().map(|login| serde_json::to_string(login).unwrap_or_default())
         ];
         tx.execute(sql, values).await.map(|_| ())
     }
@@ -279,44 +191,58 @@ impl Grants {
             if tx.execute(sql, params![&grant, until]).await? == 0 {
                 return Ok(false);
             }
+            // The answer with this token may be given twice.
             let sql = "INSERT INTO oauth2_refresh_tokens (token_hash, grant_id, created_at, expires_at) \
-                       VALUES (?1, ?2, ?3, ?4)";
+                       VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
             tx.execute(sql, params![token.as_bytes(), &grant, now, until]).await?;
             Ok(true)
         };
         self.db.write(add).await
     }
 
-    /// Uses up a refresh token of `client`, if `check` accepts its grant. A token that was used before is not checked.
+    /// Uses up a refresh token of `client`, if `check` accepts its grant, and keeps the sealed answer for a moment, if
+    /// there is one. A token that was used long before is not checked.
     pub(super) async fn rotate<T: Send + 'static, E: Send + 'static>(
         &self,
         token: &Hash,
         client: &str,
         now: Timestamp,
+        answer: Option<Vec<u8>>,
         check: impl Fn(&Grant) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Rotated<T, E>, Error> {
         let (token, client) = (*token, client.to_owned());
         let rotate = async move |tx: &Tx| -> Result<Rotated<T, E>, Error> {
-            let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.tenant_id, g.scopes, g.redirect_uri, g.challenge, \
-                       g.created_at, g.ended_at, r.used_at, r.expires_at FROM oauth2_refresh_tokens r \
-                       JOIN oauth2_grants g ON g.id = r.grant_id WHERE r.token_hash = ?1 AND g.client_id = ?2";
-            let Some(row) = tx.query_opt(sql, params![token.as_bytes(), &client]).await? else {
-                return Ok(Rotated::Unknown);
-            };
-            let grant = read(&row)?;
-            if row.get::<Option<Timestamp>>("ended_at")?.is_some() || row.get::<Timestamp>("expires_at")? <= now {
-                return Ok(Rotated::Unknown);
+            loop {
+                let Some(row) = tx.query_opt(OF_REFRESH, params![token.as_bytes(), &client]).await? else {
+                    return Ok(Rotated::Unknown);
+                };
+                let grant = read(&row)?;
+                if row.get::<Option<Timestamp>>("ended_at")?.is_some() || row.get::<Timestamp>("expires_at")? <= now {
+                    return Ok(Rotated::Unknown);
+                }
+                if let Some(used_at) = row.get::<Option<Timestamp>>("used_at")? {
+                    let kept = row.get::<Option<Vec<u8>>>("answer")?.filter(|_| now < later(used_at, AGAIN));
+                    let Some(kept) = kept else { return Ok(Rotated::Replayed(grant)) };
+                    return Ok(match check(&grant) {
+                        Ok(checked) => Rotated::Again(grant, checked, kept),
+                        Err(refused) => Rotated::Refused(refused),
+                    });
+                }
+                let checked = match check(&grant) {
+                    Ok(checked) => checked,
+                    Err(refused) => return Ok(Rotated::Refused(refused)),
+                };
+                let sql = "UPDATE oauth2_refresh_tokens SET used_at = ?2, answer = ?3 WHERE token_hash = ?1 AND used_at IS NULL";
+                if tx.execute(sql, params![token.as_bytes(), now, answer.clone()]).await? == 0 {
+                    // Another request was faster: it is spent now.
+                    continue;
+                }
+                let sql = "UPDATE oauth2_refresh_tokens SET answer = NULL \
+                           WHERE grant_id = ?1 AND answer IS NOT NULL AND used_at <= ?2";
+                let over = now.checked_sub(AGAIN).unwrap_or(Timestamp::MIN);
+                tx.execute(sql, params![&grant.id, over]).await?;
+                return Ok(Rotated::Good(grant, checked));
             }
-            if row.get::<Option<Timestamp>>("used_at")?.is_some() {
-                return Ok(Rotated::Replayed(grant));
-            }
-            let checked = match check(&grant) {
-                Ok(checked) => checked,
-                Err(refused) => return Ok(Rotated::Refused(refused)),
-            };
-            let sql = "UPDATE oauth2_refresh_tokens SET used_at = ?2 WHERE token_hash = ?1 AND used_at IS NULL";
-            let won = tx.execute(sql, params![token.as_bytes(), now]).await? == 1;
-            Ok(if won { Rotated::Good(grant, checked) } else { Rotated::Replayed(grant) })
         };
         self.db.write(rotate).await
     }
@@ -328,10 +254,7 @@ impl Grants {
         client: &str,
         now: Timestamp,
     ) -> Result<Option<(Grant, Timestamp)>, Error> {
-        let sql = "SELECT g.id, g.user_id, g.client_id, g.resource, g.tenant_id, g.scopes, g.redirect_uri, g.challenge, \
-                   g.created_at, r.expires_at FROM oauth2_refresh_tokens r JOIN oauth2_grants g ON g.id = r.grant_id \
-                   WHERE r.token_hash = ?1 AND g.client_id = ?2 AND g.ended_at IS NULL AND r.used_at IS NULL \
-                   AND r.expires_at > ?3";
+        let sql = format!("{OF_REFRESH} AND g.ended_at IS NULL AND r.used_at IS NULL AND r.expires_at > ?3");
         let row = self.db.query_opt(sql, params![token.as_bytes(), client, now]).await?;
         row.map(|row| Ok((read(&row)?, row.get("expires_at")?))).transpose()
     }
@@ -408,6 +331,7 @@ fn read(row: &Row) -> Result<Grant, Error> {
     };
     let user: String = row.get("user_id")?;
     let scopes: String = row.get("scopes")?;
+    let login = row.get::<Option<String>>("login")?.map(|login| serde_json::from_str(&login)).transpose();
     Ok(Grant {
         id: row.get("id")?,
         user: UserId::parse(&user).map_err(|_| corrupt("user_id", "an identifier"))?,
@@ -417,6 +341,7 @@ fn read(row: &Row) -> Result<Grant, Error> {
         scopes: serde_json::from_str(&scopes).map_err(|_| corrupt("scopes", "a JSON list of scopes"))?,
         redirect_uri: row.get("redirect_uri")?,
         challenge: row.get("challenge")?,
+        login: login.map_err(|_| corrupt("login", "the sign-in of a user"))?,
         created_at: row.get("created_at")?,
     })
 }
@@ -426,6 +351,7 @@ mod tests {
     use gatewright_db::testing::engines;
 
     use super::super::consents::{Consented, Consents};
+    use super::super::migrations::MIGRATIONS;
     use super::*;
 
     #[tokio::test]

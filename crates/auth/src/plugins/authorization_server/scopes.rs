@@ -4,6 +4,7 @@ use gatewright_base::{Scope, Scopes};
 use gatewright_http::locale;
 
 use super::error::{Code, OAuthError};
+use super::openid::words;
 
 /// The most scopes of one request, as of any API token.
 pub(super) const MAX_SCOPES: usize = 32;
@@ -22,6 +23,9 @@ pub enum ScopeText {
     Read(String),
     /// To create, change and delete records of this name, in the visitor's language.
     Write(String),
+    /// A text of the catalogues of languages.
+    #[doc(hidden)]
+    Named(&'static str),
 }
 
 #[derive(Debug, Clone)]
@@ -60,9 +64,27 @@ impl SupportedScopes {
         listed.any(|supported| scopes.iter().any(|scope| meet(&supported.scope, scope)))
     }
 
-    /// The scopes in alphabetical order.
+    /// Adds the scopes of OpenID Connect. `in_tenants`: whether what a program learns about a user includes the tenant.
+    pub(super) fn with_identity(self, in_tenants: bool) -> Self {
+        words::ALL.into_iter().fold(self, |all, word| {
+            let text = ScopeText::Named(word.text);
+            let is_in_tenants = in_tenants && word.on_the_wire == words::OPENID;
+            let add = if is_in_tenants { Self::with_tenant_data } else { Self::with };
+            match word.scope.parse::<Scope>() {
+                Ok(scope) => add(all, scope, text),
+                Err(_) => all,
+            }
+        })
+    }
+
+    /// Whether the scopes of OpenID Connect are among them.
+    pub(super) fn has_identity(&self) -> bool {
+        self.0.values().any(|supported| words::is_identity(&supported.scope))
+    }
+
+    /// The scopes of the API in alphabetical order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Scope> {
-        self.0.values().map(|supported| &supported.scope)
+        self.0.values().map(|supported| &supported.scope).filter(|scope| !words::is_identity(scope))
     }
 
     /// What a scope allows, in the visitor's language. A scope that is not listed is shown unchanged.
@@ -71,6 +93,7 @@ impl SupportedScopes {
             Some(ScopeText::Fixed(text)) => text.clone(),
             Some(ScopeText::Read(name)) => locale::text("consent.read", &[("name", name)]),
             Some(ScopeText::Write(name)) => locale::text("consent.write", &[("name", name)]),
+            Some(ScopeText::Named(key)) => locale::text(key, &[]),
             None => scope.as_str().to_owned(),
         }
     }
@@ -81,22 +104,30 @@ impl SupportedScopes {
     }
 
     fn all(&self) -> Scopes {
-        self.iter().cloned().collect()
+        self.0.values().map(|supported| supported.scope.clone()).collect()
     }
 
     /// Parses a `scope` parameter (RFC 6749, section 3.3). Every scope must be supported and, if the client is limited to
-    /// some, be one of those. `offline_access` is accepted but has no effect: a refresh token is issued in any case.
+    /// some, be one of those. Without `openid`, `offline_access` is accepted but has no effect: a refresh token is issued in
+    /// any case.
     pub(super) fn parse(&self, text: Option<&str>, client: Option<&Scopes>) -> Result<Scopes, OAuthError> {
-        let words: Vec<_> =
-            text.unwrap_or_default().split(' ').filter(|word| !word.is_empty() && *word != "offline_access").collect();
+        let mut words: Vec<_> = text.unwrap_or_default().split(' ').filter(|word| !word.is_empty()).collect();
+        if !self.has_identity() || !words.contains(&words::OPENID) {
+            words.retain(|word| *word != words::OFFLINE);
+        }
         if words.is_empty() {
             return Ok(client.cloned().unwrap_or_else(|| self.default_scopes()));
         }
         if words.len() > MAX_SCOPES {
             return Err(invalid("a request names at most 32 scopes"));
         }
-        let asked = words.iter().map(|word| word.parse()).collect::<Result<Scopes, _>>();
-        let asked = asked.map_err(|_| invalid("a scope is written resource:verb, such as posts:read"))?;
+        let asked = words.iter().map(|word| words::parse(word)).collect::<Option<Scopes>>();
+        let asked = asked.ok_or_else(|| invalid("a scope is written resource:verb, such as posts:read"))?;
+        if asked.iter().any(words::is_identity) && !(self.has_identity() && words.contains(&words::OPENID)) {
+            return Err(invalid(
+                "unsupported scope; see scopes_supported, and name openid with those of OpenID Connect",
+            ));
+        }
         let asked = within(&asked, &self.all()).ok_or_else(|| invalid("unsupported scope; see scopes_supported"))?;
         match client {
             Some(limit) => within(&asked, limit).ok_or_else(|| invalid("this client may not request that scope")),
@@ -137,7 +168,7 @@ pub(super) fn within(asked: &Scopes, limit: &Scopes) -> Option<Scopes> {
 
 /// Scopes as the wire has them: apart by spaces.
 pub(super) fn joined(scopes: &Scopes) -> String {
-    scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
+    scopes.iter().map(words::on_the_wire).collect::<Vec<_>>().join(" ")
 }
 
 fn invalid(description: &'static str) -> OAuthError {

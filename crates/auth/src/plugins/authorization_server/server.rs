@@ -10,6 +10,10 @@ use super::consents::{Connected, Consented, Consents};
 use super::devices::Devices;
 use super::documents::{DocumentError, Documents};
 use super::error::{Failure, OAuthError};
+use super::openid::answers::{Answers, Drawn};
+use super::openid::id_token::Login;
+use super::openid::logouts::Tell;
+use super::openid::words;
 use super::options::Options;
 use super::request::AuthorizationRequest;
 use super::rows::{Grant, Grants};
@@ -18,7 +22,7 @@ use super::secret::{Hash, Kind};
 use crate::audit::{AuditEvent, AuditKind, PendingEvent};
 use crate::core::Core;
 use crate::open_session::OpenSession;
-use crate::session::Client as Browser;
+use crate::session::{Client as Browser, Session};
 use crate::tokens::{DelegatedTokens, Delegation, Plaintext, Resource, Resources, StoredToken, Tokens};
 use crate::users::UserStoreError;
 
@@ -35,6 +39,7 @@ pub(super) struct Server {
     pub(super) documents: Documents,
     pub(super) tokens: Tokens,
     pub(super) delegated: Arc<dyn DelegatedTokens>,
+    pub(super) answers: Answers,
 }
 
 /// Tokens that were just issued, with their plaintexts: here and nowhere else.
@@ -42,6 +47,7 @@ pub(super) struct Issued {
     pub(super) access: Secret,
     pub(super) expires_in: SignedDuration,
     pub(super) refresh: Option<Secret>,
+    pub(super) id_token: Option<Secret>,
     pub(super) scopes: Scopes,
     pub(super) tenant: Option<TenantId>,
 }
@@ -85,12 +91,18 @@ impl Server {
     /// Issues an authorization code for a user's consent, and names its grant. `None`: the user's session has ended.
     pub(super) async fn code(
         &self,
+        session: &Session,
         open: &OpenSession,
         allowed: Consented,
         request: &AuthorizationRequest,
     ) -> Result<Option<(String, Secret)>, Failure> {
         let ambient = &self.core.ambient;
         let code = Kind::Code.generate(ambient);
+        let (client, scopes) = (&request.client, &request.scopes);
+        let wants_login = words::IDENTITY.is_in(scopes);
+        let nonce = request.login.nonce.as_deref();
+        let login = wants_login.then(|| Login::of(session, true, nonce, client.identity.algorithm));
+        let tell = login.as_ref().and_then(|_| Tell::of(session, client, ambient));
         let grant = Grant {
             id: ambient.uuid().to_string(),
             user: allowed.user,
@@ -100,27 +112,52 @@ impl Server {
             scopes: request.scopes.clone(),
             redirect_uri: request.redirect_named.then(|| request.redirect.as_str().to_owned()),
             challenge: request.challenge.clone(),
+            login,
             created_at: self.now(),
         };
         let expires = self.later(self.options.code_ttl);
-        let has_begun = self.grants.begin(open, &grant, &Hash::of(code.expose()), expires).await?;
+        let has_begun = self.grants.begin(open, &grant, &Hash::of(code.expose()), expires, tell).await?;
         Ok(has_begun.then_some((grant.id, code)))
     }
 
-    /// Issues tokens for a grant whose code or refresh token was just used. If its user has left its tenant, the grant
-    /// ends.
-    ///
-    /// If the grant ends at the same time (its user ended it or disconnected the program, or the used code was presented again), the
-    /// returned tokens are already invalid.
-    pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant, scopes: Scopes) -> Result<Issued, Failure> {
+    /// Issues tokens for a grant whose code was just used.
+    pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant) -> Result<Issued, Failure> {
+        self.still_allowed(grant).await?;
+        let drawn = self.draw(grant, grant.scopes.clone(), true).await?;
+        self.issue(client, grant, drawn).await
+    }
+
+    /// Whether a grant may still have tokens. Otherwise it ends: its user has left its tenant, or the session that it is bound to
+    /// has ended.
+    pub(super) async fn still_allowed(&self, grant: &Grant) -> Result<(), Failure> {
         if !self.is_in_its_tenant(grant).await? {
             self.end(&grant.id).await?;
             self.consents.forget_in(&grant.user, &grant.client, grant.tenant.as_ref()).await?;
             return Err(OAuthError::invalid_grant("the user is no longer a member of the tenant").into());
         }
-        let refresh = Kind::Refresh.generate(&self.core.ambient);
+        if self.has_ended_with_session(grant).await? {
+            self.end(&grant.id).await?;
+            let ended = "the user's session has ended, and the client has no offline_access";
+            return Err(OAuthError::invalid_grant(ended).into());
+        }
+        Ok(())
+    }
+
+    /// Draws the next tokens of a grant. `first`: in answer to the authorization request.
+    pub(super) async fn draw(&self, grant: &Grant, scopes: Scopes, first: bool) -> Result<Drawn, Failure> {
+        let ambient = &self.core.ambient;
+        let (access, refresh) = (Plaintext::generate(ambient), Kind::Refresh.generate(ambient));
+        let id_token = self.id_token(grant, &scopes, &Secret::new(access.expose()), first).await?;
+        Ok(Drawn { access, id: TokenId::generate(ambient), refresh, id_token, scopes, at: self.now() })
+    }
+
+    /// Stores the tokens that were drawn for a grant whose code or refresh token was just used. It can be repeated.
+    ///
+    /// If the grant ends at the same time (its user ended it or disconnected the program, or the used code was presented again), the
+    /// returned tokens are already invalid.
+    pub(super) async fn issue(&self, client: &Client, grant: &Grant, drawn: Drawn) -> Result<Issued, Failure> {
         let until = self.later(self.options.refresh_ttl);
-        self.grants.add_refresh(&grant.id, &Hash::of(refresh.expose()), self.now(), until).await?;
+        self.grants.add_refresh(&grant.id, &Hash::of(drawn.refresh.expose()), self.now(), until).await?;
         let of = Consented {
             user: grant.user.clone(),
             client: grant.client.clone(),
@@ -134,15 +171,16 @@ impl Server {
             tenant: of.tenant.clone(),
         };
         let owner = Subject::User(grant.user.clone());
-        let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_GRANT).await?;
+        self.store_access(&client.name, owner, &drawn, delegation, ACCESS_TOKENS_OF_A_GRANT).await?;
         if !self.grants.is_live(&grant.id).await? {
             self.delegated.revoke_of_grant(&grant.id, 0, self.now()).await.map_err(Failure::store)?;
         }
         if !self.consents.used(&of, self.now()).await? {
             self.end(&grant.id).await?;
         }
-        let expires_in = self.options.access_ttl;
-        Ok(Issued { access, expires_in, refresh: Some(refresh), scopes, tenant: of.tenant })
+        let Drawn { access, refresh, id_token, scopes, .. } = drawn;
+        let (access, expires_in) = (Secret::new(access.expose()), self.options.access_ttl);
+        Ok(Issued { access, expires_in, refresh: Some(refresh), id_token, scopes, tenant: of.tenant })
     }
 
     /// A token for a service account's own client.
@@ -159,37 +197,43 @@ impl Server {
         }
         let audience = self.resources.url(resource).to_owned();
         let delegation = Delegation { client: client.id.clone(), grant: client.id.clone(), audience, tenant: None };
-        let owner = Subject::Service(account.clone());
-        let access = self.access_token(&client.name, owner, &scopes, delegation, ACCESS_TOKENS_OF_A_SERVICE).await?;
-        let expires_in = self.options.access_ttl;
-        Ok(Some(Issued { access, expires_in, refresh: None, scopes, tenant: None }))
+        let (owner, ambient) = (Subject::Service(account.clone()), &self.core.ambient);
+        let (access, refresh) = (Plaintext::generate(ambient), Secret::new(""));
+        let drawn = Drawn { access, id: TokenId::generate(ambient), refresh, id_token: None, scopes, at: self.now() };
+        self.store_access(&client.name, owner, &drawn, delegation, ACCESS_TOKENS_OF_A_SERVICE).await?;
+        let (access, expires_in) = (Secret::new(drawn.access.expose()), self.options.access_ttl);
+        Ok(Some(Issued { access, expires_in, refresh: None, id_token: None, scopes: drawn.scopes, tenant: None }))
     }
 
-    async fn access_token(
+    /// Stores an access token, unless it is stored already.
+    async fn store_access(
         &self,
         name: &str,
         owner: Subject,
-        scopes: &Scopes,
+        drawn: &Drawn,
         delegation: Delegation,
         keep: u32,
-    ) -> Result<Secret, Failure> {
-        let (now, grant) = (self.now(), delegation.grant.clone());
-        let plaintext = Plaintext::generate(&self.core.ambient);
+    ) -> Result<(), Failure> {
+        let (grant, hash) = (delegation.grant.clone(), drawn.access.hash());
         let token = StoredToken {
-            id: TokenId::generate(&self.core.ambient),
+            id: drawn.id.clone(),
             name: name.to_owned(),
-            prefix: plaintext.prefix(),
+            prefix: drawn.access.prefix(),
             owner,
-            scopes: scopes.clone(),
-            created_at: now,
-            expires_at: Some(self.later(self.options.access_ttl)),
+            scopes: drawn.scopes.clone(),
+            created_at: drawn.at,
+            expires_at: Some(drawn.at.checked_add(self.options.access_ttl).unwrap_or(Timestamp::MAX)),
             last_used_at: None,
             revoked_at: None,
             delegation: Some(delegation),
         };
-        self.tokens.store.create(&token, &plaintext.hash(), None).await.map_err(Failure::store)?;
-        self.delegated.revoke_of_grant(&grant, keep, now).await.map_err(Failure::store)?;
-        Ok(Secret::new(plaintext.expose()))
+        if let Err(error) = self.tokens.store.create(&token, &hash, None).await
+            && self.tokens.store.find(&hash).await.map_err(Failure::store)?.is_none()
+        {
+            return Err(Failure::store(error));
+        }
+        self.delegated.revoke_of_grant(&grant, keep, self.now()).await.map_err(Failure::store)?;
+        Ok(())
     }
 
     /// Ends a grant with all of its tokens.

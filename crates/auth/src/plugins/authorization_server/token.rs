@@ -97,7 +97,7 @@ async fn by_code(
         server.end(&grant.id).await?;
         return Err(wrong.into());
     }
-    let issued = server.tokens_for(client, &grant, grant.scopes.clone()).await?;
+    let issued = server.tokens_for(client, &grant).await?;
     server.end_surplus(&grant.user, &grant.client).await?;
     Ok(issued)
 }
@@ -126,7 +126,7 @@ async fn by_device_code(
     let until = server.later(server.options.refresh_ttl);
     match server.grants.redeem(&code, &client.id, server.now(), until).await? {
         Presented::Good(grant) => {
-            let issued = server.tokens_for(client, &grant, grant.scopes.clone()).await?;
+            let issued = server.tokens_for(client, &grant).await?;
             server.end_surplus(&grant.user, &grant.client).await?;
             Ok(issued)
         }
@@ -138,7 +138,8 @@ async fn by_device_code(
     }
 }
 
-/// A refresh token is valid once. The next one is issued with the access token.
+/// A refresh token is valid once. The next one is issued with the access token. With OpenID Connect, the spent one gives the same
+/// answer again for a moment, so that two refreshes at once do not sign the user out.
 async fn by_refresh_token(
     server: &Server,
     from: ClientAddr,
@@ -164,14 +165,30 @@ async fn by_refresh_token(
             Some(Err(error)) => Err(error.clone()),
         }
     };
-    match server.grants.rotate(&token, &client.id, server.now(), check).await? {
-        Rotated::Good(grant, scopes) => server.tokens_for(client, &grant, scopes).await,
-        Rotated::Refused(error) => Err(error.into()),
-        Rotated::Replayed(grant) => {
+    // The answer is drawn first, so that it is there for a second request as soon as the token is spent.
+    let drawn = match server.grants.of_refresh(&token, &client.id, server.now()).await? {
+        Some((grant, _)) => {
+            let scopes = check(&grant)?;
+            server.still_allowed(&grant).await?;
+            Some(server.draw(&grant, scopes, false).await?)
+        }
+        None => None,
+    };
+    let kept = drawn.as_ref().filter(|_| server.options.openid.is_some());
+    let answer = kept.map(|drawn| server.answers.seal(drawn, &token));
+    match (server.grants.rotate(&token, &client.id, server.now(), answer, check).await?, drawn) {
+        (Rotated::Good(grant, _), Some(drawn)) => server.issue(client, &grant, drawn).await,
+        (Rotated::Again(grant, scopes, sealed), _) => {
+            server.still_allowed(&grant).await?;
+            let drawn = server.answers.open(&sealed, &token).filter(|drawn| drawn.scopes == scopes);
+            server.issue(client, &grant, drawn.ok_or_else(refused)?).await
+        }
+        (Rotated::Refused(error), _) => Err(error.into()),
+        (Rotated::Replayed(grant), _) => {
             server.replayed("refresh_token", &grant, from).await?;
             Err(refused().into())
         }
-        Rotated::Unknown => Err(refused().into()),
+        (Rotated::Unknown | Rotated::Good(..), _) => Err(refused().into()),
     }
 }
 
@@ -205,6 +222,9 @@ fn answer(issued: &Issued) -> Response {
     body.insert("expires_in".to_owned(), issued.expires_in.as_secs().into());
     if let Some(refresh) = &issued.refresh {
         body.insert("refresh_token".to_owned(), refresh.expose().into());
+    }
+    if let Some(id_token) = &issued.id_token {
+        body.insert("id_token".to_owned(), id_token.expose().into());
     }
     body.insert("scope".to_owned(), joined(&issued.scopes).into());
     if let Some(tenant) = &issued.tenant {

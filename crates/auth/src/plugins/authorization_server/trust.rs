@@ -1,7 +1,7 @@
 use gatewright_base::UserId;
 use gatewright_db::Error;
 
-use super::client::Source;
+use super::client::{Client, Source};
 use super::error::OAuthError;
 use super::server::Server;
 
@@ -32,6 +32,13 @@ impl ErrorAnswer {
     /// The target of a link that a user can follow.
     pub(super) fn link(&self) -> &str {
         &self.address
+    }
+}
+
+impl Client {
+    /// Of a client that the operator registered: trusted whoever the user is.
+    pub(super) fn trusted(&self) -> Option<Trust> {
+        (self.source == Source::Operator).then_some(Trust(()))
     }
 }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use super::client::{Client, ClientKind, Source};
 use super::consents::Consent;
 use super::error::Failure;
+use super::openid::relying::{InvalidRelyingParty, Relying, RelyingParty};
 use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::secret::{Hash, Kind};
 use super::server::Server;
@@ -30,8 +31,11 @@ pub struct RegisteredClient {
     pub confidential: bool,
     /// The allowed redirect URIs.
     pub redirect_uris: Vec<String>,
-    /// The scopes that it may request; `None` if they are not limited.
+    /// The scopes that it may request; `None` if they are not limited. [`scope_text`](super::scope_text) is what the client
+    /// sends.
     pub scopes: Option<Scopes>,
+    /// How it signs its users in.
+    pub relying_party: RelyingParty,
 }
 
 /// A program that a user connected, without its tokens.
@@ -74,6 +78,8 @@ pub enum ClientPurpose {
         scopes: Option<Scopes>,
         /// Whether it gets a secret.
         confidential: bool,
+        /// How it signs its users in, by OpenID Connect.
+        relying_party: RelyingParty,
     },
 }
 
@@ -87,6 +93,9 @@ pub enum ClientError {
     /// A redirect URI.
     #[error(transparent)]
     RedirectUri(#[from] InvalidRedirectUri),
+    /// How it signs its users in.
+    #[error(transparent)]
+    RelyingParty(#[from] InvalidRelyingParty),
     /// No redirect URI.
     #[error("a client that acts for users needs a redirect URI")]
     NoRedirectUri,
@@ -112,22 +121,23 @@ impl OAuth2Clients {
         let ambient = &self.0.core.ambient;
         let secret = Kind::ClientSecret.generate(ambient);
         let hash = Hash::of(secret.expose()).as_bytes().to_vec();
-        let (kind, redirects, scopes, secret) = match purpose {
+        let (kind, redirects, scopes, secret, identity) = match purpose {
             ClientPurpose::Service { scopes, .. } if scopes.is_empty() => return Err(ClientError::NoScopes),
             ClientPurpose::Service { account, scopes } => {
-                (ClientKind::Service { secret: hash, account }, Vec::new(), Some(scopes), Some(secret))
+                let kind = ClientKind::Service { secret: hash, account };
+                (kind, Vec::new(), Some(scopes), Some(secret), Relying::default())
             }
             ClientPurpose::Users { redirect_uris, .. } if redirect_uris.is_empty() => {
                 return Err(ClientError::NoRedirectUri);
             }
-            ClientPurpose::Users { redirect_uris, scopes, confidential } => {
+            ClientPurpose::Users { redirect_uris, scopes, confidential, relying_party } => {
                 let redirects = redirect_uris.iter().map(|uri| RedirectUri::parse(uri)).collect::<Result<_, _>>()?;
                 let (kind, secret) = if confidential {
                     (ClientKind::Confidential { secret: hash }, Some(secret))
                 } else {
                     (ClientKind::Public, None)
                 };
-                (kind, redirects, scopes, secret)
+                (kind, redirects, scopes, secret, relying_party.check(true)?)
             }
         };
         let client = Client {
@@ -137,6 +147,7 @@ impl OAuth2Clients {
             source: Source::Operator,
             redirects,
             scopes,
+            identity,
             created_at: self.0.now(),
         };
         self.0
@@ -200,6 +211,7 @@ fn shown(client: Client) -> RegisteredClient {
         source: client.source,
         redirect_uris: client.redirects.iter().map(|uri| uri.as_str().to_owned()).collect(),
         scopes: client.scopes,
+        relying_party: client.identity.shown(),
     }
 }
 

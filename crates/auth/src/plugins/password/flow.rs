@@ -12,13 +12,12 @@ use crate::core::Core;
 use crate::devices::{Browser, Counted, DeviceBudget};
 use crate::email::EmailAddress;
 use crate::guests::{self, UpgradeError};
-use crate::impersonation;
 use crate::invitations::Invitation;
 use crate::password::{Check, HashError, Overloaded, Requester};
 use crate::plugins::invitations::{self, AcceptError};
 use crate::plugins::registration::{self, RegistrationError};
 use crate::plugins::sign_in::{self, SignedIn};
-use crate::session::{Client, MintError, Proof, SessionSecret, SessionStoreError};
+use crate::session::{Client, MintError, Proof};
 use crate::users::{GuestUpgrade, NewUser, User, UserStoreError, UserWithHash};
 
 /// Registration, sign-in and sign-out, as use cases.
@@ -271,18 +270,6 @@ impl Flow {
     }
 
     /// Ends the session with this secret. The secret is sufficient proof.
-    pub(super) async fn logout(&self, secret: &SessionSecret, client: &Client) -> Result<(), SessionStoreError> {
-        if let Some(ended) = self.core.sessions.take(&secret.key()).await? {
-            let event = self.core.audit.event(AuditKind::SessionRevoked).user(&ended.user_id).remote(client.address());
-            let event = event.with("session", ended.id.as_str()).with("reason", "logout");
-            self.core.audit.record(event).await;
-        } else if let Some(impersonations) = &self.core.impersonations
-            && let Some(ended) = impersonations.take(&secret.key()).await?
-        {
-            impersonation::note_end(&self.core, &ended, client).await;
-        }
-        Ok(())
-    }
 
     async fn audit_failure(
         &self,

@@ -132,7 +132,7 @@ async fn login(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Subm
 /// Ends the session of the cookie, if there is one, and removes the cookie in any case.
 async fn logout(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<()>) -> Response {
     if let Some(secret) = flow.core.cookie.read(&visitor.headers)
-        && let Err(error) = flow.logout(&secret, &visitor.client).await
+        && let Err(error) = flow.core.sign_out(&secret, &visitor.client).await
     {
         return submission.kind.refuse(error.into());
     }

@@ -20,10 +20,11 @@ enum Why {
 }
 use Why::{FormOf, Nothing};
 
-const REASONS: [(&str, Why); 20] = [
+const REASONS: [(&str, Why); 21] = [
     ("POST /auth/oauth/{provider}/link", Nothing("hands out the cookies of a flow")),
     ("POST /auth/oauth/{provider}/callback", Nothing("redirects the browser to the GET with what the provider posted")),
     ("POST /auth/oauth2/introspect", Nothing("reads the state of a token")),
+    ("POST /auth/oauth2/userinfo", Nothing("reads what a token reveals about its user")),
     ("POST /auth/passkeys/register/options", Nothing("hands out a challenge in a cookie")),
     ("POST /auth/passkeys/login/options", Nothing("hands out a challenge in a cookie")),
     ("POST /auth/export", Nothing("reads what is stored about the account")),

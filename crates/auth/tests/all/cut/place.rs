@@ -8,7 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gatewright_auth::plugins::account_deletion::AccountDeletionPlugin;
 use gatewright_auth::plugins::account_export::AccountExportPlugin;
 use gatewright_auth::plugins::accounts::AccountsPlugin;
-use gatewright_auth::plugins::authorization_server::{AuthorizationServerPlugin, ClientPurpose, SupportedScopes};
+use gatewright_auth::plugins::authorization_server::{
+    AuthorizationServerPlugin, ClientPurpose, IdentityClaims, RelyingParty, SupportedScopes,
+};
 use gatewright_auth::plugins::email_change::EmailChangePlugin;
 use gatewright_auth::plugins::email_code::EmailCodePlugin;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
@@ -74,7 +76,8 @@ impl Place {
             let builder = builder.plugin(tenants).plugin(InvitationsPlugin::new()).plugin(EmailChangePlugin::new());
             let builder = builder.plugin(AccountDeletionPlugin).plugin(AccountExportPlugin);
             let builder = builder.plugin(ProfilePlugin::new(Arc::new(OneWord)));
-            builder.plugin(AuthorizationServerPlugin::new(scopes).dynamic_registration(true))
+            let server = AuthorizationServerPlugin::new(scopes).dynamic_registration(true);
+            builder.plugin(server.openid(IdentityClaims::new()))
         })
         .await;
         let memberships = SqlMemberships::new(db.db.clone(), site.ambient.clone());
@@ -208,7 +211,12 @@ impl Place {
     /// A program that the operator has registered.
     pub(crate) async fn program(&self) -> String {
         let redirect_uris = vec![CALLBACK.to_owned()];
-        let purpose = ClientPurpose::Users { redirect_uris, scopes: None, confidential: false };
+        let purpose = ClientPurpose::Users {
+            redirect_uris,
+            scopes: None,
+            confidential: false,
+            relying_party: RelyingParty::default(),
+        };
         self.site.auth.oauth2_clients().unwrap().create("Reader", purpose).await.unwrap().0.id
     }
 
@@ -219,7 +227,7 @@ impl Place {
             ("response_type", "code"),
             ("client_id", program),
             ("redirect_uri", CALLBACK),
-            ("scope", "notes:read"),
+            ("scope", "openid notes:read"),
             ("code_challenge", &*challenge),
             ("code_challenge_method", "S256"),
         ];
@@ -270,6 +278,22 @@ impl Place {
         let program = self.program().await;
         let tokens = self.exchanging(by, &program).await.send(&self.site).await.expect(200).json();
         (program, tokens["refresh_token"].as_str().unwrap().to_owned())
+    }
+
+    /// A program's request that signs this user out, with the token that says who was signed in.
+    pub(super) async fn signing_out(&self, by: &Answer) -> Call {
+        let program = self.program().await;
+        let tokens = self.exchanging(by, &program).await.send(&self.site).await.expect(200).json();
+        let hint = tokens["id_token"].as_str().unwrap();
+        Call::get(&format!("/auth/oauth2/end_session?id_token_hint={hint}")).cookie_of(by)
+    }
+
+    /// The form of the page that asks whether to sign out.
+    pub(super) async fn confirming(&self, by: &Answer) -> Call {
+        let page = Call::get("/auth/oauth2/end_session?state=x").cookie_of(by).send(&self.site).await.expect(200).body;
+        let (request, seal) = (hidden(&page, "request"), hidden(&page, "seal"));
+        let form = [("request", &*request), ("seal", &*seal), ("decision", "sign_out")];
+        Call::post("/auth/oauth2/end_session").form(&form).cookie_of(by)
     }
 
     /// A new link to another address, whose mail was just sent, of a new user.

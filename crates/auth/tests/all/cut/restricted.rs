@@ -29,7 +29,7 @@ enum For {
 }
 use For::{Both, Guests, Nobody, Operators};
 
-const DOORS: [(&str, For); 98] = [
+const DOORS: [(&str, For); 102] = [
     ("DELETE /auth/devices", Nobody),
     ("DELETE /auth/devices/{id}", Nobody),
     ("DELETE /auth/passkeys/{id}", Nobody),
@@ -56,6 +56,8 @@ const DOORS: [(&str, For); 98] = [
     ("GET /auth/oauth/{provider}/callback", Guests),
     ("GET /auth/oauth/{provider}/link", Nobody),
     ("GET /auth/oauth2/authorize", Nobody),
+    ("GET /auth/oauth2/end_session", Both),
+    ("GET /auth/oauth2/userinfo", Both),
     ("GET /auth/passkeys", Both),
     ("GET /auth/sessions", Both),
     ("GET /auth/tenants", Both),
@@ -111,10 +113,12 @@ const DOORS: [(&str, For); 98] = [
     ("POST /auth/oauth/{provider}/link", Nobody),
     ("POST /auth/oauth2/authorize", Nobody),
     ("POST /auth/oauth2/device_authorization", Nobody),
+    ("POST /auth/oauth2/end_session", Both),
     ("POST /auth/oauth2/introspect", Nobody),
     ("POST /auth/oauth2/register", Nobody),
     ("POST /auth/oauth2/revoke", Nobody),
     ("POST /auth/oauth2/token", Nobody),
+    ("POST /auth/oauth2/userinfo", Both),
     ("POST /auth/passkeys/login", Guests),
     ("POST /auth/passkeys/login/options", Guests),
     ("POST /auth/passkeys/register", Nobody),

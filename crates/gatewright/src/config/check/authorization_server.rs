@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use gatewright_auth::plugins::authorization_server::{ClaimSource, IdentityClaims};
+
 use super::Faults;
 use crate::config::{Config, Plugin};
 
@@ -9,6 +11,31 @@ const LONGEST_REFRESH: Duration = Duration::from_hours(366 * 24);
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     let server = &config.authorization_server;
+    if !server.enabled {
+        let needs = "needs `authorization_server.enabled = true`";
+        faults.require(!server.openid, "authorization_server.openid", needs);
+    }
+    let none = server.claims.is_empty() || server.openid;
+    faults.require(none, "authorization_server.claims", "needs `authorization_server.openid = true`");
+    for (name, source) in &server.claims {
+        let key = format!("authorization_server.claims.{name}");
+        match source.parse::<ClaimSource>() {
+            Err(error) => faults.require(false, key, error.to_string()),
+            Ok(source) => {
+                let is_declared = match &source {
+                    ClaimSource::Profile(field) => config.auth.profile.iter().any(|known| known.name() == field),
+                    ClaimSource::Tenant => config.entities.iter().any(gatewright_entities::Entity::is_multi_tenant),
+                    ClaimSource::Roles => true,
+                };
+                let missing = "names a field that `[[auth.profile.field]]` does not declare, or a tenant although no entity is \
+                               multi-tenant";
+                faults.require(is_declared, key.clone(), missing);
+                if let Err(error) = IdentityClaims::new().with(name, source) {
+                    faults.require(false, key, error.to_string());
+                }
+            }
+        }
+    }
     if !server.enabled {
         return;
     }

@@ -27,11 +27,22 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .parameter(query("code_challenge_method", "`S256`.", string()))
         .parameter(query("resource", "The resource that the token is for (RFC 8707).", string()))
         .parameter(query("tenant", "The tenant to act in, if the scopes include data of tenants.", string()))
-        .parameter(query("prompt", "`consent`: always ask the user.", string()))
+        .parameter(query(
+            "prompt",
+            "`consent`: always ask the user. With OpenID Connect also `none`, `login` and `select_account`.",
+            string(),
+        ))
         .open_to(&[SESSION], true)
         .answers(200, page("The consent page."))
         .answers(303, to_client())
         .fails(&[400, 401, 403], Page::ForForms);
+    let ask = if config.authorization_server.openid {
+        ask.parameter(query("nonce", "Repeated in the `id_token`.", string()))
+            .parameter(query("max_age", "The longest time since the sign-in, in seconds.", integer()))
+            .parameter(query("login_hint", "The address of the user, for the sign-in page.", string()))
+    } else {
+        ask
+    };
     let consent = object([("decision".to_owned(), string())])
         .property("request", string().description(Some("From the page.")))
         .property("seal", string().description(Some("From the page.")))
@@ -47,6 +58,7 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         .property("token_type", string())
         .property("expires_in", integer())
         .property("refresh_token", string())
+        .property("id_token", string().description(Some("With the scope `openid`.")))
         .property("scope", string())
         .property("tenant", string().description(Some("The only tenant that the token is valid for.")));
     let request = object([("grant_type".to_owned(), string())])
@@ -98,6 +110,9 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
                 .fails(&[403, 429], Page::Never);
         draft.add(register);
     }
+    if config.authorization_server.openid {
+        openid(draft, base);
+    }
     for (path, id, summary) in [
         ("/.well-known/oauth-authorization-server", "oauth2Server", "Metadata of the authorization server (RFC 8414)"),
         ("/.well-known/oauth-protected-resource", "oauth2Resource", "Metadata of the API as a resource (RFC 9728)"),
@@ -110,6 +125,57 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
         let described = draft.operation(HttpMethod::Get, path, id.to_owned(), TAG, summary);
         draft.add(described.answers(200, json("The metadata.", typed(Type::Object), None)));
     }
+}
+
+/// What OpenID Connect adds.
+fn openid(draft: &mut Draft, base: &str) {
+    let path = "/oauth2/userinfo";
+    let claims = || {
+        let claims = object([("sub".to_owned(), string())]).property("email", string());
+        json("The claims about the user.", claims.property("email_verified", typed(Type::Boolean)), None)
+    };
+    let refusal = |about: &str| json(about, object([("error".to_owned(), string())]), None);
+    for (method, id) in [(HttpMethod::Get, "oauth2Userinfo"), (HttpMethod::Post, "oauth2PostUserinfo")] {
+        let described = draft
+            .auth(method, base, path, id, "Describe the user of an access token (OpenID Connect)")
+            .about(
+                "The access token is in the header `Authorization: Bearer`, or in the field `access_token` of a form.",
+            )
+            .answers(200, claims())
+            .answers(400, refusal("Several tokens."))
+            .answers(401, refusal("No valid access token of a program."))
+            .answers(403, refusal("The token has no scope `openid`."))
+            .fails(&[413], Page::Never);
+        draft.add(described);
+    }
+    let path = "/oauth2/end_session";
+    let summary = "Sign the user out for a program (OpenID Connect)";
+    let ask = draft
+        .auth(HttpMethod::Get, base, path, "oauth2EndSession", summary)
+        .about("For a browser. With the `id_token` of this session as `id_token_hint`, the user is not asked.")
+        .parameter(query("id_token_hint", "An `id_token` of this server, expired or not.", string()))
+        .parameter(query("client_id", "The client, without `id_token_hint`.", string()))
+        .parameter(query("post_logout_redirect_uri", "An address that the client has registered.", string()))
+        .parameter(query("state", "Returned unchanged in the redirect.", string()))
+        .answers(200, page("The page that asks, or says that the user is signed out."))
+        .answers(303, to_client())
+        .fails(&[400], Page::ForForms);
+    let form_of_page = object([("decision".to_owned(), string())])
+        .property("request", string().description(Some("From the page.")))
+        .property("seal", string().description(Some("From the page.")));
+    let decide = draft
+        .auth(HttpMethod::Post, base, path, "oauth2PostEndSession", "Submit the page, or the parameters of the GET")
+        .body(form(form_of_page))
+        .answers(200, page("The page that says whether the user is signed out."))
+        .answers(303, to_client())
+        .fails(&[400, 403, 413], Page::ForForms);
+    for described in [ask, decide] {
+        draft.add(described);
+    }
+    let path = "/.well-known/openid-configuration";
+    let described =
+        draft.operation(HttpMethod::Get, path, "openidConfiguration".to_owned(), TAG, "Metadata of OpenID Connect");
+    draft.add(described.answers(200, json("The metadata.", typed(Type::Object), None)));
 }
 
 /// The endpoint of devices.

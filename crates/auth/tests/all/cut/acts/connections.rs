@@ -99,6 +99,12 @@ pub(super) fn programs() -> Vec<Act> {
                 post("/auth/oauth2/register", &body)
             })
         }),
+        act("sign-out-for-program", "GET /auth/oauth2/end_session", |place, email| {
+            Box::pin(async move { place.signing_out(&place.site.signed_in(email).await).await })
+        }),
+        act("confirm-sign-out", "POST /auth/oauth2/end_session", |place, email| {
+            Box::pin(async move { place.confirming(&place.site.signed_in(email).await).await })
+        }),
         act("end-program", "POST /account/programs/{id}/end", |place, email| {
             Box::pin(async move {
                 let ann = place.site.signed_in(email).await;

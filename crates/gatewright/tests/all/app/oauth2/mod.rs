@@ -4,13 +4,14 @@ mod attacks;
 mod clients;
 mod connect;
 mod device;
+mod openid;
 mod registered;
 mod tenants;
 
 use axum::body::Body;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use gatewright::auth::plugins::authorization_server::ClientPurpose;
+use gatewright::auth::plugins::authorization_server::{ClientPurpose, RelyingParty};
 use gatewright_testing::{Actor, Answer, TestApp};
 use http::{Method, header};
 use serde_json::Value;
@@ -40,7 +41,12 @@ fn challenge() -> String {
 
 /// A public client of the operator's.
 async fn public_client(app: &TestApp) -> String {
-    let purpose = ClientPurpose::Users { redirect_uris: vec![CALLBACK.to_owned()], scopes: None, confidential: false };
+    let purpose = ClientPurpose::Users {
+        redirect_uris: vec![CALLBACK.to_owned()],
+        scopes: None,
+        confidential: false,
+        relying_party: RelyingParty::default(),
+    };
     let clients = app.app().auth().unwrap().oauth2_clients().unwrap();
     clients.create("Notes Reader", purpose).await.unwrap().0.id
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use gatewright::auth::plugins::authorization_server::ClientPurpose;
+use gatewright::auth::plugins::authorization_server::{ClientPurpose, RelyingParty};
 use gatewright_testing::{Actor, TestApp};
 use serde_json::json;
 
@@ -88,8 +88,12 @@ async fn redirect_uris_have_listed_shapes_and_plain_hosts_at_every_door() {
             if registered.status() != 201 {
                 assert_eq!(registered.json()["error"], "invalid_redirect_uri", "{redirect}");
             }
-            let purpose =
-                ClientPurpose::Users { redirect_uris: vec![redirect.to_owned()], scopes: None, confidential: false };
+            let purpose = ClientPurpose::Users {
+                redirect_uris: vec![redirect.to_owned()],
+                scopes: None,
+                confidential: false,
+                relying_party: RelyingParty::default(),
+            };
             [registered.status() == 201, clients.create("App", purpose).await.is_ok()]
         };
         for refused in [
@@ -124,8 +128,12 @@ async fn redirect_uris_have_listed_shapes_and_plain_hosts_at_every_door() {
             [("cursor://vendor.extension/cb", "cursor:"), ("com.example.app:/cb", "com.example.app:")]
         {
             assert_eq!(doors(accepted).await, [true, true], "{accepted}");
-            let purpose =
-                ClientPurpose::Users { redirect_uris: vec![accepted.to_owned()], scopes: None, confidential: false };
+            let purpose = ClientPurpose::Users {
+                redirect_uris: vec![accepted.to_owned()],
+                scopes: None,
+                confidential: false,
+                relying_party: RelyingParty::default(),
+            };
             let client = clients.create("App", purpose).await.unwrap().0.id;
             let page = user.get(&authorize(&client, &[("redirect_uri", accepted)])).await.is(200);
             let policy = page.header("content-security-policy").unwrap();

@@ -1,0 +1,601 @@
+//! OpenID Connect: what programs learn, how they want their users to be signed in, and sign-outs.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use futures_util::future::join_all;
+use gatewright::auth::plugins::authorization_server::{ClientPurpose, RelyingParty};
+use gatewright_testing::{Actor, Answer, TestApp};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use url::form_urlencoded;
+
+use super::{
+    BASE, CALLBACK, answered, authorize, code, connected, exchange, form, hidden, parameter, public_client, refresh,
+    text,
+};
+
+const OPENID: &str = concat!(
+    r#"
+[authorization_server]
+enabled = true
+openid = true
+dynamic_registration = true
+
+[authorization_server.claims]
+name = "profile.display_name"
+groups = "roles"
+
+[[auth.profile.field]]
+name = "display_name"
+type = "string"
+"#,
+    entity!(owned "notes" "title"),
+);
+
+const SIGN_IN: &str = "openid profile email";
+
+/// The parts of a JWT, whose signature is checked against the published keys.
+async fn claims(app: &TestApp, token: &str) -> (Value, Value) {
+    let parts: Vec<&str> = token.split('.').collect();
+    let decoded = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text).unwrap();
+    let (header, claims): (Value, Value) =
+        (serde_json::from_slice(&decoded(parts[0])).unwrap(), serde_json::from_slice(&decoded(parts[1])).unwrap());
+    let published = app.anonymous().get("/.well-known/jwks.json").await.is(200).json();
+    let key = published["keys"].as_array().unwrap().iter().find(|key| key["kid"] == header["kid"]);
+    let key = key.unwrap_or_else(|| panic!("the key is published: {header} {published}")).clone();
+    let key: jsonwebtoken::jwk::Jwk = serde_json::from_value(key).unwrap();
+    let key = jsonwebtoken::DecodingKey::from_jwk(&key).unwrap();
+    let mut validation = jsonwebtoken::Validation::new(header["alg"].as_str().unwrap().parse().unwrap());
+    (validation.validate_aud, validation.validate_exp) = (false, false);
+    validation.required_spec_claims.clear();
+    jsonwebtoken::decode::<Value>(token, &key, &validation).expect("the signature is right");
+    (header, claims)
+}
+
+/// A client of the operator's with these wishes.
+async fn party(app: &TestApp, relying_party: RelyingParty) -> String {
+    let redirect_uris = vec![CALLBACK.to_owned()];
+    let purpose = ClientPurpose::Users { redirect_uris, scopes: None, confidential: false, relying_party };
+    app.app().auth().unwrap().oauth2_clients().unwrap().create("Wiki", purpose).await.unwrap().0.id
+}
+
+/// Another session of a user.
+async fn again(app: &TestApp, email: &str) -> Actor {
+    let mut actor = app.anonymous();
+    actor.sign_in(email).await.is(200);
+    actor
+}
+
+async fn signed_in(app: &TestApp, changes: &[(&str, &str)]) -> (Actor, String, Value) {
+    let mut all = vec![("scope", SIGN_IN), ("nonce", "n-0S6")];
+    all.extend(changes);
+    connected(app, &all).await
+}
+
+#[tokio::test]
+async fn a_program_learns_who_signed_in() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let before = app.now().as_second();
+        let (user, client, tokens) = signed_in(&app, &[]).await;
+        let me = user.get("/auth/me").await.is(200);
+        user.patch("/auth/me", json!({ "profile": { "displayName": "Ada" } })).await.is(200);
+        let (header, first) = claims(&app, &text(&tokens, "id_token")).await;
+        assert_eq!((&header["alg"], &header["typ"]), (&json!("ES256"), &json!("JWT")), "{header}");
+        assert_eq!(tokens["scope"], SIGN_IN.replace("openid profile email", "openid profile email"));
+        let access = text(&tokens, "access_token");
+        let half = &Sha256::digest(&access)[..16];
+        for (name, expected) in [
+            ("iss", json!(BASE)),
+            ("aud", json!(client)),
+            ("sub", me.at("/user/id").clone()),
+            ("nonce", json!("n-0S6")),
+            ("email", json!("ada@example.com")),
+            ("email_verified", json!(false)),
+            ("acr", json!("aal1")),
+            ("groups", json!(["user"])),
+            ("at_hash", json!(BASE64_URL_SAFE_NO_PAD.encode(half))),
+        ] {
+            assert_eq!(first[name], expected, "{name} {first}");
+        }
+        let (issued, expires) = (first["iat"].as_i64().unwrap(), first["exp"].as_i64().unwrap());
+        assert_eq!(expires - issued, 3_600);
+        assert!(first["auth_time"].as_i64().unwrap() >= before && first["sid"].is_string(), "{first}");
+
+        let program = app.anonymous().bearing(&access);
+        let info = program.get("/auth/oauth2/userinfo").await.is(200);
+        assert_eq!(info.header("cache-control"), Some("no-store"));
+        let info = info.json();
+        assert_eq!((&info["sub"], &info["name"], &info["email"]), (&first["sub"], &json!("Ada"), &first["email"]));
+        let posted = form(&app.anonymous(), "/auth/oauth2/userinfo", &[("access_token", &access)]).await.is(200).json();
+        assert_eq!(posted, info);
+        assert!(info.get("iss").is_none() && info.get("nonce").is_none(), "{info}");
+
+        app.wait(SignedDuration::from_mins(10));
+        let next = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200).json();
+        let (_, second) = claims(&app, &text(&next, "id_token")).await;
+        assert_eq!((&second["sub"], &second["auth_time"]), (&first["sub"], &first["auth_time"]));
+        assert!(second.get("nonce").is_none() && second["name"] == "Ada", "{second}");
+        assert_eq!(second["iat"].as_i64().unwrap(), app.now().as_second());
+        // A narrower request learns less.
+        let pairs = [
+            ("grant_type", "refresh_token"),
+            ("client_id", &*client),
+            ("refresh_token", &text(&next, "refresh_token")),
+            ("scope", "openid"),
+        ];
+        let narrow = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(200).json();
+        let program = app.anonymous().bearing(&text(&narrow, "access_token"));
+        let info = program.get("/auth/oauth2/userinfo").await.is(200).json();
+        assert_eq!(info, json!({ "sub": first["sub"], "groups": ["user"] }), "{}", app.engine());
+    }
+}
+
+/// None of these tokens is a credential, and other tokens learn nothing.
+#[tokio::test]
+async fn tokens_of_one_kind_are_not_accepted_as_another() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let (user, client, tokens) = signed_in(&app, &[]).await;
+        let id_token = text(&tokens, "id_token");
+        for path in ["/auth/me", "/notes", "/auth/oauth2/userinfo"] {
+            app.anonymous().bearing(&id_token).get(path).await.is(401);
+        }
+        // An access token that only signs in reaches no record.
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/notes").await.is(403);
+        program.post("/notes", json!({ "title": "x" })).await.is(403);
+        // One of the API learns nothing about its user.
+        let api = code(&user, &client, &[("scope", "notes:read")]).await;
+        let api = exchange(&app, &client, &api, &[]).await.is(200).json();
+        assert!(api.get("id_token").is_none());
+        let refused = app.anonymous().bearing(&text(&api, "access_token")).get("/auth/oauth2/userinfo").await.is(403);
+        assert!(refused.header("www-authenticate").unwrap().contains("insufficient_scope"));
+        let pasted = user.post("/auth/tokens", json!({ "name": "ci", "scopes": ["*:*"] })).await.is(200);
+        app.anonymous().bearing(pasted.at("/token").as_str().unwrap()).get("/auth/oauth2/userinfo").await.is(401);
+        let none = app.anonymous().get("/auth/oauth2/userinfo").await.is(401);
+        assert!(none.header("www-authenticate").unwrap().starts_with("Bearer resource_metadata="));
+        user.get("/auth/oauth2/userinfo").await.is(401);
+        let twice = [("access_token", &*text(&tokens, "access_token"))];
+        form(&program, "/auth/oauth2/userinfo", &twice).await.is(400);
+        // The inner spelling of these scopes is none on the wire.
+        for scope in ["openid:id", "openid openid:email", "profile", "email"] {
+            let answer = user.get(&authorize(&client, &[("scope", scope)])).await.is(303);
+            assert_eq!(parameter(&answered(&answer), "error").as_deref(), Some("invalid_scope"), "{scope}");
+        }
+        // A JWT of this service is no id_token.
+        let body = json!({ "email": "ada@example.com", "password": "correct horse battery" });
+        let hint = app.anonymous().post("/auth/login", body).await.is(200).at("/token").as_str().unwrap().to_owned();
+        user.get(&end(&[("id_token_hint", &hint)])).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_client_chooses_the_algorithm() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let body = json!({ "redirect_uris": [CALLBACK], "id_token_signed_response_alg": "RS256" });
+        let registered = app.anonymous().post("/auth/oauth2/register", body).await.is(201).json();
+        assert_eq!(registered["id_token_signed_response_alg"], "RS256", "{registered}");
+        let client = text(&registered, "client_id");
+        let user = app.signed_in("ada@example.com").await;
+        let code = code(&user, &client, &[("scope", "openid")]).await;
+        let tokens = exchange(&app, &client, &code, &[]).await.is(200).json();
+        let (header, _) = claims(&app, &text(&tokens, "id_token")).await;
+        assert_eq!(header["alg"], "RS256");
+        for alg in ["HS256", "none", "EdDSA"] {
+            let body = json!({ "redirect_uris": [CALLBACK], "id_token_signed_response_alg": alg });
+            let refused = app.anonymous().post("/auth/oauth2/register", body).await.is(400).json();
+            assert_eq!(refused["error"], "invalid_client_metadata", "{alg}");
+        }
+        let body = json!({ "redirect_uris": [CALLBACK], "scope": "openid email notes:read" });
+        let registered = app.anonymous().post("/auth/oauth2/register", body).await.is(201).json();
+        assert_eq!(
+            (&registered["scope"], &registered["id_token_signed_response_alg"]),
+            (&json!("openid email notes:read"), &json!("ES256"))
+        );
+        let limited = text(&registered, "client_id");
+        user.get(&authorize(&limited, &[("scope", "openid notes:read")])).await.is(200);
+        user.get(&authorize(&limited, &[("scope", "openid profile")])).await.is(400);
+    }
+}
+
+#[tokio::test]
+async fn the_discovery_document_names_what_there_is() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let answer = app.anonymous().get("/.well-known/openid-configuration").await.is(200);
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        let document = answer.json();
+        assert_eq!(document["issuer"], BASE);
+        for (name, path) in [
+            ("authorization_endpoint", "/auth/oauth2/authorize"),
+            ("token_endpoint", "/auth/oauth2/token"),
+            ("userinfo_endpoint", "/auth/oauth2/userinfo"),
+            ("end_session_endpoint", "/auth/oauth2/end_session"),
+            ("jwks_uri", "/.well-known/jwks.json"),
+            ("registration_endpoint", "/auth/oauth2/register"),
+        ] {
+            assert_eq!(document[name], format!("{BASE}{path}"), "{name}");
+        }
+        assert_eq!(document["id_token_signing_alg_values_supported"], json!(["ES256", "RS256"]));
+        assert_eq!(document["subject_types_supported"], json!(["public"]));
+        assert_eq!(document["backchannel_logout_supported"], true);
+        let scopes = document["scopes_supported"].as_array().unwrap();
+        for scope in ["openid", "profile", "email", "offline_access", "notes:read"] {
+            assert!(scopes.contains(&json!(scope)), "{scope} {document}");
+        }
+        for claim in ["sub", "email", "name", "groups", "sid"] {
+            assert!(document["claims_supported"].as_array().unwrap().contains(&json!(claim)), "{claim}");
+        }
+        let other = app.anonymous().get("/.well-known/oauth-authorization-server").await.is(200).json();
+        assert_eq!(other, document);
+        let resource = app.anonymous().get("/.well-known/oauth-protected-resource").await.is(200).json();
+        assert_eq!(resource["scopes_supported"], json!(["notes:read", "notes:write"]));
+    }
+    let off = OPENID
+        .replace("openid = true\n", "")
+        .replace("[authorization_server.claims]\nname = \"profile.display_name\"\ngroups = \"roles\"\n", "");
+    let app = TestApp::on_every_engine(&off).await.remove(0);
+    app.anonymous().get("/.well-known/openid-configuration").await.is(404);
+    app.anonymous().get("/.well-known/jwks.json").await.is(404);
+    app.anonymous().get("/auth/oauth2/userinfo").await.is(404);
+    let user = app.signed_in("ada@example.com").await;
+    let client = public_client(&app).await;
+    let answer = user.get(&authorize(&client, &[("scope", "openid")])).await.is(303);
+    assert_eq!(parameter(&answered(&answer), "error").as_deref(), Some("invalid_scope"));
+}
+
+/// `prompt`, `max_age` and `login_hint`.
+#[tokio::test]
+async fn a_program_says_how_its_user_is_signed_in() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let client = public_client(&app).await;
+        let scope = ("scope", "openid");
+        let error = |answer: &Answer| parameter(&answered(answer), "error");
+        // Without a session.
+        let silent = app.anonymous().get(&authorize(&client, &[scope, ("prompt", "none")])).await.is(303);
+        assert_eq!(error(&silent).as_deref(), Some("login_required"));
+        assert_eq!(parameter(&answered(&silent), "state").as_deref(), Some("the state"));
+        let asked = app.anonymous().get(&authorize(&client, &[scope, ("login_hint", "ada@example.com")])).await.is(303);
+        let to = asked.header("location").unwrap();
+        assert!(to.starts_with("/login?") && to.ends_with("&login_hint=ada%40example.com"), "{to}");
+
+        let user = app.signed_in("ada@example.com").await;
+        let silent = user.get(&authorize(&client, &[scope, ("prompt", "none")])).await.is(303);
+        assert_eq!(error(&silent).as_deref(), Some("consent_required"));
+        let first = code(&user, &client, &[scope]).await;
+        let tokens = exchange(&app, &client, &first, &[]).await.is(200).json();
+        let (_, signed_in) = claims(&app, &text(&tokens, "id_token")).await;
+        // An old session still signs in, silently too.
+        app.wait(SignedDuration::from_mins(30));
+        let silent = user.get(&authorize(&client, &[scope, ("prompt", "none")])).await.is(303);
+        let code_again = parameter(&answered(&silent), "code").expect("a code");
+        let tokens = exchange(&app, &client, &code_again, &[]).await.is(200).json();
+        let (_, same) = claims(&app, &text(&tokens, "id_token")).await;
+        assert_eq!(same["auth_time"], signed_in["auth_time"]);
+        // Access that outlives the session needs a proof.
+        for more in ["openid offline_access", "openid notes:read"] {
+            let silent = user.get(&authorize(&client, &[("scope", more), ("prompt", "none")])).await.is(303);
+            assert_eq!(error(&silent).as_deref(), Some("login_required"), "{more}");
+        }
+        for (name, value) in [("prompt", "login"), ("max_age", "60"), ("max_age", "0"), ("prompt", "select_account")] {
+            let both = user.get(&authorize(&client, &[scope, (name, value), ("prompt", "none")])).await.is(303);
+            if name == "max_age" {
+                assert_eq!(error(&both).as_deref(), Some("login_required"), "{name}");
+            }
+            let sent = user.get(&authorize(&client, &[scope, (name, value)])).await.is(303);
+            let to = sent.header("location").unwrap().to_owned();
+            assert!(to.starts_with("/login?next=") && to.contains("as=other"), "{name}={value}: {to}");
+            let query = to.split_once('?').unwrap().1;
+            let next =
+                form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "next").unwrap().1.into_owned();
+            // The old session is sent again, a new one is enough.
+            assert!(user.get(&next).await.is(303).header("location").unwrap().starts_with("/login"), "{name}={value}");
+            app.wait(SignedDuration::from_secs(2));
+            let renewed = again(&app, "ada@example.com").await;
+            let answer = renewed.get(&next).await.is(303);
+            let code = parameter(&answered(&answer), "code").expect("a code");
+            let tokens = exchange(&app, &client, &code, &[]).await.is(200).json();
+            let (_, later) = claims(&app, &text(&tokens, "id_token")).await;
+            assert!(later["auth_time"].as_i64() > signed_in["auth_time"].as_i64(), "{name}={value}");
+        }
+        let enough = user.get(&authorize(&client, &[scope, ("max_age", "100000")])).await.is(303);
+        assert!(parameter(&answered(&enough), "code").is_some());
+        for (name, value, code) in [
+            ("request", "x", "request_not_supported"),
+            ("request_uri", "https://x.example", "request_uri_not_supported"),
+            ("prompt", "none login", "invalid_request"),
+            ("max_age", "x", "invalid_request"),
+        ] {
+            let refused = user.get(&authorize(&client, &[scope, (name, value)])).await.is(303);
+            assert_eq!(error(&refused).as_deref(), Some(code), "{name}");
+        }
+    }
+}
+
+/// A page of any site can send a browser here with `prompt=none` and a client that it has registered itself.
+#[tokio::test]
+async fn prompt_none_leads_no_browser_to_a_client_that_nobody_knows() {
+    let app = TestApp::on_every_engine(OPENID).await.remove(0);
+    let body = json!({ "redirect_uris": ["https://evil.example/"], "client_name": "Free prizes" });
+    let evil = app.anonymous().post("/auth/oauth2/register", body).await.is(201).json();
+    let changes = [("scope", "openid"), ("prompt", "none"), ("redirect_uri", "https://evil.example/")];
+    let to = authorize(&text(&evil, "client_id"), &changes);
+    app.anonymous().get(&to).await.is(400);
+    app.signed_in("ada@example.com").await.get(&to).await.is(400);
+    app.anonymous().get(&authorize("unknown", &changes)).await.is(400);
+}
+
+/// Two refreshes at once get one answer; a replay ends the family.
+#[tokio::test]
+async fn a_spent_refresh_token_gives_the_same_answer_for_ten_seconds() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let (user, client, tokens) = signed_in(&app, &[("scope", "openid email offline_access notes:read")]).await;
+        let spent = text(&tokens, "refresh_token");
+        let answers = join_all((0..20).map(|_| refresh(&app, &client, &spent))).await;
+        let answers: Vec<Value> = answers.into_iter().map(|answer| answer.is(200).json()).collect();
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{}: {answers:#?}", app.engine());
+        let count = async |sql: &'static str| app.app().db().query(sql, vec![]).await.unwrap().len();
+        assert_eq!(count("SELECT token_hash FROM oauth2_refresh_tokens").await, 2, "{}", app.engine());
+        app.wait(SignedDuration::from_secs(9));
+        assert_eq!(refresh(&app, &client, &spent).await.is(200).json(), answers[0], "{}", app.engine());
+        // The answer is for the same request of the same client.
+        let other = public_client(&app).await;
+        refresh(&app, &other, &spent).await.is(400);
+        let pairs =
+            [("grant_type", "refresh_token"), ("client_id", &*client), ("refresh_token", &*spent), ("scope", "openid")];
+        form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(400);
+        let program = app.anonymous().bearing(&text(&answers[0], "access_token"));
+        program.get("/notes").await.is(200);
+        // The next token works, and the one before it still gives its answer.
+        let third = refresh(&app, &client, &text(&answers[0], "refresh_token")).await.is(200).json();
+        assert_ne!(third["refresh_token"], answers[0]["refresh_token"]);
+        // Nothing is stored in the clear.
+        for column in ["answer", "token_hash"] {
+            let sql = format!("SELECT {column} AS bytes FROM oauth2_refresh_tokens WHERE {column} IS NOT NULL");
+            for row in app.app().db().query(sql, vec![]).await.unwrap() {
+                let bytes: Vec<u8> = row.get("bytes").unwrap();
+                let found = |secret: &str| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+                assert!(!found(&text(&answers[0], "refresh_token")) && !found(&text(&answers[0], "access_token")));
+            }
+        }
+        app.wait(SignedDuration::from_secs(2));
+        refresh(&app, &client, &spent).await.is(400);
+        program.get("/notes").await.is(401);
+        refresh(&app, &client, &text(&third, "refresh_token")).await.is(400);
+        user.get("/auth/me").await.is(200);
+    }
+}
+
+/// Without `offline_access`, access ends with the session; with it, it does not.
+#[tokio::test]
+async fn access_ends_with_the_session_unless_it_is_offline() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let (user, client, tokens) = signed_in(&app, &[]).await;
+        let offline = code(&user, &client, &[("scope", "openid offline_access")]).await;
+        let offline = exchange(&app, &client, &offline, &[]).await.is(200).json();
+        let waiting = code(&user, &client, &[("scope", "openid")]).await;
+        user.post("/auth/logout", json!({})).await.is(204);
+        let refused = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400).json();
+        assert_eq!(refused["error"], "invalid_grant");
+        exchange(&app, &client, &waiting, &[]).await.is(400);
+        refresh(&app, &client, &text(&offline, "refresh_token")).await.is(200);
+        let program = app.anonymous().bearing(&text(&tokens, "access_token"));
+        program.get("/auth/oauth2/userinfo").await.is(401);
+    }
+}
+
+fn end(pairs: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    format!("/auth/oauth2/end_session?{query}")
+}
+
+#[tokio::test]
+async fn a_program_signs_its_user_out() {
+    const AFTER: &str = "https://app.example.com/bye";
+    for app in TestApp::on_every_engine(OPENID).await {
+        let wishes = RelyingParty { post_logout_redirect_uris: vec![AFTER.to_owned()], ..RelyingParty::default() };
+        let client = party(&app, wishes).await;
+        app.signed_in("ada@example.com").await;
+        let login = async || {
+            let user = again(&app, "ada@example.com").await;
+            let code = code(&user, &client, &[("scope", "openid")]).await;
+            let tokens = exchange(&app, &client, &code, &[]).await.is(200).json();
+            (user, text(&tokens, "id_token"))
+        };
+        let (user, hint) = login().await;
+        // Only registered addresses, exactly.
+        for uri in ["https://app.example.com/bye/", "https://app.example.com/bye?x", "https://evil.example/", CALLBACK]
+        {
+            let to = end(&[("id_token_hint", &hint), ("post_logout_redirect_uri", uri)]);
+            user.get(&to).await.is(400);
+        }
+        user.get(&end(&[("id_token_hint", &hint), ("client_id", "another")])).await.is(400);
+        user.get("/auth/me").await.is(200);
+        // With the token of this session the user is not asked, also if it has expired.
+        app.wait(SignedDuration::from_hours(2));
+        let pairs = [("id_token_hint", &*hint), ("post_logout_redirect_uri", AFTER), ("state", "a b&c")];
+        let gone = user.get(&end(&pairs)).await.is(303);
+        assert_eq!(gone.header("location"), Some("https://app.example.com/bye?state=a+b%26c"), "{}", app.engine());
+        assert!(gone.header("set-cookie").unwrap().contains("Max-Age=0"));
+        user.get("/auth/me").await.is(401);
+        // A second time, without a session.
+        assert!(user.get(&end(&pairs)).await.is(303).header("location").unwrap().starts_with(AFTER));
+
+        // Without the token, or with one of another session or user, the user decides.
+        let (other, _) = login().await;
+        let bob = app.signed_in("bob@example.com").await;
+        for (actor, hint) in [(&other, Some(&*hint)), (&bob, Some(&*hint)), (&other, None), (&other, Some("e30.e30.x"))]
+        {
+            let pairs: Vec<_> = hint.map(|hint| ("id_token_hint", hint)).into_iter().collect();
+            let page = actor.get(&end(&pairs)).await.is(200);
+            assert!(page.text().contains("Sign out?"), "{}", page.text());
+            actor.get("/auth/me").await.is(200);
+        }
+        let pairs = [("client_id", &*client), ("post_logout_redirect_uri", AFTER)];
+        let page = other.get(&end(&pairs)).await.is(200);
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("form-action 'self' https://app.example.com;"), "{policy}");
+        let (request, seal) = (hidden(page.text(), "request"), hidden(page.text(), "seal"));
+        let press = async |actor: &Actor, request: &str, decision: &str| {
+            let pairs = [("request", request), ("seal", &*seal), ("decision", decision)];
+            form(actor, "/auth/oauth2/end_session", &pairs).await
+        };
+        press(&other, &request, "stay").await.is(200);
+        // The form is of this session and this request.
+        press(&bob, &request, "sign_out").await.is(403);
+        press(&other, &request.replace("bye", "by"), "sign_out").await.is(403);
+        other.get("/auth/me").await.is(200);
+        let gone = press(&other, &request, "sign_out").await.is(303);
+        assert_eq!(gone.header("location"), Some(AFTER));
+        other.get("/auth/me").await.is(401);
+        bob.get("/auth/me").await.is(200);
+        // A program's own form is repeated as a GET, which has the cookie.
+        let posted = form(&app.anonymous(), "/auth/oauth2/end_session", &pairs).await.is(303);
+        assert!(posted.header("location").unwrap().starts_with("/auth/oauth2/end_session?client_id="));
+    }
+}
+
+/// What a program of the tests was told, and how it answers.
+struct Program {
+    uri: String,
+    told: Arc<Mutex<Vec<String>>>,
+    answers: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Program {
+    async fn listen() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/logout", listener.local_addr().unwrap());
+        let (told, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (of_program, says): (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<&'static str>>>) =
+            (told.clone(), answers.clone());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = Vec::new();
+                let mut buffer = [0; 4_096];
+                loop {
+                    let read = stream.read(&mut buffer).await.unwrap_or(0);
+                    request.extend_from_slice(&buffer[..read]);
+                    let text = String::from_utf8_lossy(&request).into_owned();
+                    let length = text
+                        .to_ascii_lowercase()
+                        .split("content-length: ")
+                        .nth(1)
+                        .and_then(|rest| rest.split('\r').next()?.parse::<usize>().ok());
+                    let whole = text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() >= length.unwrap_or(0));
+                    if whole || read == 0 {
+                        break;
+                    }
+                }
+                of_program.lock().await.push(String::from_utf8_lossy(&request).into_owned());
+                let status = says.lock().await.pop().unwrap_or("200 OK");
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        Self { uri, told, answers }
+    }
+
+    /// The claims of the next logout token.
+    async fn next(&self, app: &TestApp) -> (Value, Value) {
+        for _ in 0..600 {
+            if let Some(request) = self.told.lock().await.pop() {
+                assert!(request.starts_with("POST /logout"), "{request}");
+                let body = request.split_once("\r\n\r\n").unwrap().1;
+                let token = body.strip_prefix("logout_token=").expect("a logout token");
+                return claims(app, token).await;
+            }
+            app.wait(SignedDuration::from_secs(1));
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("the program was not told")
+    }
+}
+
+/// However a session ends, and again until the program has heard it.
+#[tokio::test]
+async fn programs_are_told_that_a_session_has_ended() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let program = Program::listen().await;
+        let wishes = RelyingParty { backchannel_logout_uri: Some(program.uri.clone()), ..RelyingParty::default() };
+        let client = party(&app, wishes).await;
+        for (round, way) in ["logout", "another session", "end of all", "disabled"].into_iter().enumerate() {
+            let user = app.signed_in(&format!("ada{round}@example.com")).await;
+            let code = code(&user, &client, &[("scope", "openid")]).await;
+            let tokens = exchange(&app, &client, &code, &[]).await.is(200).json();
+            let (_, signed_in) = claims(&app, &text(&tokens, "id_token")).await;
+            tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+            assert!(program.told.lock().await.is_empty(), "the session is there");
+            if round == 0 {
+                // The program is not there, then it fails.
+                *program.answers.lock().await = vec!["503 Service Unavailable", "400 Bad Request"];
+            }
+            match way {
+                "logout" => drop(user.post("/auth/logout", json!({})).await.is(204)),
+                "another session" => {
+                    let other = again(&app, &format!("ada{round}@example.com")).await;
+                    let sid = signed_in["sid"].as_str().unwrap();
+                    other.delete(&format!("/auth/sessions/{sid}")).await.is(204);
+                }
+                "end of all" => {
+                    let id = gatewright_base::UserId::parse(signed_in["sub"].as_str().unwrap()).unwrap();
+                    app.app().auth().unwrap().accounts().sign_out_everywhere(&id).await.unwrap();
+                }
+                _ => {
+                    let id = gatewright_base::UserId::parse(signed_in["sub"].as_str().unwrap()).unwrap();
+                    app.app().auth().unwrap().accounts().disable(&id).await.unwrap();
+                }
+            }
+            let times = if round == 0 { 3 } else { 1 };
+            for _ in 0..times {
+                let (header, told) = program.next(&app).await;
+                assert_eq!(header["typ"], "logout+jwt", "{way}");
+                for name in ["iss", "aud", "sub", "sid"] {
+                    assert_eq!(told[name], signed_in[name], "{way} {name} {told}");
+                }
+                assert!(told["events"]["http://schemas.openid.net/event/backchannel-logout"].is_object(), "{told}");
+                assert!(told["jti"].is_string() && told.get("nonce").is_none(), "{told}");
+                assert_eq!(told["exp"].as_i64().unwrap() - told["iat"].as_i64().unwrap(), 120);
+            }
+            let left = async || app.app().db().query("SELECT id FROM oauth2_logouts", vec![]).await.unwrap().len();
+            for _ in 0..100 {
+                if left().await == 0 {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+            assert_eq!(left().await, 0, "{way} {}", app.engine());
+            assert!(program.told.lock().await.is_empty(), "{way}: once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_wishes_of_a_client_that_registers_itself_are_checked() {
+    let app = TestApp::on_every_engine(OPENID).await.remove(0);
+    for uri in ["http://10.0.0.1/", "https://user:pw@app.example.com/", "ftp://app.example.com/"] {
+        let body = json!({ "redirect_uris": [CALLBACK], "backchannel_logout_uri": uri });
+        let refused = app.anonymous().post("/auth/oauth2/register", body).await.is(400).json();
+        assert_eq!(refused["error"], "invalid_client_metadata", "{uri}");
+    }
+    let body = json!({
+        "redirect_uris": [CALLBACK], "backchannel_logout_uri": "https://app.example.com/logout",
+        "post_logout_redirect_uris": ["https://app.example.com/bye"],
+    });
+    let registered = app.anonymous().post("/auth/oauth2/register", body).await.is(201).json();
+    assert_eq!(registered["backchannel_logout_uri"], "https://app.example.com/logout");
+    assert_eq!(registered["post_logout_redirect_uris"], json!(["https://app.example.com/bye"]));
+    let page = app
+        .signed_in("ada@example.com")
+        .await
+        .get(&authorize(&text(&registered, "client_id"), &[("scope", SIGN_IN)]))
+        .await;
+    let page = page.is(200);
+    for words in ["know which account is yours", "read your profile", "read your address"] {
+        assert!(page.text().contains(words), "{words}: {}", page.text());
+    }
+}
