@@ -38,6 +38,7 @@ mod projects;
 mod providers;
 mod races;
 mod refusals;
+mod relying_parties;
 mod replicas;
 mod revoked;
 mod rolling;

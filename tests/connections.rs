@@ -118,7 +118,7 @@ impl Program {
 }
 
 /// The value of a hidden field of a page.
-fn hidden(page: &str, name: &str) -> String {
+pub(crate) fn hidden(page: &str, name: &str) -> String {
     let start = format!("name=\"{name}\" value=\"");
     let rest = page.split_once(&start).unwrap_or_else(|| panic!("the page has {name}: {page}")).1;
     rest.split_once('"').unwrap().0.replace("&amp;", "&")

@@ -6,16 +6,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use gatewright_base::{Ambient, Secret};
+use gatewright_base::{Ambient, Secret, Shares, UserId};
 use gatewright_db::Error;
 use gatewright_outbound::{Outbound, OutboundError};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::logouts::{Delivery, Logouts, Watched};
+use super::logouts::{Delivery, Logouts, SHARE, Watched};
 use crate::core::Core;
 use crate::users::UserStoreError;
 
@@ -28,9 +28,22 @@ pub(in super::super) struct BackChannel {
     to: ToPrograms,
     /// The row up to which sessions were looked up.
     seen: String,
+    /// Attempts that run.
+    running: JoinSet<()>,
+    by_client: Shares<String>,
+    by_user: Shares<UserId>,
+}
+
+/// One attempt to tell a program.
+struct Attempt {
+    core: Weak<Core>,
+    logouts: Logouts,
+    issuer: String,
+    to: ToPrograms,
 }
 
 /// Sends requests to programs.
+#[derive(Clone)]
 pub(in super::super) struct ToPrograms {
     /// To those that registered themselves.
     public: Outbound,
@@ -49,8 +62,8 @@ impl ToPrograms {
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long an attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Attempts at a time at one client.
-const OF_CLIENT: usize = 4;
+/// Attempts at a time.
+const AT_ONCE: usize = 64;
 /// How long a delivery is tried.
 const GIVEN_UP: SignedDuration = SignedDuration::from_hours(24);
 /// The lifetime of a `logout_token`: the program reads it at once.
@@ -60,7 +73,17 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 impl BackChannel {
     pub(in super::super) fn new(core: &Arc<Core>, logouts: Logouts, issuer: String, to: ToPrograms) -> Self {
-        Self { core: Arc::downgrade(core), logouts, issuer, to, seen: String::new() }
+        let share = usize::try_from(SHARE).unwrap_or(1);
+        Self {
+            core: Arc::downgrade(core),
+            logouts,
+            issuer,
+            to,
+            seen: String::new(),
+            running: JoinSet::new(),
+            by_client: Shares::new(share),
+            by_user: Shares::new(share),
+        }
     }
 
     /// Runs as long as the core is there.
@@ -71,17 +94,48 @@ impl BackChannel {
             if let Err(error) = self.look(&core).await {
                 tracing::warn!(%error, "cannot look up sessions that other programs know");
             }
-            match self.logouts.claim(core.ambient.now(), OF_CLIENT).await {
-                Ok(due) => {
-                    join_all(due.iter().map(|delivery| self.deliver(&core, delivery))).await;
-                }
-                Err(error) => tracing::warn!(%error, "cannot read which programs to tell about ended sessions"),
+            if let Err(error) = self.begin(&core).await {
+                tracing::warn!(%error, "cannot read which programs to tell about ended sessions");
             }
         }
     }
 
+    /// Begins the deliveries that are due and have a place. One client, and one user, have a share of the places.
+    async fn begin(&mut self, core: &Arc<Core>) -> Result<(), Error> {
+        while self.running.try_join_next().is_some() {}
+        let room = AT_ONCE.saturating_sub(self.running.len());
+        let mut places = Vec::new();
+        let (by_client, by_user) = (&self.by_client, &self.by_user);
+        let due = self.logouts.claim(core.ambient.now(), room, |delivery| {
+            let taken = by_client.try_take(delivery.client.clone()).zip(by_user.try_take(delivery.user.clone()));
+            taken.map(|taken| places.push((delivery.id.clone(), taken))).is_some()
+        });
+        for delivery in due.await? {
+            let place = places.iter().position(|(id, _)| *id == delivery.id).map(|at| places.swap_remove(at));
+            let attempt = Attempt {
+                core: self.core.clone(),
+                logouts: self.logouts.clone(),
+                issuer: self.issuer.clone(),
+                to: self.to.clone(),
+            };
+            self.running.spawn(async move {
+                attempt.deliver(&delivery).await;
+                drop(place);
+            });
+        }
+        Ok(())
+    }
+
     /// Notes which sessions of the next page have ended.
     async fn look(&mut self, core: &Core) -> Result<(), LookError> {
+        if shares_database(core, &self.logouts) {
+            let (ended, last) = self.logouts.ended_behind(&self.seen, core.ambient.now()).await?;
+            for id in ended {
+                self.logouts.ended(&id, core.ambient.now()).await?;
+            }
+            self.seen = last.unwrap_or_default();
+            return Ok(());
+        }
         let page = self.logouts.watched(&self.seen).await?;
         self.seen = page.last().map(|watched| watched.id.clone()).unwrap_or_default();
         for watched in page {
@@ -106,10 +160,14 @@ impl BackChannel {
         }
         Ok(())
     }
+}
 
-    async fn deliver(&self, core: &Core, delivery: &Delivery) {
+impl Attempt {
+    async fn deliver(&self, delivery: &Delivery) {
+        // Without a core, the server ends, and another one delivers.
+        let Some(core) = self.core.upgrade() else { return };
         let (now, host) = (core.ambient.now(), delivery.uri.host_str().unwrap_or_default());
-        let settled = match self.send(core, delivery).await {
+        let settled = match self.send(&core, delivery).await {
             Ok(()) => self.logouts.done(delivery).await,
             Err(error) if now.duration_since(delivery.ended_at) > GIVEN_UP => {
                 tracing::error!(client = delivery.client, host, %error, "a program was not told that a session has ended: given up");
@@ -148,6 +206,13 @@ impl BackChannel {
         });
         core.jwts.id_tokens()?.sign(delivery.algorithm, TYP, &claims)
     }
+}
+
+/// Whether accounts and sessions are in tables of this service beside those of programs.
+fn shares_database(core: &Core, logouts: &Logouts) -> bool {
+    let sessions = core.sessions.clone().two_factor_marker().and_then(|marker| marker.within());
+    core.users.within.as_ref().is_some_and(|users| users.database().is(&logouts.0))
+        && sessions.is_some_and(|sessions| sessions.database().is(&logouts.0))
 }
 
 /// Sessions could not be looked up.

@@ -4,8 +4,6 @@
 //! no way to end a session can be forgotten. A delivery belongs to the server that has moved its next attempt, so that of several
 //! servers one sends it, and another does if that one dies.
 
-use std::collections::HashMap;
-
 use gatewright_base::{Ambient, SessionId, UserId};
 use gatewright_db::{Db, Error, Row, Tx, params, readable};
 use jiff::{SignedDuration, Timestamp};
@@ -61,10 +59,14 @@ pub(in super::super) struct Logouts(pub(in super::super) Db);
 
 /// Rows of one user. The oldest sign-ins are not told.
 const MOST_OF_USER: i64 = 500;
-/// Sessions that are looked up at once.
+/// Deliveries that are read at once.
 const PAGE: i64 = 500;
-/// Deliveries that begin at once.
-const BATCH: i64 = 16;
+/// Sessions that one statement looks up.
+const JOINED: i64 = 5_000;
+/// Sessions that are looked up one by one.
+const SINGLE: i64 = 100;
+/// Deliveries of one client, or about one user, at a time.
+pub(super) const SHARE: i64 = 4;
 /// How long an attempt belongs to a server: longer than it takes.
 const LEASE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -108,11 +110,31 @@ impl Tell {
 }
 
 impl Logouts {
-    /// A page of sessions that have not ended as far as is known, behind the row `after`.
+    /// A page of sessions that have not ended as far as is known, behind the row `after`, to be looked up in other stores.
     pub(super) async fn watched(&self, after: &str) -> Result<Vec<Watched>, Error> {
         let sql = "SELECT id, user_id, session_id, signed_in_at FROM oauth2_logouts \
                    WHERE ended_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2";
-        readable("oauth2_logouts", &self.0.query(sql, params![after, PAGE]).await?, watched)
+        readable("oauth2_logouts", &self.0.query(sql, params![after, SINGLE]).await?, watched)
+    }
+
+    /// The rows of a page whose sessions have ended, where accounts and sessions are in the same database, and the last row of
+    /// the page if there are more. An account's words are those of [`User::is_open_to`](crate::users::User).
+    pub(super) async fn ended_behind(
+        &self,
+        after: &str,
+        now: Timestamp,
+    ) -> Result<(Vec<String>, Option<String>), Error> {
+        let sql = "SELECT l.id AS id FROM (SELECT id, user_id, session_id, signed_in_at FROM oauth2_logouts \
+                   WHERE ended_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2) l \
+                   LEFT JOIN sessions s ON s.id = l.session_id AND s.user_id = l.user_id \
+                   LEFT JOIN users u ON u.id = l.user_id \
+                   WHERE s.id IS NULL OR s.expires_at <= ?3 OR u.id IS NULL OR u.disabled_at IS NOT NULL \
+                   OR u.sessions_valid_after >= l.signed_in_at";
+        let rows = self.0.query(sql, params![after, JOINED, now]).await?;
+        let ended = rows.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
+        let sql = "SELECT id FROM oauth2_logouts WHERE ended_at IS NULL AND id > ?1 ORDER BY id LIMIT 1 OFFSET ?2";
+        let last = self.0.query_opt(sql, params![after, JOINED - 1]).await?;
+        Ok((ended, last.map(|row| row.get("id")).transpose()?))
     }
 
     /// Notes that a session has ended. One that expired is not told: programs know its end.
@@ -125,24 +147,31 @@ impl Logouts {
         Ok(())
     }
 
-    /// Deliveries that are due, for this server alone. At most `of_client` of one client, so that a slow one does not keep
-    /// others waiting.
-    pub(super) async fn claim(&self, now: Timestamp, of_client: usize) -> Result<Vec<Delivery>, Error> {
+    /// Deliveries that are due, for this server alone: at most `most`, and those that `admits` admits. At most [`SHARE`] of one
+    /// client are looked at, so that a slow one does not keep others waiting.
+    pub(super) async fn claim(
+        &self,
+        now: Timestamp,
+        most: usize,
+        mut admits: impl FnMut(&Delivery) -> bool + Send,
+    ) -> Result<Vec<Delivery>, Error> {
         let sql = "SELECT id, client_id, user_id, session_id, uri, private_networks, algorithm, ended_at, next_at, attempts \
-                   FROM oauth2_logouts WHERE next_at <= ?1 ORDER BY next_at LIMIT ?2";
-        let rows = self.0.query(sql, params![now, BATCH * 8]).await?;
+                   FROM (SELECT l.*, ROW_NUMBER() OVER (PARTITION BY client_id ORDER BY next_at, id) AS place \
+                   FROM oauth2_logouts l WHERE next_at <= ?1) due WHERE place <= ?2 ORDER BY next_at, id LIMIT ?3";
+        let rows = self.0.query(sql, params![now, SHARE, PAGE]).await?;
         let until = now.checked_add(LEASE).unwrap_or(Timestamp::MAX);
         let read =
             |row: &Row| -> Result<(Timestamp, Delivery), Error> { Ok((row.get("next_at")?, delivery(row, until)?)) };
-        let (mut claimed, mut counts) = (Vec::new(), HashMap::<String, usize>::new());
+        let mut claimed = Vec::new();
         for (next_at, delivery) in readable("oauth2_logouts", &rows, read)? {
-            let count = counts.entry(delivery.client.clone()).or_default();
-            if *count >= of_client || claimed.len() >= usize::try_from(BATCH).unwrap_or_default() {
+            if claimed.len() >= most {
+                break;
+            }
+            if !admits(&delivery) {
                 continue;
             }
             let sql = "UPDATE oauth2_logouts SET next_at = ?3, attempts = attempts + 1 WHERE id = ?1 AND next_at = ?2";
             if self.0.execute(sql, params![&delivery.id, next_at, until]).await? == 1 {
-                *count += 1;
                 claimed.push(delivery);
             }
         }
@@ -188,4 +217,91 @@ fn delivery(row: &Row, leased_until: Timestamp) -> Result<Delivery, Error> {
         attempts: row.get("attempts")?,
         leased_until,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use gatewright_db::testing::engines;
+
+    use super::super::super::migrations::MIGRATIONS;
+    use super::*;
+
+    fn tell(number: usize, client: &str) -> Tell {
+        let at = Timestamp::UNIX_EPOCH;
+        Tell {
+            id: format!("{number:04}"),
+            client: client.to_owned(),
+            user: UserId::parse("ann").unwrap(),
+            session: SessionId::parse(&format!("session-{number}")).unwrap(),
+            at: at.checked_add(SignedDuration::from_secs(number.try_into().unwrap())).unwrap(),
+            expires_at: at.checked_add(SignedDuration::from_hours(1)).unwrap(),
+            uri: "https://app.example.com/logout".parse().unwrap(),
+            private_networks: false,
+            algorithm: JwtAlgorithm::Es256,
+        }
+    }
+
+    async fn stored(db: &Db, tell: Tell) {
+        db.write(async move |tx: &Tx| tell.store(tx).await).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_twenty_servers_one_tells_a_program_and_another_does_if_that_one_dies() {
+        for engine in engines().await {
+            gatewright_db::migrate(&engine.db, "authorization_server", MIGRATIONS).await.unwrap();
+            let (logouts, at) = (Logouts(engine.db.clone()), Timestamp::UNIX_EPOCH);
+            let later = |seconds| at.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+            let claim = |seconds| {
+                let logouts = logouts.clone();
+                async move { logouts.claim(later(seconds), 9, |_| true).await }
+            };
+            for _ in 0..2 {
+                stored(&engine.db, tell(1, "app")).await;
+            }
+            assert!(claim(1).await.unwrap().is_empty(), "the session has not ended");
+            logouts.ended("0001", later(1)).await.unwrap();
+            let claimed = join_all((0..20).map(|_| claim(1))).await;
+            let claimed: Vec<Delivery> = claimed.into_iter().flat_map(Result::unwrap).collect();
+            assert_eq!(claimed.len(), 1, "{}", engine.name);
+            assert!(claim(29).await.unwrap().is_empty(), "it belongs to the first one");
+            let again = claim(31).await.unwrap();
+            assert_eq!((again.len(), again[0].attempts), (1, 1), "{}", engine.name);
+            // The first one comes back, and settles nothing any more.
+            logouts.retry(&claimed[0], later(32)).await.unwrap();
+            assert!(claim(40).await.unwrap().is_empty(), "{}", engine.name);
+            logouts.retry(&again[0], later(33)).await.unwrap();
+            let last = claim(33).await.unwrap();
+            logouts.done(&last[0]).await.unwrap();
+            assert!(claim(10_000).await.unwrap().is_empty(), "{}", engine.name);
+            // A session that has expired is not told.
+            stored(&engine.db, tell(2, "app")).await;
+            logouts.ended("0002", later(3_600)).await.unwrap();
+            assert!(logouts.watched("").await.unwrap().is_empty(), "{}", engine.name);
+        }
+    }
+
+    /// The attack: a client whose address never answers, with many sessions.
+    #[tokio::test]
+    async fn one_client_and_one_user_have_a_share() {
+        for engine in engines().await {
+            gatewright_db::migrate(&engine.db, "authorization_server", MIGRATIONS).await.unwrap();
+            let (logouts, now) = (Logouts(engine.db.clone()), Timestamp::UNIX_EPOCH);
+            for number in 0..50 {
+                stored(&engine.db, tell(number, "slow")).await;
+            }
+            stored(&engine.db, tell(900, "app")).await;
+            for watched in logouts.watched("").await.unwrap() {
+                logouts.ended(&watched.id, now).await.unwrap();
+            }
+            let claimed = logouts.claim(now, 64, |_| true).await.unwrap();
+            let of = |client: &str| claimed.iter().filter(|delivery| delivery.client == client).count();
+            assert_eq!((of("slow"), of("app")), (4, 1), "{}", engine.name);
+            for number in 1_000..1_500 {
+                stored(&engine.db, tell(number, "slow")).await;
+            }
+            let rows = engine.db.query("SELECT id FROM oauth2_logouts", params![]).await.unwrap();
+            assert_eq!(rows.len(), usize::try_from(MOST_OF_USER).unwrap(), "{}", engine.name);
+        }
+    }
 }

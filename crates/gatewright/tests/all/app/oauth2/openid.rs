@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
+use gatewright::auth::jwt::{ListedKey, RotateError};
 use gatewright::auth::plugins::authorization_server::{ClientPurpose, RelyingParty};
 use gatewright_testing::{Actor, Answer, TestApp};
 use jiff::SignedDuration;
@@ -200,6 +201,44 @@ async fn a_client_chooses_the_algorithm() {
         let limited = text(&registered, "client_id");
         user.get(&authorize(&limited, &[("scope", "openid notes:read")])).await.is(200);
         user.get(&authorize(&limited, &[("scope", "openid profile")])).await.is(400);
+    }
+}
+
+#[tokio::test]
+async fn keys_of_id_tokens_rotate_without_a_refused_token() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let (user, client, tokens) = signed_in(&app, &[]).await;
+        let first = text(&tokens, "id_token");
+        let keys = app.app().auth().unwrap().signing_keys();
+        let published = async || {
+            let set = app.anonymous().get("/.well-known/jwks.json").await.is(200).json();
+            set["keys"].as_array().unwrap().len()
+        };
+        let kinds = |listed: &[ListedKey]| listed.iter().map(|key| (key.algorithm, key.id_tokens)).collect::<Vec<_>>();
+        let before = [("HS256", false), ("ES256", true), ("RS256", true)];
+        assert_eq!(kinds(&keys.list().await.unwrap()), before, "{}", app.engine());
+        assert_eq!(published().await, 2);
+        let after = keys.rotate().await.unwrap();
+        assert_eq!(kinds(&after).len(), 5, "{}", app.engine());
+        assert_eq!(published().await, 4, "they are published before they sign");
+        assert!(matches!(keys.rotate().await, Err(RotateError::Waiting { .. })));
+        let again = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200).json();
+        assert_eq!(claims(&app, &text(&again, "id_token")).await.0, claims(&app, &first).await.0);
+        app.wait(SignedDuration::from_mins(8));
+        let again = refresh(&app, &client, &text(&again, "refresh_token")).await.is(200).json();
+        let second = text(&again, "id_token");
+        assert_ne!(claims(&app, &second).await.0, claims(&app, &first).await.0, "{}", app.engine());
+        app.wait(SignedDuration::from_mins(61));
+        app.app().auth().unwrap().sweep().await;
+        assert_eq!(published().await, 2, "the last token of the old keys has expired");
+        // A sign-out with a token whose key is gone asks the user.
+        let page = user.get(&end(&[("id_token_hint", &first)])).await.is(200);
+        assert!(page.text().contains("Sign out?"));
+        // A private key is in no column as it is.
+        for row in app.app().db().query("SELECT sealed FROM auth_id_token_signers", vec![]).await.unwrap() {
+            let sealed: Vec<u8> = row.get("sealed").unwrap();
+            assert!(sealed.first() != Some(&0x30) && sealed.len() > 100, "{}", app.engine());
+        }
     }
 }
 
