@@ -36,6 +36,7 @@ mod invitations;
 mod leaks;
 mod mail;
 mod mcp;
+mod mcp_groups;
 mod mcp_hostile;
 mod mcp_records;
 mod mcp_writes;
