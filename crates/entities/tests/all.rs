@@ -16,6 +16,7 @@ mod all {
     mod events;
     mod exhaustion;
     mod explain;
+    mod export;
     mod field_reads;
     mod filter;
     mod groups;

@@ -49,7 +49,7 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
             )
         }),
     ];
-    let grouping = grouping();
+    let grouping = grouping().chain(export(plan));
     let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
     let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
     paging.chain(view(plan, plans)).chain(grouping).chain(comparisons).collect()
@@ -70,6 +70,17 @@ fn grouping() -> impl Iterator<Item = Parameter> {
         ("utc_offset", "The same as an offset such as `+02:00`. Only with `group`."),
     ];
     functions.into_iter().map(|(name, about)| query(name, about, string()).build())
+}
+
+/// The parameters of exports. A field of such a name is a condition instead.
+fn export(plan: &Plan) -> impl Iterator<Item = Parameter> {
+    let formats = string().enum_values(Some(["json", "csv", "ndjson"])).default(Some("json".into()));
+    let format = "`csv` or `ndjson`: all records that match as a file, instead of a page. Cannot be combined with `limit`, `page`, \
+        `cursor`, `include`, `total` or `group`.";
+    let raw =
+        "With `format=csv`: leave text that a spreadsheet takes for a formula as it is. Otherwise it begins with `'`.";
+    let all = [query("format", format, formats), query("raw", raw, boolean())];
+    plan.takes_format().then_some(all).into_iter().flatten().map(ParameterBuilder::build)
 }
 
 /// The parameters that select the shown parts of each record; single records accept them too. Related records can be

@@ -9,6 +9,7 @@
 //! cursor to continue, also for a page by number.
 
 mod clock;
+mod export;
 mod found;
 mod groups;
 mod hooked;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Direction, Keyset, Part, Place, Plan, Scope, Trashed};
 use crate::query::{Count, ListQuery};
+pub use export::{Export, ExportFormat};
 use found::RecordLocation;
 use groups::Grouping;
 use include::{Found, Included};

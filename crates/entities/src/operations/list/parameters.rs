@@ -24,7 +24,7 @@ const MAX_INCLUDED: usize = 8;
 /// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters other than conditions on fields.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 22] = [
     "page",
     "limit",
     "sort",
@@ -43,6 +43,8 @@ const KNOWN: [&str; 20] = [
     "max",
     "avg",
     "count_distinct",
+    "format",
+    "raw",
     TIMEZONE,
     UTC_OFFSET,
 ];

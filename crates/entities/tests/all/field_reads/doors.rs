@@ -103,6 +103,17 @@ const QUERIES: &[&str] = &[
     "trashed=with",
     "trashed=with&score=7",
     "page=1&limit=1&total=exact",
+    "format=csv&sort=subject",
+    "format=csv&sort=score",
+    "format=csv&fields=score",
+    "format=csv&score=7",
+    "format=csv&q=canary",
+    "format=csv&trashed=with",
+    "format=ndjson",
+    "format=ndjson&etag=true",
+    "format=ndjson&fields=subject,note",
+    "format=ndjson&filter=score%3E1",
+    "format=ndjson&filter=folder.code%3D%27c-1%27",
 ];
 
 /// Filters of lists and of streams.

@@ -233,7 +233,7 @@ const ROWS: &[Row] = &[
 const HARMLESS: &[(&str, &str)] = &[
     (
         "server",
-        "listen api_prefix json_case request_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
+        "listen api_prefix json_case request_timeout_seconds export_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
          slow_reader_seconds drain_seconds",
     ),
     (
