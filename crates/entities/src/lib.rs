@@ -54,7 +54,7 @@ pub use declare::{
 pub use encode::Record;
 pub use error::UnknownTable;
 pub use operations::{ExportFormat, MAX_ITEMS};
-pub use plan::{Bound, Constraints, Field as PlanField, Items, Plan};
+pub use plan::{Bound, Constraints, Field as PlanField, Includable, Items, Plan};
 pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};
 pub use query::{Count, ListQuery, RecordQuery};
 pub use readable::SeenFields;

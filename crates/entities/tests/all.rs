@@ -24,6 +24,7 @@ mod all {
     mod hostile;
     mod idempotency;
     mod include;
+    mod include_deep;
     mod json_numbers;
     mod keys;
     mod library;

@@ -34,7 +34,7 @@ use crate::schema::{sequences, type_word};
 use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
-pub use describe::{Bound, Constraints, Items};
+pub use describe::{Bound, Constraints, Includable, Items};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};

@@ -300,15 +300,18 @@ fn group_input(plan: &Plan) -> ObjectBuilder {
 
 /// The selection of each record's fields. Related records can be included if their own entity has tools.
 fn view(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields, input: ObjectBuilder) -> ObjectBuilder {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation && seen.shows(plan, field));
-    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
-    let relations: Vec<_> = served.map(PlanField::key).collect();
+    let relations = plan.includable(plans, seen, Plan::mcp);
+    let relations: Vec<_> = relations.iter().map(|(key, ..)| &**key).collect();
     let input = input.property("fields", text("The fields to return, separated by commas; default: all."));
     if relations.is_empty() {
         return input;
     }
-    let about =
-        format!("Relations whose records are included as _included, separated by commas: {}.", relations.join(", "));
+    let about = format!(
+        "Relations whose records are included as _included, separated by commas: {}. A dot follows a relation of these records, at \
+             most three in a path: project.owner. entity(field) includes the records that name this one, the newest 25; \
+             entity(field):5 as many.",
+        relations.join(", ")
+    );
     input.property("include", text(&about))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_entities::{Kind, Plan, PlanField};
+use gatewright_entities::{Kind, Plan, SeenFields};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterStyle};
 use utoipa::openapi::schema::Object;
@@ -86,12 +86,13 @@ fn export(plan: &Plan) -> impl Iterator<Item = Parameter> {
 /// The parameters that select the shown parts of each record; single records accept them too. Related records can be
 /// included if their own entity has endpoints.
 pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
-    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.crud()));
-    let relations: Vec<_> = served.map(PlanField::key).collect();
+    let relations = plan.includable(plans, &SeenFields::ALL, Plan::crud);
+    let relations: Vec<_> = relations.iter().map(|(key, ..)| &**key).collect();
     let include = (!relations.is_empty()).then(|| {
         let about = format!(
-            "Relations whose records are included as `_included`, separated by commas: {}.",
+            "Relations whose records are included as `_included`, separated by commas: {}. A dot follows a relation of these records, at \
+             most three in a path, as in `project.owner`. `entity(field)` includes the records that name this one, the newest 25 as \
+             `{{\"data\":[…],\"hasMore\":…}}`; `entity(field):100` at most 100.",
             relations.join(", ")
         );
         query("include", &about, string()).build()

@@ -96,6 +96,12 @@ const QUERIES: &[&str] = &[
     "include=folder",
     "include=move",
     "include=folder&etag=true",
+    "include=folder.tickets(folder)",
+    "include=folder.tickets(moved)",
+    "include=folder.tickets(places)",
+    "include=folder.tickets(folder).reviewer",
+    "include=folder.tickets(folder).watchers&etag=true",
+    "include=places.tickets(folder)",
     "include=folder&fields=subject",
     "cursor=",
     "cursor=&sort=score&limit=1",
@@ -191,7 +197,19 @@ fn doors(folder: &str, ticket: &str) -> Vec<Door> {
     ] {
         get(format!("/folders?filter={}", encoded(filter)));
     }
-    for query in ["", "?code=c-1", "?sort=code", "?fields=code", "?group=code", "?q=c", "?etag=true"] {
+    for query in [
+        "",
+        "?code=c-1",
+        "?sort=code",
+        "?fields=code",
+        "?group=code",
+        "?q=c",
+        "?etag=true",
+        "?include=tickets(folder)",
+        "?include=tickets(moved)",
+        "?include=tickets(places)",
+        "?include=tickets(folder).score",
+    ] {
         get(format!("/folders{query}"));
         get(format!("/folders/{folder}{query}"));
     }

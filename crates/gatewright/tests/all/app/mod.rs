@@ -31,6 +31,7 @@ mod fuzz;
 mod guests;
 mod identifiers;
 mod ids_in_any_case;
+mod includes;
 mod injections;
 mod invitations;
 mod leaks;
