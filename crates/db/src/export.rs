@@ -12,6 +12,9 @@ use crate::{Db, Error, Sql, Value};
 /// How many bytes a piece has before it is handed on.
 pub(crate) const PIECE: usize = 64 * 1024;
 
+/// The longest time of an export, which both engines can count.
+const LONGEST: Duration = Duration::from_hours(24 * 20);
+
 /// An export in progress. Dropping it stops its query.
 pub struct Export {
     pieces: Pieces,
@@ -41,7 +44,7 @@ impl Db {
     where
         F: FnMut(&RowRef<'_>, &mut Vec<u8>) -> Result<(), Error> + Send + 'static,
     {
-        let sql = sql.into();
+        let (sql, time) = (sql.into(), time.min(LONGEST));
         let pieces = match self.backend() {
             Backend::Sqlite(sqlite) => Pieces::Sqlite(sqlite.export(sql, params, time, write)),
             Backend::Postgres(postgres) => Pieces::Postgres(postgres.export(sql, params, time, write)),

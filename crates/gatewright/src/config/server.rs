@@ -116,12 +116,7 @@ impl Server {
                 "The maximum time until the response to a request begins. After that: 503, or 408 if the request body \
                  has not arrived. Event streams are exempt. 1 to 86400.",
             ),
-            export_timeout: section.seconds(
-                "export_timeout_seconds",
-                default.export_timeout,
-                "The maximum time of an [export](queries.md#export). After that the connection is closed before the end. 1 to \
-                 86400.",
-            ),
+            export_timeout: export_timeout(section, default.export_timeout),
             max_body_bytes: section.value(
                 "max_body_bytes",
                 default.max_body_bytes,
@@ -183,4 +178,9 @@ impl Server {
                 .unwrap_or_default(),
         }
     }
+}
+
+fn export_timeout(section: &mut Section<'_>, default: Duration) -> Duration {
+    let about = "The maximum time of an [export](queries.md#export). After that the connection is closed before the end. 1 to 86400.";
+    section.seconds("export_timeout_seconds", default, about)
 }

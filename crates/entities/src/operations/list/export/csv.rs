@@ -19,7 +19,9 @@ pub(super) fn columns(projection: &Projection<'_>) -> Vec<Column> {
 /// The first line.
 pub(super) fn header(columns: &[Column]) -> Vec<u8> {
     let mut line = Line::default();
-    columns.iter().for_each(|column| line.text(&column.key));
+    for column in columns {
+        line.text(&column.key);
+    }
     line.end()
 }
 
@@ -91,7 +93,9 @@ mod tests {
 
     fn line(cells: &[(&str, Cell)], is_raw: bool) -> String {
         let mut line = Line::default();
-        cells.iter().for_each(|(json, cell)| line.json(json.as_bytes(), *cell, is_raw));
+        for (json, cell) in cells {
+            line.json(json.as_bytes(), *cell, is_raw);
+        }
         String::from_utf8(line.end()).unwrap()
     }
 
