@@ -244,7 +244,7 @@ async fn each_entity_on_the_way_has_its_own_rights() {
         // An entity that the caller may not read at all refuses, also as the last of three.
         let refused = world.get(&ben, &format!("/pins/{pin}?include=diary.secret")).await;
         assert_eq!(refused.status, 403, "{}", refused.text);
-        let refused = world.get(&ben, &format!("/pins?include=notes(pin).diary.secret")).await;
+        let refused = world.get(&ben, "/pins?include=notes(pin).diary.secret").await;
         assert_eq!(refused.status, 403, "{}", refused.text);
     }
 }
