@@ -181,6 +181,7 @@ async fn each_entity_on_the_way_has_its_own_rights() {
             .field(Field::string("inner").read("@roles has 'editor'"))
             .field(Field::relation("pin", "pins"))
             .field(Field::relation("diary", "diaries"))
+            .field(Field::relation("writer", "users"))
             .field(Field::relation("only", "pins").read("@roles has 'editor'")),
         Entity::new("pins")
             .field(Field::string("name"))
@@ -246,6 +247,18 @@ async fn each_entity_on_the_way_has_its_own_rights() {
         assert_eq!(refused.status, 403, "{}", refused.text);
         let refused = world.get(&ben, "/pins?include=notes(pin).diary.secret").await;
         assert_eq!(refused.status, 403, "{}", refused.text);
+        // Such a caller learns nothing about its fields either: every name is refused alike.
+        let expected = world.get(&ben, &format!("/pins/{pin}?include=diary.secret")).await.text;
+        for name in ["text", "nosuch", "diaries(secret)", "nosuch(x)"] {
+            let refused = world.get(&ben, &format!("/pins/{pin}?include=diary.secret.{name}")).await;
+            assert_eq!((refused.status.as_u16(), &refused.text), (403, &expected), "{name}");
+        }
+        for include in ["secrets(text)", "secrets(nosuch)"] {
+            let refused = world.get(&ben, &format!("/pins/{pin}?include={include}")).await;
+            assert_eq!((refused.status.as_u16(), &refused.text), (403, &expected), "{include}");
+        }
+        let account = world.get(&ben, &format!("/pins/{pin}?include=notes(pin).writer.email")).await;
+        account.is_refused(400, "include: accounts have no relation \"email\"");
     }
 }
 

@@ -32,38 +32,15 @@ pub(in crate::operations) async fn included(
     (wanted, tags): (&[Wanted], bool),
     rights: &FieldRights,
 ) -> Result<Vec<Included>, Error> {
-    // A name that leads nowhere is an error of the query, whatever the caller may read.
-    check(table, wanted, rights, true).map_err(Error::Query)?;
-    below(table, call, wanted, tags, rights).await
+    below(table, call, (wanted, true), tags, rights).await
 }
 
-/// Checks all names.
-fn check(table: Table<'_>, wanted: &[Wanted], rights: &FieldRights, is_first: bool) -> Result<(), String> {
-    for one in wanted {
-        let target = match &one.back {
-            None => {
-                let field = forward(table, one, rights, is_first)?.field;
-                match field.relation.map(|relation| relation.to).or(field.links) {
-                    Some(Target::Entity(target)) => table.other(target),
-                    Some(Target::Users) | None => match one.children.first() {
-                        None => continue,
-                        Some(child) => {
-                            return Err(format!("include: accounts have no relation \"{}\"", shown(&child.name)));
-                        }
-                    },
-                }
-            }
-            Some(_) => backward(table, one, rights)?.table,
-        };
-        check(target, &one.children, rights, false)?;
-    }
-    Ok(())
-}
-
+/// The relations of records that are included, each after its entity was found to be readable: a caller learns nothing about the names
+/// of another. `is_first` is whether they are those of the request's own records.
 fn below<'a>(
     table: Table<'a>,
     call: &'a Call,
-    wanted: &'a [Wanted],
+    (wanted, is_first): (&'a [Wanted], bool),
     tags: bool,
     rights: &'a FieldRights,
 ) -> BoxFuture<'a, Result<Vec<Included>, Error>> {
@@ -71,13 +48,16 @@ fn below<'a>(
         let mut included = Vec::with_capacity(wanted.len());
         for one in wanted {
             included.push(if one.back.is_some() {
-                let relation = backward(table, one, rights).map_err(Error::Query)?;
+                let relation = match backward(table, one, rights) {
+                    Ok(relation) => relation,
+                    Err(message) => return Err(refusal(table, call, one).await.unwrap_or(Error::Query(message))),
+                };
                 let key = format!("{}({})", relation.table.plan.name, relation.field.key);
                 let via = Via::Back(of_back(&relation, one));
                 let from = entity((relation.table, &key), call, one, tags, rights).await?;
                 Included { column: "id".to_owned(), key, via, from }
             } else {
-                let Relation { field, .. } = forward(table, one, rights, true).map_err(Error::Query)?;
+                let Relation { field, .. } = forward(table, one, rights, is_first).map_err(Error::Query)?;
                 let (to, via) = match (field.relation, field.links) {
                     (Some(relation), _) => (Some(relation.to), Via::One),
                     (None, links) => (links, Via::Many),
@@ -86,7 +66,13 @@ fn below<'a>(
                     Some(Target::Entity(target)) => {
                         entity((table.other(target), &field.key), call, one, tags, rights).await?
                     }
-                    Some(Target::Users) | None => From::Users(known(table, call).await?),
+                    Some(Target::Users) | None => {
+                        if let Some(child) = one.children.first() {
+                            let message = format!("include: accounts have no relation \"{}\"", shown(&child.name));
+                            return Err(Error::Query(message));
+                        }
+                        From::Users(known(table, call).await?)
+                    }
                 };
                 Included { column: field.column.clone(), key: field.key.clone(), via, from }
             });
@@ -94,6 +80,15 @@ fn below<'a>(
         Ok(included)
     }
     .boxed()
+}
+
+/// Why the caller may not read the entity of a back relation at all, if it exists and so it is.
+async fn refusal(table: Table<'_>, call: &Call, wanted: &Wanted) -> Option<Error> {
+    let other = table.other(table.entities.plan(&wanted.name)?.index);
+    if !call.surface.serves(other.plan) {
+        return Some(Error::NotServed(wanted.name.clone()));
+    }
+    reach(other, call, Action::Read).await.err()
 }
 
 /// An entity whose records are included, under its own rights.
@@ -112,7 +107,7 @@ async fn entity(
         reach: reach(target, call, Action::Read).await?,
         readable: target.plan.shape.readable(rights.of(target.plan.index)),
         tags,
-        children: below(target, call, &wanted.children, tags, rights).await?,
+        children: below(target, call, (&wanted.children, false), tags, rights).await?,
     })))
 }
 
