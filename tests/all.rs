@@ -17,6 +17,7 @@ mod connections;
 mod console;
 mod console_pages;
 mod durability;
+mod exports;
 mod failover;
 mod fanout;
 mod files;

@@ -180,11 +180,12 @@ async fn the_official_client_uses_the_tools() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/mcp-client.mjs");
         let report: Value = serde_json::from_str(&run(node(), &[script, &url, &token]).await).unwrap();
         assert_eq!(report["server"], "gatewright");
-        let board = ["board_list", "board_get", "board_create", "board_update", "board_delete"];
-        let open: Vec<&str> = ["articles_list", "articles_get"].into_iter().chain(board).chain(["batch"]).collect();
+        let board = ["board_list", "board_group", "board_get", "board_create", "board_update", "board_delete"];
+        let open: Vec<&str> =
+            ["articles_list", "articles_group", "articles_get"].into_iter().chain(board).chain(["batch"]).collect();
         assert_eq!(report["nobody"], json!(open));
         assert_eq!(report["refused"]["structuredContent"]["status"], 401);
-        assert_eq!(report["tools"].as_array().unwrap().len(), 16);
+        assert_eq!(report["tools"].as_array().unwrap().len(), 19);
         assert_eq!(report["made"]["structuredContent"]["data"]["netPrice"], "9007199254740993.1");
         assert_eq!(report["changed"]["structuredContent"]["data"]["title"], "three");
         assert_eq!(report["page"]["structuredContent"]["data"][0].as_object().unwrap().len(), 2);

@@ -3,7 +3,7 @@ import { parameters } from "./query.js";
 import { events } from "./shared.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
 import { either, type CallOptions, type Sent, type Spelled, type Transport } from "./transport.js";
-import type { EntityTypes, Included, Page, Query, Snapshot, Stored, View } from "./types.js";
+import type { EntityTypes, Included, Page, Path, Query, Snapshot, Stored, View } from "./types.js";
 
 /** A record to change: its id, or the record itself, which makes the change conditional if it has its entity tag. */
 export type Target = string | { readonly id: string; readonly _etag?: string };
@@ -13,7 +13,7 @@ export interface ChangeOptions extends CallOptions {
   ifMatch?: string | null;
 }
 
-type Shown<S, E extends EntityTypes, F extends keyof E["record"], I extends keyof E["relations"]> = Stored<
+type Shown<S, E extends EntityTypes, F extends keyof E["record"], I extends Path<E["relations"]>> = Stored<
   Pick<E["record"], F>
 > &
   Included<S, E["relations"], I>;
@@ -35,7 +35,7 @@ export class Records<S, E extends EntityTypes> {
   }
 
   /** The records that the caller may read, in the order of creation unless sorted. */
-  list<F extends keyof E["record"] = keyof E["record"], I extends keyof E["relations"] = never>(
+  list<F extends keyof E["record"] = keyof E["record"], I extends Path<E["relations"]> = never>(
     query: Query<E["record"], F, I> & CallOptions = {},
   ): List<Shown<S, E, F, I>> {
     type Record = Shown<S, E, F, I>;
@@ -58,7 +58,7 @@ export class Records<S, E extends EntityTypes> {
   }
 
   /** One page by its number, from 1, with the total. */
-  async page<F extends keyof E["record"] = keyof E["record"], I extends keyof E["relations"] = never>(
+  async page<F extends keyof E["record"] = keyof E["record"], I extends Path<E["relations"]> = never>(
     query: Query<E["record"], F, I> & CallOptions & { page?: number } = {},
   ): Promise<Page<Shown<S, E, F, I>>> {
     const { body, headers } = await this.#read<Spelled>(this.#at(), query);
@@ -67,7 +67,7 @@ export class Records<S, E extends EntityTypes> {
     return { records: data, total, page, limit, hasMore, eventCursor };
   }
 
-  async get<F extends keyof E["record"] = keyof E["record"], I extends keyof E["relations"] = never>(
+  async get<F extends keyof E["record"] = keyof E["record"], I extends Path<E["relations"]> = never>(
     id: string,
     view: View<E["record"], F, I> & CallOptions = {},
   ): Promise<Shown<S, E, F, I>> {
@@ -75,7 +75,7 @@ export class Records<S, E extends EntityTypes> {
   }
 
   /** The same; null if there is none that the caller may read. */
-  async find<F extends keyof E["record"] = keyof E["record"], I extends keyof E["relations"] = never>(
+  async find<F extends keyof E["record"] = keyof E["record"], I extends Path<E["relations"]> = never>(
     id: string,
     view: View<E["record"], F, I> & CallOptions = {},
   ): Promise<Shown<S, E, F, I> | null> {

@@ -3,7 +3,10 @@ export interface EntityTypes {
   record: object;
   create: object;
   update: object;
-  /** The relations whose records can be included: the paths of their entities, or the type of accounts. */
+  /**
+   * The relations whose records can be included: the paths of their entities, or the type of accounts; in brackets where there are
+   * many, and under `back` for those that name the record.
+   */
   relations: object;
   trash: boolean;
 }
@@ -27,19 +30,46 @@ export interface AnySchema {
 /** A record as the server answers it: with its entity tag, if the client asks for tags. */
 export type Stored<Record> = Record & { readonly _etag?: string };
 
-/** The record at the other end of a relation: of the entity with this path, or an account, whose type it is. */
-type Related<S, To> = To extends keyof S
-  ? S[To] extends { record: infer Record }
-    ? Stored<Record>
+/** Whether a type is `any`, as the relations of clients without a schema are. */
+type IsAny<T> = 0 extends 1 & T ? true : false;
+
+/** The entity at the other end of a relation, or the type of accounts. In a schema, brackets are around that of many. */
+type End<To> = To extends readonly [infer One] ? One : To extends { back: infer One } ? One : To;
+
+/** A record at the other end of a relation, with those that are included in it. */
+type Related<S, To, Rest extends string> = To extends keyof S
+  ? S[To] extends { record: infer Record; relations: infer Relations }
+    ? Stored<Record> & Included<S, Relations, Rest>
     : never
   : To extends { readonly id: string }
     ? To
     : { readonly id: string };
 
-/** A record with the related records that were asked for. One that the caller may not see is null. */
-export type Included<S, Relations, Keys extends keyof Relations> = [Keys] extends [never]
+/** One record, which is null if the caller may not see it; many; or a part of those that name the record. */
+type Ending<To, Record> = To extends readonly [unknown]
+  ? readonly Record[]
+  : To extends { back: unknown; more: infer More extends string }
+    ? { readonly data: readonly Record[] } & { readonly [Key in More]: boolean }
+    : Record | null;
+
+/** A relation, or a path of up to three: `project`, `project.owner`, `comments(ticket):50.author`. */
+export type Path<Relations> = `${keyof Relations & string}${"" | `.${string}` | `:${number}` | `:${number}.${string}`}`;
+
+type Unnumbered<Step> = Step extends `${infer Key}:${string}` ? Key : Step;
+type First<P> = P extends `${infer Step}.${string}` ? Unnumbered<Step> : Unnumbered<P>;
+type Rest<P, Key> = P extends `${infer Step}.${infer More}` ? (Unnumbered<Step> extends Key ? More : never) : never;
+
+/** A record with the related records that were asked for. */
+export type Included<S, Relations, Paths extends string> = [Paths] extends [never]
   ? unknown
-  : { readonly _included: { readonly [Key in Keys]: Related<S, Relations[Key]> | null } };
+  : {
+      readonly _included: {
+        readonly [Key in First<Paths> & keyof Relations]: IsAny<Relations[Key]> extends true
+          ? // eslint-disable-next-line @typescript-eslint/no-explicit-any
+            any
+          : Ending<Relations[Key], Related<S, End<Relations[Key]>, Rest<Paths, Key>>>;
+      };
+    };
 
 /** The fields that can be compared and sorted by: all except lists, which a filter looks into. */
 type Name<Record> = { [Key in keyof Record & string]: Record[Key] extends readonly unknown[] ? never : Key }[keyof Record & string];
@@ -57,7 +87,7 @@ export type Where<Record> = { readonly [Key in Name<Record> as Key | `${Key}_ne`
 export interface View<Record, Fields extends keyof Record, Keys extends PropertyKey> {
   /** These fields alone. */
   fields?: readonly Fields[];
-  /** Relations whose records are included under `_included`. */
+  /** Relations whose records are included under `_included`, and paths of them. */
   include?: readonly Keys[];
 }
 

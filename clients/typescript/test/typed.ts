@@ -37,6 +37,14 @@ export async function compiles(post: Posts): Promise<void> {
   const page = await posts.page({ include: ["reviewer"] });
   void page.records[0]?._included.reviewer?.displayName;
 
+  // Paths, many, and those that name the record.
+  const deep = await posts.get(post.id, { include: ["topic.posts(topic):5.reviewer", "topics", "topics.posts(topics)"] });
+  const round: string | undefined = deep._included.topic?._included["posts(topic)"].data[0]?._included.reviewer?.id;
+  const more: boolean | undefined = deep._included.topic?._included["posts(topic)"].hasMore;
+  const many: readonly string[] = deep._included.topics.map((topic) => topic.title);
+  const back: string | undefined = deep._included.topics[0]?._included["posts(topics)"].data[0]?.title;
+  void [round, more, many, back];
+
   for await (const { title } of posts.list({
     where: { status: "draft", hits_gte: 3, status_in: ["draft"], title_like: "a", topic_null: true, topic: null },
     sort: ["-createdAt", "title"],
@@ -128,6 +136,12 @@ export function doesNotCompile(post: Posts, error: unknown): void {
   void posts.get(post.id, { include: ["reviewer"] }).then(({ _included }) => _included.reviewer?.phone);
   // @ts-expect-error a relation whose records are not served
   void posts.get(post.id, { include: ["audit"] });
+  // @ts-expect-error no number without a back relation's records
+  void posts.get(post.id, { include: ["topics"] }).then(({ _included }) => _included.topics.hasMore);
+  // @ts-expect-error a relation that was not asked for
+  void posts.get(post.id, { include: ["topic.posts(topic)"] }).then(({ _included }) => _included.topic?._included.other);
+  // @ts-expect-error no such back relation
+  void posts.get(post.id, { include: ["posts(nope)"] });
   // @ts-expect-error no such field
   void posts.list({ sort: "-nope" });
   // @ts-expect-error fields of records are read-only

@@ -47,6 +47,9 @@ pub struct Options {
     /// [`contains_folded`](crate::dialect::contains_folded). A text counts once for each condition on it. SQLite counts
     /// them; on Postgres only `list_timeout` limits a search.
     pub search_bytes: u64,
+    /// SQLite only: how many bytes of one [export](Db::export) wait in a file for a slow reader, and by how much the write-ahead log
+    /// may grow during its query. Then the export ends.
+    pub export_bytes: u64,
     /// How long to wait for another process's lock (SQLite) or for a free connection (Postgres).
     pub busy_timeout: Duration,
     /// The Postgres URL without the pooler. If it is set, the opened URL is that of a pooler which gives a connection
@@ -66,6 +69,7 @@ impl Default for Options {
             statement_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(5),
             search_bytes: 1 << 30,
+            export_bytes: 1 << 30,
             busy_timeout: Duration::from_secs(5),
             direct_url: None,
             create_file: true,
@@ -145,6 +149,10 @@ impl Db {
             Backend::Sqlite(sqlite) => sqlite.close().await,
             Backend::Postgres(postgres) => postgres.close(),
         }
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.0.open.backend
     }
 
     /// Which engine this is. For [`dialect`](crate::dialect), not for call sites.

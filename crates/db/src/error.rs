@@ -43,6 +43,9 @@ pub enum Error {
     /// A search read more text than [`Options::search_bytes`](crate::Options::search_bytes).
     #[error("the search would read more text than one list may")]
     SearchTooLarge,
+    /// The write-ahead log grew by [`Options::export_bytes`](crate::Options::export_bytes) during the query of an export.
+    #[error("the export took too long while the database was written to")]
+    ExportTooSlow,
     /// The connection was lost, or none could be opened. It is unknown whether a running write was committed.
     #[error("the connection to the database was lost: {0}")]
     ConnectionLost(String),

@@ -15,6 +15,8 @@ mod counts;
 mod descriptors;
 #[path = "all/encoding.rs"]
 mod encoding;
+#[path = "all/exports.rs"]
+mod exports;
 #[path = "all/files.rs"]
 mod files;
 #[path = "all/lanes.rs"]

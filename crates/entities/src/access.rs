@@ -94,31 +94,7 @@ pub fn decide(
         within_scopes(policy, rules, principal, action)?;
     }
     let signed_in = || principal.ok_or_else(|| unknown.clone());
-    let permits = |principal: &Principal, permission: &Permission| {
-        policy.roles.permit(&principal.roles, permission)
-            || matches!(standing, Standing::Member(membership)
-                if rules.multi_tenant && policy.tenant_roles.permit(&membership.roles, permission))
-    };
-    match rules.demand(action) {
-        Demand::Public => {}
-        Demand::SignedIn => drop(signed_in()?),
-        Demand::Permission(permission) => {
-            if !permits(signed_in()?, permission) {
-                return Err(match standing {
-                    // The caller might have the permission within a tenant.
-                    Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
-                        Refusal::NoTenant(policy.tenant_header.to_string())
-                    }
-                    Standing::Unreadable if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
-                        Refusal::UnreadableTenant
-                    }
-                    Standing::Unnamed | Standing::Unreadable | Standing::Stranger | Standing::Member(_) => {
-                        Refusal::Forbidden(permission.clone())
-                    }
-                });
-            }
-        }
-    }
+    meets(policy, rules, signed_in(), standing, rules.demand(action))?;
     let reach = if rules.multi_tenant {
         // An anonymous caller belongs to no tenant.
         signed_in()?;
@@ -142,13 +118,72 @@ pub fn decide(
         Action::Create => &None,
     };
     match crossing {
-        Some(permission) if permits(principal, permission) => Ok(reach),
+        Some(permission) if permits(policy, rules, principal, standing, permission) => Ok(reach),
         _ => Ok(reach.owned_by(principal.subject.as_str())),
     }
 }
 
+/// Decides whether a caller who may read may export too. The scope has the verb `export`.
+pub(crate) fn decide_export(
+    policy: &Policy,
+    rules: &Rules,
+    identity: &Identity,
+    standing: &Standing,
+) -> Result<(), Refusal> {
+    let Some(demand) = &rules.export else { return Ok(()) };
+    let principal = identity.principal().map(|principal| &**principal);
+    if let Some(principal) = principal {
+        within_scope(policy, rules, principal, "export")?;
+    }
+    meets(policy, rules, principal.ok_or(Refusal::Unauthenticated), standing, demand)
+}
+
+/// Whether a caller, or the refusal of an anonymous one, meets a demand.
+fn meets(
+    policy: &Policy,
+    rules: &Rules,
+    signed_in: Result<&Principal, Refusal>,
+    standing: &Standing,
+    demand: &Demand,
+) -> Result<(), Refusal> {
+    let permission = match demand {
+        Demand::Public => return Ok(()),
+        Demand::SignedIn => return signed_in.map(drop),
+        Demand::Permission(permission) => permission,
+    };
+    if permits(policy, rules, signed_in?, standing, permission) {
+        return Ok(());
+    }
+    Err(match standing {
+        // The caller might have the permission within a tenant.
+        Standing::Unnamed if rules.multi_tenant && !policy.tenant_roles.is_empty() => {
+            Refusal::NoTenant(policy.tenant_header.to_string())
+        }
+        Standing::Unreadable if rules.multi_tenant && !policy.tenant_roles.is_empty() => Refusal::UnreadableTenant,
+        Standing::Unnamed | Standing::Unreadable | Standing::Stranger | Standing::Member(_) => {
+            Refusal::Forbidden(permission.clone())
+        }
+    })
+}
+
+/// Whether a caller has a permission, also by a role within the tenant.
+fn permits(
+    policy: &Policy,
+    rules: &Rules,
+    principal: &Principal,
+    standing: &Standing,
+    permission: &Permission,
+) -> bool {
+    policy.roles.permit(&principal.roles, permission)
+        || matches!(standing, Standing::Member(membership)
+            if rules.multi_tenant && policy.tenant_roles.permit(&membership.roles, permission))
+}
+
 fn within_scopes(policy: &Policy, rules: &Rules, principal: &Principal, action: Action) -> Result<(), Refusal> {
-    let verb = action.scope_verb();
+    within_scope(policy, rules, principal, action.scope_verb())
+}
+
+fn within_scope(policy: &Policy, rules: &Rules, principal: &Principal, verb: &'static str) -> Result<(), Refusal> {
     if policy.scope_guard && !principal.in_scope(&rules.resource, verb) {
         return Err(Refusal::OutOfScope { resource: rules.resource.clone(), verb });
     }

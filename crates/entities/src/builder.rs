@@ -16,6 +16,7 @@ use crate::audience::Followers;
 use crate::context::body_turns::BodyTurns;
 use crate::context::cursor::CursorKey;
 use crate::context::entities::{Entities, Parts};
+use crate::context::exports::{ExportLimits, Exports};
 use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::fragment::quoted;
@@ -72,6 +73,7 @@ pub struct Builder {
     tables: Tables,
     cursors: CursorKey,
     lists: ListLimits,
+    exports: ExportLimits,
     budget: Budget,
     hooks: Vec<Arc<dyn ChangeHook>>,
     own_hooks: Vec<(String, Arc<dyn EntityHooks>)>,
@@ -152,6 +154,11 @@ impl Builder {
     /// How many lists may run at the same time for one caller and for one address.
     pub fn lists(self, lists: ListLimits) -> Self {
         Self { lists, ..self }
+    }
+
+    /// How many exports may run at the same time, and for how long.
+    pub fn exports(self, exports: ExportLimits) -> Self {
+        Self { exports, ..self }
     }
 
     /// What the records that writes read take their memory from. Default: no limit.
@@ -254,6 +261,7 @@ impl Builder {
             public_users,
             cursors: self.cursors,
             list_gate: Gate::new(self.lists),
+            exports: Exports::new(self.exports),
             budget: self.budget,
             body_turns: BodyTurns::new(),
             hooks: self.hooks,
@@ -271,6 +279,7 @@ impl Entities {
         Builder {
             cursors: CursorKey::random(ambient.bytes()),
             lists: ListLimits::default(),
+            exports: ExportLimits::default(),
             budget: Budget::unlimited(),
             db,
             ambient,

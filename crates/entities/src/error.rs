@@ -68,6 +68,9 @@ pub enum Error {
     /// The limit of running lists of the caller or their address is reached.
     #[error("too many lists are under way for this caller or address; wait for one to end")]
     TooManyLists,
+    /// The limit of running exports of the caller, or of all, is reached.
+    #[error("too many exports are under way for this caller or in all; wait for one to end")]
+    TooManyExports,
     /// The list took too long.
     #[error(
         "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"

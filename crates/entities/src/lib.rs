@@ -44,6 +44,7 @@ pub use access::Action;
 pub use builder::{BuildError, Builder, Tables};
 pub use call::{Call, Surface};
 pub use context::entities::Entities;
+pub use context::exports::ExportLimits;
 pub use context::gate::ListLimits;
 pub use context::table::Table;
 pub use declare::{
@@ -52,8 +53,8 @@ pub use declare::{
 };
 pub use encode::Record;
 pub use error::UnknownTable;
-pub use operations::MAX_ITEMS;
-pub use plan::{Bound, Constraints, Field as PlanField, Items, Plan};
+pub use operations::{ExportFormat, MAX_ITEMS};
+pub use plan::{Bound, Constraints, Field as PlanField, Includable, Items, Plan};
 pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};
 pub use query::{Count, ListQuery, RecordQuery};
 pub use readable::SeenFields;

@@ -18,6 +18,8 @@ use crate::value::{BodyError, FieldError, code};
 
 /// When to try again while the database does not answer.
 const RETRY: Duration = Duration::from_secs(1);
+/// When to try again while other exports run.
+const AFTER_AN_EXPORT: Duration = Duration::from_secs(10);
 
 impl Table<'_> {
     /// Why the caller may do something, or may not: with the record with this id, or with the entity as a whole. It is for
@@ -56,6 +58,10 @@ impl From<Error> for Problem {
             Error::TooManyLists => {
                 let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_lists", error.to_string());
                 problem.retry_after(RETRY)
+            }
+            Error::TooManyExports => {
+                let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_exports", error.to_string());
+                problem.retry_after(AFTER_AN_EXPORT)
             }
             Error::OverBudget(over) => Self::unavailable(over.to_string(), RETRY).with_code("over_budget"),
             Error::OutboxFull(full) => Self::unavailable(full.to_string(), RETRY).with_code("outbox_full"),
@@ -192,6 +198,7 @@ mod tests {
             (Error::Query("page is a whole number from 1".into()), 400),
             (Error::TooLarge, 413),
             (Error::TooManyLists, 429),
+            (Error::TooManyExports, 429),
             (Error::OverBudget(gatewright_base::OverBudget::Share), 503),
             (Error::ListTooSlow, 503),
             (Error::Database(DatabaseError::SearchTooLarge), 400),

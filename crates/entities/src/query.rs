@@ -222,6 +222,11 @@ impl ListQuery {
         self
     }
 
+    /// Whether groups of records are requested instead of records.
+    pub fn is_grouped(&self) -> bool {
+        self.groups.is_some()
+    }
+
     /// Whether an empty parameter with this name is ignored, in addition to those of a [`RecordQuery`].
     fn may_be_empty(name: &str) -> bool {
         matches!(name, "filter" | "sort" | "q" | "group" | "sum" | "min" | "max" | "avg" | "count_distinct")

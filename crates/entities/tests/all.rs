@@ -16,6 +16,7 @@ mod all {
     mod events;
     mod exhaustion;
     mod explain;
+    mod export;
     mod field_reads;
     mod filter;
     mod groups;
@@ -23,6 +24,7 @@ mod all {
     mod hostile;
     mod idempotency;
     mod include;
+    mod include_deep;
     mod json_numbers;
     mod keys;
     mod library;

@@ -8,6 +8,13 @@ use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 pub(crate) enum Postgres {}
 pub(crate) enum Open {}
 pub(crate) enum DriverRow {}
+pub(crate) enum Pieces {}
+
+impl Pieces {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        match *self {}
+    }
+}
 
 /// Notifications between replicas. There are none without the feature `postgres`.
 #[derive(Debug)]
@@ -55,6 +62,13 @@ impl Postgres {
     }
 
     pub(crate) async fn read<T, E, F: AsyncFn(&Tx) -> Result<T, E>>(&self, _: Lane, _: F) -> Result<T, E> {
+        match *self {}
+    }
+
+    pub(crate) fn export<F>(&self, _: Sql, _: Vec<Value>, _: Duration, _: F) -> Pieces
+    where
+        F: FnMut(&RowRef<'_>, &mut Vec<u8>) -> Result<(), Error>,
+    {
         match *self {}
     }
 

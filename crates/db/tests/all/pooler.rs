@@ -30,3 +30,37 @@ async fn a_pooler_in_transaction_mode_is_refused_without_a_direct_url() {
     }
     engine.db.ping().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_behind_a_pooler_is_whole_and_keeps_its_settings_to_itself() {
+    let Some(engine) = engines().await.into_iter().find(|engine| engine.name == "postgres") else { return };
+    if find_program("pgbouncer").is_none() {
+        assert!(std::env::var(REQUIRED).is_err(), "`pgbouncer` is missing; run `cargo xtask test`");
+        return;
+    }
+    let name = url::Url::parse(&engine.url).unwrap().path().trim_start_matches('/').to_owned();
+    let bouncer = PrivateBouncer::start(&engine.url, 6).unwrap();
+    let options = Options { direct_url: Some(Secret::new(engine.url.clone())), ..Options::default() };
+    let db = Db::open(&bouncer.database_url(&name), options).await.unwrap();
+    let limit = "SELECT current_setting('statement_timeout') AS limited";
+    let before = db.query(limit, vec![]).await.unwrap()[0].get::<String>("limited").unwrap();
+    let export = |rows: i64| {
+        // In FROM, the server would write all rows to its disk first.
+        let sql = "SELECT generate_series(1, ?1::bigint)::text AS x";
+        db.export(sql, gatewright_db::params![rows], std::time::Duration::from_hours(1), |row, out| {
+            out.extend_from_slice(row.get::<String>(0)?.as_bytes());
+            out.push(b'\n');
+            Ok(())
+        })
+    };
+    let mut whole = export(100_000);
+    let mut text = Vec::new();
+    while let Some(piece) = whole.next().await.unwrap() {
+        text.extend_from_slice(&piece);
+    }
+    assert_eq!(String::from_utf8(text).unwrap().lines().count(), 100_000);
+    for _ in 0..12 {
+        let after = db.query(limit, vec![]).await.unwrap()[0].get::<String>("limited").unwrap();
+        assert_eq!(after, before, "the time of an export is that of its transaction");
+    }
+}

@@ -72,6 +72,8 @@ pub struct Rules {
     pub update: Demand,
     /// For [`Action::Delete`].
     pub delete: Demand,
+    /// For exports, in addition to that for [`Action::Read`]. Absent: none.
+    pub export: Option<Demand>,
     /// Whether records have owners. Only the owner sees and changes a record.
     pub owned: bool,
     /// A caller with this permission reads the records of every owner.

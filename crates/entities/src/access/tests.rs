@@ -22,6 +22,7 @@ fn rules(demand: impl Fn(Action) -> Demand, owned: bool) -> Rules {
         create: demand(Action::Create),
         update: demand(Action::Update),
         delete: demand(Action::Delete),
+        export: None,
         owned,
         cross_owner_read: None,
         cross_owner_write: None,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use gatewright_http::Problem;
 use http::HeaderName;
 
 use super::entities::Entities;
 use super::table::Table;
-use crate::access::{Action, Reach, Refusal, decide};
+use crate::access::{Action, Reach, Refusal, decide, decide_export};
 use crate::call::Call;
 use crate::condition::{Bound, Rule, Viewer};
 use crate::declare::Target;
@@ -37,6 +38,20 @@ pub(crate) async fn admit(table: Table<'_>, call: &Call, action: Action) -> Resu
     let rule = plan.row_rules.get(action).zip(viewer.as_ref()).map(|(rule, viewer)| bound(plan, rule, viewer));
     let rights = field_rights(table.entities, call).await?;
     Ok(Admission { reach, standing, rule, viewer, rights })
+}
+
+/// Whether a caller who may read the entity may export it too. Somebody who acts as the user of a session may not.
+pub(crate) async fn may_export(table: Table<'_>, call: &Call) -> Result<(), Error> {
+    if call.is_operators() {
+        return Ok(());
+    }
+    if call.identity.principal().is_some_and(|principal| principal.impersonated_by().is_some()) {
+        return Err(Problem::forbidden("an operator who acts as a user cannot do this")
+            .with_code("impersonated")
+            .into());
+    }
+    let standing = standing(table, call).await?;
+    Ok(decide_export(table.entities.policy(), &table.plan.rules, &call.identity, &standing)?)
 }
 
 /// The fields of each entity that the caller may read. The operator reads all.

@@ -12,6 +12,7 @@ use http::header::ACCEPT_LANGUAGE;
 
 use super::body_turns::BodyTurns;
 use super::cursor::CursorKey;
+use super::exports::Exports;
 use super::gate::{self, Gate};
 use crate::access::Policy;
 use crate::answers::KeptAnswers;
@@ -59,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) public_users: Option<PublicUsers>,
     pub(crate) cursors: CursorKey,
     pub(crate) list_gate: Gate,
+    pub(crate) exports: Exports,
     pub(crate) budget: Budget,
     pub(crate) body_turns: BodyTurns,
     pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
@@ -108,6 +110,10 @@ impl Entities {
 
     pub(crate) fn at(&self, index: usize) -> &Arc<Plan> {
         &self.0.plans[index]
+    }
+
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.0.exports
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -169,6 +175,11 @@ impl Entities {
 
     pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn EntityHooks> {
         self.0.own_hooks.get(plan.index)?.as_deref()
+    }
+
+    /// The same, for what outlives the call.
+    pub(crate) fn shared_hooks_of(&self, plan: &Plan) -> Option<Arc<dyn EntityHooks>> {
+        self.0.own_hooks.get(plan.index)?.clone()
     }
 
     pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {

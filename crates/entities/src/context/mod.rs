@@ -5,5 +5,6 @@ pub(crate) mod admission;
 pub(crate) mod body_turns;
 pub(crate) mod cursor;
 pub(crate) mod entities;
+pub(crate) mod exports;
 pub(crate) mod gate;
 pub(crate) mod table;

@@ -15,7 +15,7 @@ use super::{
     ByAction, DeclarationError, DeclarationErrors, DefaultWord, Entity, Field, Kind, Location, Model, ModelField,
     OnDelete, Relation, Target, names,
 };
-use crate::access::{Action, Demand, Rules};
+use crate::access::{Demand, Rules};
 use crate::condition::{Catalog, Rule};
 use crate::value::list;
 
@@ -76,12 +76,13 @@ impl Declarations {
     /// The permissions that the entities require, each with the entity's position and the attribute that names it.
     pub fn permissions(&self) -> impl Iterator<Item = (usize, &'static str, &Permission)> {
         self.models.iter().enumerate().flat_map(|(index, model)| {
-            let Rules { read, create, update, delete, cross_owner_read, cross_owner_write, .. } = &model.rules;
+            let Rules { read, create, update, delete, export, cross_owner_read, cross_owner_write, .. } = &model.rules;
             let demanded = [
                 ("access.read", read.permission()),
                 ("access.create", create.permission()),
                 ("access.update", update.permission()),
                 ("access.delete", delete.permission()),
+                ("access.export", export.as_ref().and_then(Demand::permission)),
                 ("cross_owner_read", cross_owner_read.as_ref()),
                 ("cross_owner_write", cross_owner_write.as_ref()),
             ];
@@ -286,10 +287,11 @@ impl Check<'_> {
         };
         Rules {
             resource: table_of(entity).into(),
-            read: self.demand(Action::Read, entity.access.read.as_deref()),
-            create: self.demand(Action::Create, entity.access.create.as_deref()),
-            update: self.demand(Action::Update, entity.access.update.as_deref()),
-            delete: self.demand(Action::Delete, entity.access.delete.as_deref()),
+            read: self.demand("read", entity.access.read.as_deref()),
+            create: self.demand("create", entity.access.create.as_deref()),
+            update: self.demand("update", entity.access.update.as_deref()),
+            delete: self.demand("delete", entity.access.delete.as_deref()),
+            export: entity.access.export.as_deref().map(|text| self.demand("export", Some(text))),
             owned,
             cross_owner_read,
             cross_owner_write,
@@ -297,7 +299,7 @@ impl Check<'_> {
         }
     }
 
-    fn demand(&mut self, action: Action, text: Option<&str>) -> Demand {
+    fn demand(&mut self, action: &str, text: Option<&str>) -> Demand {
         match text {
             None if self.entity.public => Demand::Public,
             None => Demand::SignedIn,
@@ -307,7 +309,7 @@ impl Check<'_> {
                     (self.entity.multi_tenant, "multi_tenant keeps every record to its tenant"),
                 ];
                 for (_, keeps) in bounds.into_iter().filter(|(given, _)| *given) {
-                    let message = format!("access.{} is public, and {keeps}; keep one of them", action.as_str());
+                    let message = format!("access.{action} is public, and {keeps}; keep one of them");
                     self.wrong("access", message);
                 }
                 Demand::Public

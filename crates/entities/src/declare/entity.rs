@@ -47,6 +47,7 @@ pub(crate) struct Access {
     pub(crate) create: Option<String>,
     pub(crate) update: Option<String>,
     pub(crate) delete: Option<String>,
+    pub(crate) export: Option<String>,
 }
 
 /// Something that each action may have.
@@ -148,6 +149,13 @@ impl Entity {
             Action::Delete => &mut self.access.delete,
         };
         *slot = Some(permission.into());
+        self
+    }
+
+    /// The permission that an export of all records requires, in addition to reading them. A token needs the scope
+    /// `{table}:export` too.
+    pub fn export(mut self, permission: impl Into<String>) -> Self {
+        self.access.export = Some(permission.into());
         self
     }
 
@@ -269,6 +277,11 @@ impl Entity {
     /// Whether any operation has an `access` setting.
     pub fn has_access(&self) -> bool {
         self.access != Access::default()
+    }
+
+    /// Whether an export needs a permission.
+    pub fn has_export(&self) -> bool {
+        self.access.export.is_some()
     }
 
     /// Whether it isolates the records of tenants.

@@ -10,6 +10,17 @@ use crate::value::types::FIRST_YEAR;
 /// What a column of timestamps holds.
 const TIMESTAMP: &str = "a timestamp from 0001-01-01T00:00:00Z to 9999-12-30T22:00:00Z";
 
+/// What the values of a column are in a file of cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// Text.
+    Text,
+    /// A number, a time or a truth value.
+    Plain,
+    /// Any JSON.
+    Json,
+}
+
 /// How a column's values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
@@ -98,6 +109,26 @@ impl Column {
         let key = serde_json::Value::from(case.spell(name));
         let lead = format!("{}{key}:", if first { '{' } else { ',' });
         Self { name: name.to_owned(), lead: lead.into_bytes(), codec }
+    }
+
+    /// The key on the wire.
+    pub(super) fn key(&self) -> String {
+        let key = self.lead.get(1..self.lead.len() - 1).unwrap_or_default();
+        serde_json::from_slice(key).unwrap_or_else(|_| self.name.clone())
+    }
+
+    /// What its values are in a file of cells.
+    pub(super) fn cell(&self) -> Cell {
+        match self.codec {
+            Codec::Text | Codec::Id | Codec::Uuid => Cell::Text,
+            Codec::Json | Codec::List => Cell::Json,
+            Codec::Decimal | Codec::Int | Codec::Float | Codec::Bool | Codec::Time | Codec::Date => Cell::Plain,
+        }
+    }
+
+    /// Writes the value alone. The error says what value was expected in the column.
+    pub(super) fn value(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        self.codec.append(value, out)
     }
 
     /// Writes key and value, if the value is a text in the driver's buffer whose bytes can be copied unchanged. If not,

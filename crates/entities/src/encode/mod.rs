@@ -19,6 +19,7 @@ use crate::fragment::quoted;
 use crate::readable::Readable;
 use column::{Codec, Column};
 
+pub(crate) use column::Cell;
 pub(crate) use projection::Projection;
 pub use record::Record;
 pub(crate) use record::{Stored, only};
@@ -127,15 +128,26 @@ impl Shape {
         id: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
+        self.written(&column.name, (row, place), id, |value| column.append(value, out))
+    }
+
+    /// Passes a value of a row to `write`, which returns what value was expected if it cannot write this one.
+    fn written(
+        &self,
+        name: &str,
+        (row, place): (&RowRef<'_>, usize),
+        id: usize,
+        write: impl FnOnce(&ValueRef<'_>) -> Result<(), &'static str>,
+    ) -> Result<(), Error> {
         let fault = match row.value(place) {
-            Ok(value) => match column.append(&value, out) {
+            Ok(value) => match write(&value) {
                 Ok(()) => return Ok(()),
                 Err(expected) => (found(&value), expected),
             },
             Err(Error::Corrupt { found, expected, .. }) => (found, expected),
             Err(error) => return Err(error),
         };
-        Err(self.unreadable(row, id, &column.name, fault))
+        Err(self.unreadable(row, id, name, fault))
     }
 
     /// A row as a record.

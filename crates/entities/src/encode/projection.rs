@@ -1,7 +1,7 @@
 use gatewright_db::{Error, RowRef, Value};
 use gatewright_http::entity_tag;
 
-use super::Shape;
+use super::{Cell, Shape};
 use crate::fragment::quoted;
 
 /// The columns of a shape that one answer shows, and additional columns that are read but not shown.
@@ -96,6 +96,38 @@ impl<'a> Projection<'a> {
         match columns {
             Some(columns) => self.shape.write(row, columns.iter().map(|index| (*index, *index)), super::ID, out),
             None => self.shape.append(row, out),
+        }
+    }
+
+    /// The keys of what is shown, and what the values are in a file of cells.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (String, Cell)> {
+        let shown = self.places().into_iter().map(|(_, index)| &self.shape.columns[index]);
+        shown.map(|column| (column.key(), column.cell()))
+    }
+
+    /// Passes each shown value of a row to `each`, as JSON, which is in `scratch` meanwhile.
+    pub(crate) fn cells(
+        &self,
+        row: &RowRef<'_>,
+        scratch: &mut Vec<u8>,
+        mut each: impl FnMut(Cell, &[u8]),
+    ) -> Result<(), Error> {
+        let id = self.id();
+        for (place, index) in self.places() {
+            let column = &self.shape.columns[index];
+            scratch.clear();
+            self.shape.written(&column.name, (row, place), id, |value| column.value(value, scratch))?;
+            each(column.cell(), scratch);
+        }
+        Ok(())
+    }
+
+    /// Where a row has the shown columns, and their positions in the shape.
+    fn places(&self) -> Vec<(usize, usize)> {
+        match (self.shown(), self.tags) {
+            (Some(shown), false) => shown.iter().copied().enumerate().collect(),
+            (Some(shown), true) => shown.iter().map(|index| (*index, *index)).collect(),
+            (None, _) => (0..self.shape.columns.len()).map(|index| (index, index)).collect(),
         }
     }
 

@@ -81,13 +81,6 @@ impl Record {
     pub fn etag(&self) -> String {
         entity_tag::of(&self.json)
     }
-
-    /// The JSON object, and in it the entity tag.
-    pub(crate) fn tagged(&self) -> Vec<u8> {
-        let mut json = self.json.to_vec();
-        entity_tag::append(&self.etag(), &mut json);
-        json
-    }
 }
 
 /// One record as it is stored, for the server itself. A caller gets [`Stored::seen_by`]. Cheap to clone.

@@ -36,7 +36,7 @@ pub struct Writing<'a> {
 /// For records that a cascade deletes, `before_delete` and `after_delete` run. For records whose relation becomes null,
 /// and for records that are restored from the trash, only `after_update` runs.
 ///
-/// Hooks around a read run outside any transaction. They change the answers of get and list, but not streams, events,
+/// Hooks around a read run outside any transaction. They change the answers of get, list and exports, but not streams, events,
 /// groups and related records. So do not use them to hide secrets: use `hidden`.
 #[async_trait]
 pub trait EntityHooks: Send + Sync + 'static {
@@ -87,7 +87,7 @@ pub trait EntityHooks: Send + Sync + 'static {
         Ok(())
     }
 
-    /// After a page was read. The counts of the answer stay unchanged.
+    /// After a page was read, or a part of an export. The counts of the answer stay unchanged.
     async fn after_list(&self, _call: &Call, _records: &mut Vec<Object>) -> Result<(), Error> {
         Ok(())
     }

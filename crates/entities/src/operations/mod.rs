@@ -50,6 +50,7 @@ mod words;
 mod write;
 
 pub use crate::call::{Call, Surface};
+pub use crate::context::exports::ExportLimits;
 pub use crate::context::gate::ListLimits;
 pub use crate::context::table::Table;
 pub use crate::error::{Error, UnknownTable};
@@ -60,7 +61,7 @@ pub(crate) use explain::explain;
 pub use explain::{Check, Explanation, Term, Values as TermValues};
 pub use leaving::{Owned, OwnedRecords};
 pub(crate) use list::parameters::tags;
-pub use list::{List, PagePlace, Total};
+pub use list::{Export, ExportFormat, List, PagePlace, Total};
 pub use mixed::MixedBatch;
 pub use precondition::IfMatch;
 pub use transaction::Transaction;

@@ -52,7 +52,7 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
         let record = get::fetch(table, call, &reach, id).await?.seen_by(&readable);
         return Ok(Viewed { etag: Some(record.etag()), json: record.json().clone() });
     }
-    let included = include::included(table, call, &view, &rights).await?;
+    let included = include::included(table, call, (&view.include, view.tags), &rights).await?;
     let Statement { sql, params } = table.plan.sql.get.within(&get::known(id)?, &reach);
     let most = call.surface.most_bytes();
     let plan = table.plan.clone();
@@ -79,7 +79,7 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
         let Some((record, mut json, ids)) = row else { return Ok(None) };
         let mut found: Vec<Found> = Vec::with_capacity(included.len());
         for (included, id) in included.iter().zip(&ids) {
-            found.push(included.load(tx, std::iter::once(id), most).await?.ok_or(Error::TooLarge)?);
+            found.push(included.load(tx, vec![id], most).await?.ok_or(Error::TooLarge)?);
         }
         include::append(&included, &found, &ids, &mut json);
         Ok(Some(Viewed { etag: included.is_empty().then(|| record.etag()), json: json.into() }))

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Field, Plan};
 use crate::declare::{Declarations, Kind, Target};
+use crate::readable::SeenFields;
 use crate::value::Type;
 use crate::value::types::{LONGEST_ID, Text};
 
@@ -33,6 +34,17 @@ pub struct Items {
     pub most: usize,
     /// Whether no item occurs twice.
     pub unique: bool,
+}
+
+/// How `include` follows a relation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Includable {
+    /// To one record.
+    One,
+    /// To many records.
+    Many,
+    /// To the records that name the record.
+    Back,
 }
 
 /// One end of a range, both ends of which are allowed.
@@ -64,6 +76,37 @@ impl Plan {
             Target::Users => None,
             Target::Entity(index) => plans.get(index),
         }
+    }
+
+    /// What `include` may name of its records, as far as `seen` shows it and `serves` the entities: relations to one record, to many,
+    /// and backward, each with the entity of the records. `None`: accounts.
+    pub fn includable<'a>(
+        &'a self,
+        plans: &'a [Arc<Self>],
+        seen: &SeenFields,
+        serves: impl Fn(&Self) -> bool,
+    ) -> Vec<(String, Includable, Option<&'a Arc<Self>>)> {
+        let mut all = Vec::new();
+        for field in self.fields().filter(|field| seen.shows(self, field)) {
+            let way = match (field.relation, field.links) {
+                (Some(_), _) => Includable::One,
+                (None, Some(_)) => Includable::Many,
+                (None, None) => continue,
+            };
+            let target = self.target(field, plans);
+            if target.is_none_or(|target| serves(target)) {
+                all.push((field.key.clone(), way, target));
+            }
+        }
+        for plan in plans.iter().filter(|plan| serves(plan)) {
+            for field in plan.fields().filter(|field| seen.shows(plan, field)) {
+                let to = field.relation.map(|relation| relation.to).or(field.links);
+                if to == Some(Target::Entity(self.index)) {
+                    all.push((format!("{}({})", plan.name, field.key), Includable::Back, Some(plan)));
+                }
+            }
+        }
+        all
     }
 
     /// Whether `field` is a relation to many records.

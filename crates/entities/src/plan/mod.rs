@@ -34,7 +34,7 @@ use crate::schema::{sequences, type_word};
 use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
-pub use describe::{Bound, Constraints, Items};
+pub use describe::{Bound, Constraints, Includable, Items};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};
@@ -283,7 +283,17 @@ impl Plan {
     /// Whether its lists have the parameter `total`, which selects how records are counted. Not if a field has this
     /// name.
     pub fn takes_total(&self) -> bool {
-        self.columns.declared("total").is_none()
+        self.is_parameter("total")
+    }
+
+    /// Whether a parameter of lists with this name is not a condition: no field has the name.
+    pub(crate) fn is_parameter(&self, name: &str) -> bool {
+        self.columns.declared(name).is_none()
+    }
+
+    /// Whether the parameter `format` selects the format of its lists.
+    pub fn takes_format(&self) -> bool {
+        self.is_parameter("format")
     }
 
     /// The fields that clients know, in the order of answers.

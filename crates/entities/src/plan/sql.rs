@@ -219,11 +219,38 @@ impl Statements {
 
     /// The rows of `scope` whose id is in a JSON array, which is the parameter with the number `ids`.
     pub(crate) fn among(&self, scope: &Scope, ids: usize, engine: Engine) -> Sql {
-        let (columns, table, condition) = (&self.columns, &self.table, &scope.condition);
+        self.among_selecting(&self.columns, scope, ids, engine)
+    }
+
+    /// The same with what `select` names of them.
+    pub(crate) fn among_selecting(&self, select: &str, scope: &Scope, ids: usize, engine: Engine) -> Sql {
+        let (table, condition) = (&self.table, &scope.condition);
         let word = if condition.is_empty() { " WHERE" } else { " AND" };
         let among = dialect::is_among(engine, "\"id\"", &format!("?{ids}"));
         // Bytes: rows are folded one by one until the answer is full, or only their prints are kept.
-        format!("SELECT {columns} FROM {table}{condition}{word} {among}").into()
+        format!("SELECT {select} FROM {table}{condition}{word} {among}").into()
+    }
+
+    /// The rows of `scope` for each id of a JSON array, which is the parameter with the number `ids`: those for which `condition` is
+    /// true of the id, `"_k"."_v"`, the first in an order, as many as the next parameter says. They have the id as `_v`.
+    pub(crate) fn naming(
+        &self,
+        select: &str,
+        scope: &Scope,
+        (condition, order): (&str, &str),
+        ids: usize,
+        engine: Engine,
+    ) -> Sql {
+        let (table, bounds) = (&self.table, &scope.condition);
+        let word = if bounds.is_empty() { " WHERE" } else { " AND" };
+        let most = ids + 1;
+        let first = format!("SELECT \"id\" FROM {table}{bounds}{word} {condition} ORDER BY {order} LIMIT ?{most}");
+        let each = dialect::for_each(engine, &dialect::texts(engine, &format!("?{ids}")), &first);
+        // Bytes: rows are folded one by one until the answer is full.
+        format!(
+            "SELECT {select} FROM ({each}) AS \"_r\" JOIN {table} ON {table}.\"id\" = \"_r\".\"_id\" ORDER BY {order}"
+        )
+        .into()
     }
 
     /// Parameters: those of `scope`.

@@ -1,16 +1,18 @@
 use std::cmp::Ordering;
+use std::io;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::stream;
 use gatewright_base::JsonCase;
 use gatewright_http::Problem;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, json};
 
 use crate::answers::{KeptAnswer, Written};
-use crate::operations::{Batch, List, Viewed};
+use crate::operations::{Batch, Export, ExportFormat, List, Viewed};
 
 /// The answer for one caller must not be cached for others, and may be different the next time.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
@@ -95,6 +97,27 @@ pub(super) fn list(list: &List, case: JsonCase) -> Response {
     if list.unreadable > 0 {
         response.headers_mut().insert(UNREADABLE, list.unreadable.into());
     }
+    response
+}
+
+/// A file. If the export fails, the connection ends without the last chunk.
+pub(super) fn export(export: Export, format: ExportFormat, table: &str) -> Response {
+    let pieces = stream::unfold(Some(export), async |export| {
+        let mut export = export?;
+        match export.next().await {
+            Ok(Some(piece)) => Some((Ok(Bytes::from(piece)), Some(export))),
+            Ok(None) => None,
+            // The client gets no reason: it has the answer's status already.
+            Err(_) => Some((Err(io::Error::other("the export failed")), None)),
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let name = format!("attachment; filename=\"{table}.{}\"", format.extension());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.extend(HeaderValue::try_from(name).map(|name| (CONTENT_DISPOSITION, name)));
+    headers.insert(CACHE_CONTROL, PRIVATE);
+    headers.insert(VARY, HeaderValue::from_static("accept"));
     response
 }
 

@@ -4,6 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use gatewright_http::{Caller, ClientAddr, PatchJson, Problem, RawJson};
 use http::HeaderMap;
+use http::header::ACCEPT;
 
 use super::endpoint::Endpoint;
 use super::once::Incoming;
@@ -14,8 +15,8 @@ use crate::access::Action;
 use crate::answers::{KeptAnswer, Written};
 use crate::call::{Call, Surface};
 use crate::error::Error;
-use crate::operations::{Body, IfMatch, OnConflict};
-use crate::query::{ListQuery, RecordQuery};
+use crate::operations::{Body, ExportFormat, IfMatch, OnConflict};
+use crate::query::RecordQuery;
 
 pub(super) async fn list(
     State(endpoint): State<Arc<Endpoint>>,
@@ -25,8 +26,24 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let call = endpoint.entities.call(identity, &headers).from_address(client.ip()).through(Surface::Rest);
+    let (table, query) = (endpoint.table(), query.as_deref().unwrap_or_default());
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    match ExportFormat::asked(table.plan(), query, accept) {
+        Ok(None) => {}
+        Ok(Some((format, query))) => {
+            return Ok(answer::export(
+                Box::pin(table.export(&call, format, &query)).await?,
+                format,
+                table.plan().table(),
+            ));
+        }
+        Err(detail) => {
+            let refusal = Box::pin(endpoint.refusal(&call, Action::Read)).await;
+            return Err(refusal.unwrap_or_else(|| Error::Query(detail).into()));
+        }
+    }
     let cursor = endpoint.entities.cursor();
-    let list = endpoint.table().list(&call, &ListQuery::parse(query.as_deref().unwrap_or_default())).await?;
+    let list = table.list(&call, &ExportFormat::without(table.plan(), query)).await?;
     Ok(event_cursor::add_to(cursor.as_ref(), answer::list(&list, endpoint.entities.json_case())))
 }
 

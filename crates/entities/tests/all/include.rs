@@ -194,7 +194,7 @@ async fn a_field_without_a_relation_is_refused_without_revealing_hidden_ones() {
             ("hidden_topic", "include: there is no relation \"hidden_topic\""),
             ("title", "include: \"title\" is not a relation"),
             ("id", "include: \"id\" is not a relation"),
-            ("mainTopic.owner", "include: there is no relation \"mainTopic.owner\""),
+            ("mainTopic.owner", "include: there is no relation \"owner\" of \"topics\""),
         ] {
             for path in ["/posts".to_owned(), made.header("location").to_owned()] {
                 let answer = world.get(&anonymous(), &format!("{path}?include={include}")).await;

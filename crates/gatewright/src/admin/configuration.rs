@@ -40,6 +40,7 @@ fn shown(config: &Config) -> Value {
             "api_prefix": config.api_prefix(),
             "json_case": format!("{:?}", server.json_case).to_lowercase(),
             "request_timeout_seconds": server.request_timeout.as_secs(),
+            "export_timeout_seconds": server.export_timeout.as_secs(),
             "max_body_bytes": server.max_body_bytes,
             "max_connections": server.max_connections,
             "max_connections_per_address": server.max_connections_per_address,

@@ -8,7 +8,7 @@ use gatewright_base::Scope;
 
 use crate::Config;
 
-/// The plugin, with a scope to read and one to write for each entity that is served.
+/// The plugin, with a scope to read and one to write for each entity that is served, and one to export where that needs a permission.
 pub(super) fn plugin(config: &Config) -> AuthorizationServerPlugin {
     let server = &config.authorization_server;
     let plugin = AuthorizationServerPlugin::new(scopes(config))
@@ -34,6 +34,8 @@ fn scopes(config: &Config) -> SupportedScopes {
         let scope = |verb: &str| format!("{table}:{verb}").parse::<Scope>().ok();
         let add = if entity.is_multi_tenant() { SupportedScopes::with_tenant_data } else { SupportedScopes::with };
         let all = scope("read").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Read(name.clone())));
+        let export = entity.has_export().then(|| scope("export")).flatten();
+        let all = export.into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Export(name.clone())));
         scope("write").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Write(name.clone())))
     })
 }

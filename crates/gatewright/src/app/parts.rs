@@ -26,7 +26,7 @@ use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::answers::{AnswerOptions, AnswersInitError, KeptAnswers};
 use gatewright_entities::schema::Users;
 use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
-use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, Tables};
+use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, ExportLimits, Tables};
 use gatewright_events::fanout::{ChannelError, Fanout as Backend, PostgresFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
 use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
@@ -138,6 +138,7 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
         .tables(tables(config))
         .tenant_header(config.tenancy.header())
         .lists(config.database.lists)
+        .exports(ExportLimits { time: config.server.export_timeout, ..ExportLimits::default() })
 }
 
 /// Whether invitations are possible: to create an account, or to a tenant.

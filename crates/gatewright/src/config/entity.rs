@@ -76,7 +76,13 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
     entity = keys(section, entity);
     entity = section.section("access", |access| {
         let about = "The permission that the operation needs. `public`: open to everybody.";
-        by_action(access, entity, Entity::access, "any signed-in caller", about)
+        let entity = by_action(access, entity, Entity::access, "any signed-in caller", about);
+        let about = "The permission that an [export](queries.md#export) needs, in addition to `read`. A token needs the scope \
+                     `{table}:export` too.";
+        match given(access, "export", about) {
+            Some(permission) => entity.export(permission),
+            None => entity,
+        }
     });
     entity = section.section("rules", |rules| {
         let about = "A [rule](rules.md): a filter that must be true for the record.";

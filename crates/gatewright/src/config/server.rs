@@ -25,6 +25,8 @@ pub struct Server {
     pub json_case: JsonCase,
     /// How long an answer may take. Event streams are exempt.
     pub request_timeout: Duration,
+    /// How long an export of all records may take.
+    pub export_timeout: Duration,
     /// The largest request body in bytes.
     pub max_body_bytes: usize,
     /// The maximum number of open connections; further ones get 503. An open event stream is one of them.
@@ -61,6 +63,7 @@ impl Default for Server {
             api_prefix: None,
             json_case: JsonCase::Camel,
             request_timeout: Duration::from_secs(30),
+            export_timeout: Duration::from_hours(1),
             max_body_bytes: 1 << 20,
             max_connections: 20_000,
             max_connections_per_address: None,
@@ -113,6 +116,7 @@ impl Server {
                 "The maximum time until the response to a request begins. After that: 503, or 408 if the request body \
                  has not arrived. Event streams are exempt. 1 to 86400.",
             ),
+            export_timeout: export_timeout(section, default.export_timeout),
             max_body_bytes: section.value(
                 "max_body_bytes",
                 default.max_body_bytes,
@@ -174,4 +178,9 @@ impl Server {
                 .unwrap_or_default(),
         }
     }
+}
+
+fn export_timeout(section: &mut Section<'_>, default: Duration) -> Duration {
+    let about = "The maximum time of an [export](queries.md#export). After that the connection is closed before the end. 1 to 86400.";
+    section.seconds("export_timeout_seconds", default, about)
 }

@@ -23,6 +23,7 @@ impl Asked {
     pub(super) fn read(plan: &Plan, verb: Verb, mut arguments: JsonObject, sent: &Sent) -> Result<Self, String> {
         Ok(match verb {
             Verb::List => Self::List { query: query(arguments)? },
+            Verb::Group => Self::List { query: groups(arguments)? },
             Verb::Get => Self::Get { id: id(&mut arguments)?, query: query(arguments)? },
             Verb::Create if arguments.contains_key(ETAG) => return Err(format!("there is no argument \"{ETAG}\"")),
             Verb::Create => Self::Create { body: body(plan, &arguments, sent)? },
@@ -37,6 +38,15 @@ impl Asked {
             }
         })
     }
+}
+
+/// The query of groups. Without one of these arguments it would be a list of records.
+fn groups(arguments: JsonObject) -> Result<ListQuery, String> {
+    let query: ListQuery = query(arguments)?;
+    if query.is_grouped() {
+        return Ok(query);
+    }
+    Err("name a field in group, sum, min, max, avg or count_distinct".to_owned())
 }
 
 /// The arguments of a list as the parameters of a query: text unchanged, numbers and booleans as text, lists joined by

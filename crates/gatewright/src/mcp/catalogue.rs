@@ -1,4 +1,4 @@
-//! The five tools of each entity: names, descriptions, schemas.
+//! The six tools of each entity: names, descriptions, schemas.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ pub(super) const KEY: &str = "idempotency_key";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     List,
+    Group,
     Get,
     Create,
     Update,
@@ -29,12 +30,12 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    const ALL: [Self; 5] = [Self::List, Self::Get, Self::Create, Self::Update, Self::Delete];
+    const ALL: [Self; 6] = [Self::List, Self::Group, Self::Get, Self::Create, Self::Update, Self::Delete];
 
     /// The action that its caller must be allowed.
     pub(super) fn action(self) -> Action {
         match self {
-            Self::List | Self::Get => Action::Read,
+            Self::List | Self::Group | Self::Get => Action::Read,
             Self::Create => Action::Create,
             Self::Update => Action::Update,
             Self::Delete => Action::Delete,
@@ -44,6 +45,7 @@ impl Verb {
     fn name(self) -> &'static str {
         match self {
             Self::List => "list",
+            Self::Group => "group",
             Self::Get => "get",
             Self::Create => "create",
             Self::Update => "update",
@@ -105,6 +107,15 @@ pub(super) fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase,
                 fields(plan, plans, case, seen)
             ),
             list_input(plan, plans, seen),
+            hints(true, false, true),
+        ),
+        Verb::Group => (
+            format!(
+                "Counts the records of {name} that match `filter` in groups, with sums, averages and counts of different \
+                 values. Returns {{\"data\":[…]}} with one object for each group. {}",
+                fields(plan, plans, case, seen)
+            ),
+            group_input(plan),
             hints(true, false, true),
         ),
         Verb::Get => (
@@ -171,6 +182,13 @@ fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
                 .property("cursor", cursor)
                 .property(case.spell("has_more"), flag())
         }
+        Verb::Group => {
+            let group = object().description(Some(
+                "One group: the values of `group` under their names as they were asked for, `count`, and an object of values \
+                 by field for each other function.",
+            ));
+            object().property("data", ArrayBuilder::new().items(group)).property(case.spell("has_more"), flag())
+        }
         Verb::Delete => object().property("deleted", flag()).property("id", text("The id of the deleted record.")),
         Verb::Get | Verb::Create | Verb::Update => object()
             .property("data", object())
@@ -215,35 +233,17 @@ fn list(field: &PlanField) -> String {
 fn list_input(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields) -> ObjectBuilder {
     let most = plan.max_list_limit();
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
-    let filter = text(
-        "An expression: comparisons with =, !=, >, >=, <, <=, ~ (contains), !~, in, and has (a JSON list contains a value, as in: \
-         tags has \"urgent\"), joined by && and ||, negated by !, grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
-    );
     let sort = text(
         "Fields to sort by, separated by commas; a minus sorts descending: -createdAt,id. A dot selects a field of a \
          related record: project.name",
     );
-    let compared = ObjectBuilder::new()
-        .schema_type([Type::String, Type::Number, Type::Boolean, Type::Array].into_iter().collect::<SchemaType>())
-        .description(Some(
-            "A comparison by name: the field for equality, or the field with _gt, _gte, _lt, _lte, _ne, _like, _in or _null.",
-        ));
-    let words = |values: [&'static str; 2], about: &str| text(about).enum_values(Some(values));
-    let mut input = object();
-    if plan.is_searchable() {
-        input = input.property("q", text("Text that at least one searched field must contain; case-insensitive."));
-    }
-    if plan.soft_delete() {
-        let about = "`with`: include deleted records; `only`: only deleted records. Needs the right to update.";
-        input = input.property("trashed", words(["with", "only"], about));
-    }
+    let mut input = matching(plan);
     if plan.takes_total() {
         let about = "How the records on all pages are counted: estimate stops at 1,000, none omits total. Cannot be \
             combined with cursor.";
         input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
     view(plan, plans, seen, input)
-        .property("filter", filter)
         .property("sort", sort)
         .property(
             "page",
@@ -256,30 +256,62 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields) -> ObjectBuil
                  response, with the same sort.",
             ),
         )
-        .property("direction", words(["forward", "backward"], "The direction of the cursor."))
-        .property(
-            "group",
-            text("Returns groups with their count instead of records: at most four fields, separated by commas."),
-        )
+        .property("direction", text("The direction of the cursor.").enum_values(Some(["forward", "backward"])))
+        .property("limit", number().maximum(Some(most)).description(Some("The number of records on a page.")))
+}
+
+/// The arguments that select records.
+fn matching(plan: &Plan) -> ObjectBuilder {
+    let filter = text(
+        "An expression: comparisons with =, !=, >, >=, <, <=, ~ (contains), !~, in, and has (a JSON list contains a value, as in: \
+         tags has \"urgent\"), joined by && and ||, negated by !, grouped by parentheses. Text in quotes, as in: title ~ \"draft\" && createdAt > \"2026-01-01T00:00:00Z\"",
+    );
+    let compared = ObjectBuilder::new()
+        .schema_type([Type::String, Type::Number, Type::Boolean, Type::Array].into_iter().collect::<SchemaType>())
+        .description(Some(
+            "A comparison by name: the field for equality, or the field with _gt, _gte, _lt, _lte, _ne, _like, _in or _null.",
+        ));
+    let mut input = object();
+    if plan.is_searchable() {
+        input = input.property("q", text("Text that at least one searched field must contain; case-insensitive."));
+    }
+    if plan.soft_delete() {
+        let about = "`with`: include deleted records; `only`: only deleted records. Needs the right to update.";
+        input = input.property("trashed", text(about).enum_values(Some(["with", "only"])));
+    }
+    input
+        .property("filter", filter)
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
+}
+
+fn group_input(plan: &Plan) -> ObjectBuilder {
+    let group = "The fields to group by, at most four, separated by commas. Times and dates also by a part of the calendar: \
+        hour(createdAt), day, week, month, quarter or year. Default: one group of all records.";
+    matching(plan)
+        .property("group", text(group))
         .property("sum", text("The sums of these numeric fields in each group, separated by commas."))
         .property("min", text("The smallest values of these fields in each group, separated by commas."))
         .property("max", text("The largest values of these fields in each group, separated by commas."))
         .property("avg", text("The averages of these numeric fields in each group, separated by commas."))
-        .property("limit", number().maximum(Some(most)).description(Some("The number of records on a page.")))
-        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Object(compared.build())))))
+        .property("count_distinct", text("The numbers of different values of these fields, separated by commas."))
+        .property("timezone", text("Where days and hours begin: the name of a time zone, as in: Europe/Berlin."))
+        .property("utc_offset", text("The same as an offset, as in: +02:00. Cannot be combined with timezone."))
 }
 
 /// The selection of each record's fields. Related records can be included if their own entity has tools.
 fn view(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields, input: ObjectBuilder) -> ObjectBuilder {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation && seen.shows(plan, field));
-    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.mcp()));
-    let relations: Vec<_> = served.map(PlanField::key).collect();
+    let relations = plan.includable(plans, seen, Plan::mcp);
+    let relations: Vec<_> = relations.iter().map(|(key, ..)| &**key).collect();
     let input = input.property("fields", text("The fields to return, separated by commas; default: all."));
     if relations.is_empty() {
         return input;
     }
-    let about =
-        format!("Relations whose records are included as _included, separated by commas: {}.", relations.join(", "));
+    let about = format!(
+        "Relations whose records are included as _included, separated by commas: {}. A dot follows a relation of these records, at \
+             most three in a path: project.owner. entity(field) includes the records that name this one, the newest 25; \
+             entity(field):5 as many.",
+        relations.join(", ")
+    );
     input.property("include", text(&about))
 }
 

@@ -23,8 +23,8 @@ use super::catalogue::{self, Catalogue, ETAG, Entry, takes_key};
 use super::missing_scope::MissingScope;
 use super::sent::Sent;
 
-const INSTRUCTIONS: &str = "Each entity has five tools: NAME_list, NAME_get, NAME_create, NAME_update and \
-    NAME_delete; the tool batch writes to several of them in one transaction. Only the tools that the caller may use are listed. A tool that fails returns a problem: `detail` \
+const INSTRUCTIONS: &str = "Each entity has six tools: NAME_list, NAME_group, NAME_get, NAME_create, NAME_update \
+    and NAME_delete; the tool batch writes to several of them in one transaction. Only the tools that the caller may use are listed. A tool that fails returns a problem: `detail` \
     says what went wrong, `errors` names the wrong arguments. Send the `_etag` of a response with an update or a \
     deletion to make it fail with 412 if the record has changed since.";
 

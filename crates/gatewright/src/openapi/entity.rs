@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
+use gatewright_entities::access::Demand;
 use gatewright_entities::{Action, Plan, PlanField};
 use gatewright_http::entity_tag;
 use serde_json::{Map, Value, json};
@@ -14,8 +15,8 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder,
 use super::names::Page;
 use super::subject::Subject;
 use super::words::{
-    Described, Part, boolean, empty, header, in_header, in_path, instant, integer, json, json_body, list_of, named,
-    object, or_null, patch_body, query, string, textual, typed,
+    Described, Part, boolean, content, empty, header, in_header, in_path, instant, integer, json, json_body, list_of,
+    named, object, or_null, patch_body, query, string, textual, typed,
 };
 use super::{Draft, batch, list, schema};
 use crate::Config;
@@ -151,9 +152,12 @@ impl Subject<'_> {
         });
         self.operation(draft, HttpMethod::Get, &self.collection, "list", Action::Read)
             .parameters(list::parameters(self.plan, self.plans, case))
+            .about(export(self.plan))
             .answers(
                 200,
                 json("One page of the records that the caller may read.", page, Some(example))
+                    .content("text/csv", content(string(), None))
+                    .content("application/x-ndjson", content(string(), None))
                     .header("Event-Cursor", event_cursor()),
             )
             .fails(&[429, 503], Page::Never)
@@ -293,6 +297,20 @@ impl Subject<'_> {
         let writable = known.filter(|field| field.is_writable());
         writable.map(|field| (field.key().to_owned(), schema::example(field))).collect::<Map<_, _>>().into()
     }
+}
+
+/// How a list becomes an export, and who may.
+fn export(plan: &Plan) -> String {
+    let by_parameter = if plan.takes_format() { "`format` or " } else { "" };
+    let needs = match plan.rules().export.as_ref().and_then(Demand::permission) {
+        Some(permission) => {
+            format!(" An export needs the permission `{permission}`, and a token the scope `{}:export`.", plan.table())
+        }
+        None => String::new(),
+    };
+    format!(
+        "With {by_parameter}`Accept`, all records that match are returned as a file, of one moment, in the list's order.{needs}"
+    )
 }
 
 /// The cursor for a stream that receives everything that happens after this answer.

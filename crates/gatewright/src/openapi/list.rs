@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_entities::{Kind, Plan, PlanField};
+use gatewright_entities::{Kind, Plan, SeenFields};
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterStyle};
 use utoipa::openapi::schema::Object;
@@ -49,7 +49,7 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
             )
         }),
     ];
-    let grouping = grouping();
+    let grouping = grouping().chain(export(plan));
     let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
     let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
     paging.chain(view(plan, plans)).chain(grouping).chain(comparisons).collect()
@@ -72,15 +72,27 @@ fn grouping() -> impl Iterator<Item = Parameter> {
     functions.into_iter().map(|(name, about)| query(name, about, string()).build())
 }
 
+/// The parameters of exports. A field of such a name is a condition instead.
+fn export(plan: &Plan) -> impl Iterator<Item = Parameter> {
+    let formats = string().enum_values(Some(["json", "csv", "ndjson"])).default(Some("json".into()));
+    let format = "`csv` or `ndjson`: all records that match as a file, instead of a page. Cannot be combined with `limit`, `page`, \
+        `cursor`, `include`, `total` or `group`.";
+    let raw =
+        "With `format=csv`: leave text that a spreadsheet takes for a formula as it is. Otherwise it begins with `'`.";
+    let all = [query("format", format, formats), query("raw", raw, boolean())];
+    plan.takes_format().then_some(all).into_iter().flatten().map(ParameterBuilder::build)
+}
+
 /// The parameters that select the shown parts of each record; single records accept them too. Related records can be
 /// included if their own entity has endpoints.
 pub(super) fn view(plan: &Plan, plans: &[Arc<Plan>]) -> Vec<Parameter> {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
-    let served = relations.filter(|field| plan.target(field, plans).is_none_or(|target| target.crud()));
-    let relations: Vec<_> = served.map(PlanField::key).collect();
+    let relations = plan.includable(plans, &SeenFields::ALL, Plan::crud);
+    let relations: Vec<_> = relations.iter().map(|(key, ..)| &**key).collect();
     let include = (!relations.is_empty()).then(|| {
         let about = format!(
-            "Relations whose records are included as `_included`, separated by commas: {}.",
+            "Relations whose records are included as `_included`, separated by commas: {}. A dot follows a relation of these records, at \
+             most three in a path, as in `project.owner`. `entity(field)` includes the records that name this one, the newest 25 as \
+             `{{\"data\":[…],\"hasMore\":…}}`; `entity(field):100` at most 100.",
             relations.join(", ")
         );
         query("include", &about, string()).build()

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_entities::{Kind, Plan, PlanField, Profile};
+use gatewright_entities::{Includable, Kind, Plan, PlanField, Profile, SeenFields};
 use serde_json::Value;
 
 use super::names::{Names, spelled};
@@ -54,8 +54,7 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
     }
     module.push_str("\n/** Every entity by its path, for `@gatewright/client`. */\nexport interface Schema {\n");
     for (plan, name) in &entities {
-        let relations = relations(plan, plans).map(|(key, target)| format!("{key}: {target}"));
-        let relations = relations.collect::<Vec<_>>().join("; ");
+        let relations = relations(plan, plans, case).join("; ");
         let relations = if relations.is_empty() { "{}".to_owned() } else { format!("{{ {relations} }}") };
         line(&mut module, &format!("  {}: {{", quoted(plan.table())));
         line(&mut module, &format!("    record: {name};\n    create: {name}Create;\n    update: {name}Update;"));
@@ -250,13 +249,20 @@ fn enums<'a>(plan: &'a Plan, name: &str, names: &mut Names) -> Vec<(&'a str, Str
     fields.map(|field| (field.key(), names.one(&format!("{name}{}", spelled(field.column()))))).collect()
 }
 
-/// The relations whose records can be included, by their keys: the paths of their entities, or the type of accounts.
-fn relations<'a>(plan: &'a Plan, plans: &'a [Arc<Plan>]) -> impl Iterator<Item = (&'a str, String)> {
-    let relations = plan.fields().filter(|field| field.kind() == Kind::Relation);
-    relations.filter_map(|field| match plan.target(field, plans) {
-        None => Some((field.key(), "User".to_owned())),
-        Some(target) => target.crud().then(|| (field.key(), quoted(target.table()))),
-    })
+/// The relations whose records can be included, by their keys: the paths of their entities, or the type of accounts; in brackets
+/// where there are many.
+fn relations(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Vec<String> {
+    let one = |(key, way, target): (String, Includable, Option<&Arc<Plan>>)| {
+        let to = target.map_or_else(|| "User".to_owned(), |target| quoted(target.table()));
+        match way {
+            Includable::One => format!("{key}: {to}"),
+            Includable::Many => format!("{key}: [{to}]"),
+            Includable::Back => {
+                format!("{}: {{ back: {to}; more: {} }}", quoted(&key), quoted(&case.spell("has_more")))
+            }
+        }
+    };
+    plan.includable(plans, &SeenFields::ALL, Plan::crud).into_iter().map(one).collect()
 }
 
 fn or_null(field: &PlanField, kind: &str) -> String {

@@ -21,6 +21,8 @@ pub enum ScopeText {
     Fixed(String),
     /// To read records of this name, in the visitor's language.
     Read(String),
+    /// To export records of this name, in the visitor's language.
+    Export(String),
     /// To create, change and delete records of this name, in the visitor's language.
     Write(String),
     /// A text of the catalogues of languages.
@@ -92,6 +94,7 @@ impl SupportedScopes {
         match self.0.get(scope.as_str()).map(|supported| &supported.text) {
             Some(ScopeText::Fixed(text)) => text.clone(),
             Some(ScopeText::Read(name)) => locale::text("consent.read", &[("name", name)]),
+            Some(ScopeText::Export(name)) => locale::text("consent.export", &[("name", name)]),
             Some(ScopeText::Write(name)) => locale::text("consent.write", &[("name", name)]),
             Some(ScopeText::Named(key)) => locale::text(key, &[]),
             None => scope.as_str().to_owned(),

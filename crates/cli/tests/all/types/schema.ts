@@ -66,6 +66,8 @@ export interface Posts {
   sums: string[];
   /** The id of one of topics. */
   topic: string | null;
+  /** The ids of topics. At most 100 items, each once. */
+  topics: string[];
   /** The id of one of users. */
   reviewer: string;
   /** The id of one of unserved. */
@@ -101,6 +103,8 @@ export interface PostsCreate {
   sums?: (string | number)[];
   /** The id of one of topics. */
   topic?: string | null;
+  /** The ids of topics. At most 100 items, each once. */
+  topics?: string[];
   /** The id of one of users. */
   reviewer: string;
   /** The id of one of unserved. */
@@ -133,6 +137,8 @@ export interface PostsUpdate {
   sums?: (string | number)[] | { $append: (string | number)[] } | { $remove: (string | number)[] };
   /** The id of one of topics. */
   topic?: string | null;
+  /** The ids of topics. At most 100 items, each once. */
+  topics?: string[] | { $append: string[] } | { $remove: string[] };
   /** The id of one of users. */
   reviewer?: string;
   /** The id of one of unserved. */
@@ -175,14 +181,14 @@ export interface Schema {
     record: Topics;
     create: TopicsCreate;
     update: TopicsUpdate;
-    relations: {};
+    relations: { "posts(topic)": { back: "posts"; more: "hasMore" }; "posts(topics)": { back: "posts"; more: "hasMore" } };
     trash: false;
   };
   "posts": {
     record: Posts;
     create: PostsCreate;
     update: PostsUpdate;
-    relations: { topic: "blog_topics"; reviewer: User };
+    relations: { topic: "blog_topics"; topics: ["blog_topics"]; reviewer: User };
     trash: true;
   };
   "posts_create": {

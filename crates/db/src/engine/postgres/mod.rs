@@ -12,6 +12,7 @@ mod connection;
 mod decode;
 mod encode;
 mod error;
+mod export;
 mod lanes;
 mod listen;
 mod lists;
@@ -33,6 +34,7 @@ use deadpool::managed::{Object, Pool, PoolError, Timeouts};
 use futures_util::future::BoxFuture;
 
 pub(crate) use decode::{columns, value};
+pub(crate) use export::Pieces;
 pub use listen::Listener;
 pub(crate) use tokio_postgres::Row as DriverRow;
 pub(crate) use transaction::Open;
@@ -58,6 +60,7 @@ pub(crate) struct Postgres {
     /// Behind a pooler.
     types: Option<Arc<Types>>,
     threads: Threads,
+    exports: Connector,
 }
 
 /// Checks the form of a URL.
@@ -107,9 +110,10 @@ impl Postgres {
             // Not over those for records, where a statement may be stopped.
             None => lanes::refuse_pooler(&identity, statements.lanes()).await?,
         }
+        let exports = connector;
         let lists = Arc::new(Lists::new(lists_connector, lists, transactions.clone(), options)?);
         let records = Arc::new(Reads::new(records, lists.clone(), types.is_none()));
-        Ok(Self { records, identity, lists, transactions, statements, types, threads })
+        Ok(Self { records, identity, lists, transactions, statements, types, threads, exports })
     }
 
     pub(crate) async fn write<T, E, F>(&self, share: Share, work: F) -> Result<T, E>
@@ -140,6 +144,14 @@ impl Postgres {
             }
         };
         self.threads.run(Phase::default(), read).await
+    }
+
+    /// Runs one query whose rows become bytes, on a connection of its own.
+    pub(crate) fn export<F>(&self, sql: Sql, params: Vec<Value>, time: Duration, write: F) -> Pieces
+    where
+        F: FnMut(&RowRef<'_>, &mut Vec<u8>) -> Result<(), Error> + Send + 'static,
+    {
+        export::export(self.exports.clone(), sql, params, time, write)
     }
 
     pub(crate) fn close(&self) {

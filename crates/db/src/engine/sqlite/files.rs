@@ -55,6 +55,16 @@ impl Files {
         self.lost.get().map_or(Ok(()), |path| Err(Error::FileLost(path.clone())))
     }
 
+    /// The database.
+    pub(super) fn path(&self) -> &Path {
+        &self.opened[0].path
+    }
+
+    /// The length of the write-ahead log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        std::fs::metadata(&self.opened[1].path).map_or(0, |log| log.len())
+    }
+
     /// Ends [`check_open`](Self::check_open).
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Release);

@@ -15,6 +15,10 @@ use rusqlite::ffi;
 pub(super) struct Gone(Arc<AtomicBool>);
 
 impl Gone {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

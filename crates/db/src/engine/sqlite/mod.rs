@@ -7,6 +7,7 @@ mod checkpoint;
 mod claim;
 mod connection;
 mod error;
+mod export;
 mod files;
 mod folding;
 mod here;
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 pub(crate) use connection::{OnThread, columns, text_bytes, value};
+pub(crate) use export::Pieces;
 pub(crate) use rusqlite::Row as DriverRow;
 
 use crate::row::RowRef;
@@ -35,6 +37,7 @@ use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use checkpoint::Checkpointer;
 use claim::Claim;
 use connection::{Location, Opener};
+use export::Exports;
 use files::Files;
 use here::Here;
 use limit::{Limit, Waiting};
@@ -65,12 +68,14 @@ struct Threads {
     records: Readers,
     identity: Readers,
     lists: Readers,
+    exports: Arc<Exports>,
 }
 
 impl Threads {
     /// Readers first: their snapshots would keep the writer from emptying the log.
     fn close(&self, limit: Duration) {
         self.here.close();
+        self.exports.close(limit);
         for readers in [&self.lists, &self.records, &self.identity] {
             readers.close(limit);
         }
@@ -97,6 +102,7 @@ impl Sqlite {
         let deadlines = Deadlines { waiting: options.write_deadline, statement: options.statement_timeout };
         let cores = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
         let (list_timeout, search_bytes) = (options.list_timeout, options.search_bytes);
+        let export_bytes = options.export_bytes;
         let options = options.clone();
         let handle = tokio::runtime::Handle::current();
         // Opening waits for locks and disks, so it happens away from the runtime's own threads.
@@ -118,6 +124,7 @@ impl Sqlite {
                 identity: readers("identity", IDENTITY_READERS, IDENTITY_READERS),
                 // One share can use all cores, and leaves as many threads for others.
                 lists: readers("lists", 2 * cores, cores),
+                exports: Arc::new(Exports::new(open.clone(), files.clone(), export_bytes)),
             });
             Ok(Self { threads, files, path, claim: Mutex::default(), deadlines, list_timeout, search_bytes })
         })
@@ -179,6 +186,14 @@ impl Sqlite {
         });
         self.readers(lane).submit(lane.share(), read);
         received(answer).await
+    }
+
+    /// Runs one query whose rows become bytes.
+    pub(crate) fn export<F>(&self, sql: Sql, params: Vec<Value>, time: Duration, write: F) -> Pieces
+    where
+        F: FnMut(&RowRef<'_>, &mut Vec<u8>) -> Result<(), Error> + Send + 'static,
+    {
+        self.threads.exports.start((sql, params), time, write)
     }
 
     pub(crate) async fn execute(&self, share: Share, sql: Sql, params: Vec<Value>) -> Result<u64, Error> {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Literal;
+use crate::access::Action;
 
 fn errors(entities: &[Entity]) -> Vec<String> {
     match Declarations::check(entities) {

@@ -9,6 +9,7 @@
 //! cursor to continue, also for a page by number.
 
 mod clock;
+mod export;
 mod found;
 mod groups;
 mod hooked;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Direction, Keyset, Part, Place, Plan, Scope, Trashed};
 use crate::query::{Count, ListQuery};
+pub use export::{Export, ExportFormat};
 use found::RecordLocation;
 use groups::Grouping;
 use include::{Found, Included};
@@ -192,7 +194,7 @@ async fn ready(
         trashed: query.trashed,
         filter: query.filter,
         limit: query.limit,
-        included: include::included(table, call, &query.view, &rights).await?,
+        included: include::included(table, call, (&query.view.include, query.view.tags), &rights).await?,
         readable: plan.shape.readable(rights.of(plan.index)),
         fields: query.view.fields,
         tags: query.view.tags,
@@ -415,10 +417,15 @@ impl Reading {
         let mut count = rows.len();
         'fewer: loop {
             let mut found: Vec<Found> = Vec::with_capacity(self.included.len());
-            let mut room = if count > 1 { self.most } else { usize::MAX };
+            // The first record is always shown, but it cannot bring any number of others.
+            let is_bounded = count > 1 || self.included.iter().any(Included::is_of_many);
+            let mut room = if is_bounded { self.most } else { usize::MAX };
             for (index, included) in self.included.iter().enumerate() {
-                let ids = (0..count).map(|row| &rows.beside(row)[index]);
-                let Some(records) = included.load(tx, ids, room).await? else {
+                let values = (0..count).map(|row| &rows.beside(row)[index]).collect();
+                let Some(records) = included.load(tx, values, room).await? else {
+                    if count <= 1 {
+                        return Err(Error::TooLarge);
+                    }
                     count = count.div_ceil(2);
                     continue 'fewer;
                 };

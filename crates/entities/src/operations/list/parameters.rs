@@ -2,15 +2,15 @@
 
 use std::fmt::Display;
 
-use gatewright_base::{nearest, to_snake};
+use gatewright_base::nearest;
 
 use super::groups::Grouping;
-use crate::declare::Kind;
+use super::include::wanted::Wanted;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Names, Predicate};
-use crate::plan::{Direction, Field, Keyset, Plan, Trashed};
+use crate::plan::{Direction, Keyset, Plan, Trashed};
 use crate::query::{Count, Given, ListQuery, RecordQuery, Trash};
-use crate::readable::{FieldRights, Readable};
+use crate::readable::FieldRights;
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MAX_TESTS: usize = 32;
@@ -19,12 +19,10 @@ const MAX_TESTS: usize = 32;
 const MAX_VALUES: usize = 10_000;
 /// How many records a page has by default.
 const DEFAULT_LIMIT: u32 = 25;
-/// The most relations in one `include`.
-const MAX_INCLUDED: usize = 8;
 /// The maximum number of characters of `q`.
 const LONGEST_SEARCH: usize = 200;
 /// The parameters other than conditions on fields.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 22] = [
     "page",
     "limit",
     "sort",
@@ -43,6 +41,8 @@ const KNOWN: [&str; 20] = [
     "max",
     "avg",
     "count_distinct",
+    "format",
+    "raw",
     TIMEZONE,
     UTC_OFFSET,
 ];
@@ -84,8 +84,8 @@ pub(super) enum Paging {
 pub(in crate::operations) struct View {
     /// Positions in the entity's shape, rising; all of them where nothing was chosen.
     pub(in crate::operations) fields: Option<Vec<usize>>,
-    /// The fields whose related records are included, as positions in the plan.
-    pub(in crate::operations) include: Vec<usize>,
+    /// The relations whose records are included, as they were named.
+    pub(in crate::operations) include: Vec<Wanted>,
     /// Whether each record carries its entity tag.
     pub(in crate::operations) tags: bool,
 }
@@ -219,7 +219,7 @@ impl View {
                 .as_deref()
                 .map(|names| fields(plan, names, plan.columns.seen_by(readable)))
                 .transpose()?,
-            include: asked.include.as_deref().map_or(Ok(Vec::new()), |names| include(plan, names, readable))?,
+            include: asked.include.as_deref().map_or(Ok(Vec::new()), Wanted::read)?,
             tags: asked.tags.unwrap_or(Ok(false)).map_err(|_| NO_TAGS.to_owned())?,
         })
     }
@@ -249,42 +249,6 @@ fn fields(plan: &Plan, value: &str, names: Names<'_>) -> Result<Vec<usize>, Stri
     chosen.sort_unstable();
     chosen.dedup();
     Ok(chosen)
-}
-
-/// Reads `author,topic`.
-fn include(plan: &Plan, value: &str, readable: &Readable) -> Result<Vec<usize>, String> {
-    let names = plan.columns.seen_by(readable);
-    let mut included = Vec::new();
-    for name in value.split(',') {
-        let column = names.find(name).map(|index| names.at(index));
-        let field = column.and_then(|column| plan.fields.iter().position(|field| field.column == column.name));
-        match field {
-            Some(index) if plan.fields.at(index).relation.is_some() => included.push(index),
-            _ if column.is_some() => return Err(format!("include: \"{}\" is not a relation", shown(name))),
-            _ => {
-                let relations =
-                    plan.fields().filter(|field| field.kind == Kind::Relation && readable.has_column(&field.column));
-                let (name_of, written) = (|field: &Field| field.column.clone(), to_snake(&shown(name)));
-                let mut columns: Vec<String> = relations.map(name_of).collect();
-                // A relation is often named without the ending of its column.
-                let ending = columns.iter().position(|column| column.strip_suffix("_id") == Some(&*written));
-                let meant = match ending {
-                    Some(place) => Some(columns.swap_remove(place)),
-                    None => nearest(&written, columns.iter().map(String::as_str)).map(str::to_owned),
-                };
-                let meant = meant.as_deref();
-                let key = meant.and_then(|column| plan.fields.wire_key(column));
-                let hint = key.map(|meant| format!("; did you mean \"{meant}\"?"));
-                return Err(format!("include: there is no relation \"{}\"{}", shown(name), hint.unwrap_or_default()));
-            }
-        }
-    }
-    included.sort_unstable();
-    included.dedup();
-    if included.len() > MAX_INCLUDED {
-        return Err(format!("include takes at most {MAX_INCLUDED} relations"));
-    }
-    Ok(included)
 }
 
 /// The condition of `q`. An empty text, as from an empty search box, adds no condition.

@@ -96,6 +96,12 @@ const QUERIES: &[&str] = &[
     "include=folder",
     "include=move",
     "include=folder&etag=true",
+    "include=folder.tickets(folder)",
+    "include=folder.tickets(moved)",
+    "include=folder.tickets(places)",
+    "include=folder.tickets(folder).reviewer",
+    "include=folder.tickets(folder).watchers&etag=true",
+    "include=places.tickets(folder)",
     "include=folder&fields=subject",
     "cursor=",
     "cursor=&sort=score&limit=1",
@@ -103,6 +109,17 @@ const QUERIES: &[&str] = &[
     "trashed=with",
     "trashed=with&score=7",
     "page=1&limit=1&total=exact",
+    "format=csv&sort=subject",
+    "format=csv&sort=score",
+    "format=csv&fields=score",
+    "format=csv&score=7",
+    "format=csv&q=canary",
+    "format=csv&trashed=with",
+    "format=ndjson",
+    "format=ndjson&etag=true",
+    "format=ndjson&fields=subject,note",
+    "format=ndjson&filter=score%3E1",
+    "format=ndjson&filter=folder.code%3D%27c-1%27",
 ];
 
 /// Filters of lists and of streams.
@@ -180,7 +197,19 @@ fn doors(folder: &str, ticket: &str) -> Vec<Door> {
     ] {
         get(format!("/folders?filter={}", encoded(filter)));
     }
-    for query in ["", "?code=c-1", "?sort=code", "?fields=code", "?group=code", "?q=c", "?etag=true"] {
+    for query in [
+        "",
+        "?code=c-1",
+        "?sort=code",
+        "?fields=code",
+        "?group=code",
+        "?q=c",
+        "?etag=true",
+        "?include=tickets(folder)",
+        "?include=tickets(moved)",
+        "?include=tickets(places)",
+        "?include=tickets(folder).score",
+    ] {
         get(format!("/folders{query}"));
         get(format!("/folders/{folder}{query}"));
     }

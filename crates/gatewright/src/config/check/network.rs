@@ -40,6 +40,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "must be at most a day (86400)",
     );
     faults.require(
+        !server.export_timeout.is_zero() && server.export_timeout <= Duration::from_hours(24),
+        "server.export_timeout_seconds",
+        "must be 1 to 86400: at most a day",
+    );
+    faults.require(
         server.memory_budget_bytes >= MIN_BUDGET && server.memory_budget_bytes / 4 >= server.max_body_bytes,
         "server.memory_budget_bytes",
         format!(

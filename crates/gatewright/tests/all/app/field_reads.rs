@@ -42,6 +42,7 @@ async fn tools_know_a_field_only_for_those_who_may_read_it() {
         said.push(worked(&ann, "tickets_get", json!({ "id": id })).await);
         said.push(worked(&ann, "tickets_update", json!({ "id": id, "subject": "c" })).await);
         said.push(worked(&ann, "tickets_list", json!({ "sort": "-createdAt" })).await);
+        said.push(worked(&ann, "tickets_group", json!({ "group": "subject" })).await);
         let update = json!({ "op": "update", "entity": "tickets", "id": id, "data": { "subject": "d" } });
         said.push(worked(&ann, "batch", json!({ "operations": [update] })).await);
         for answer in said {
@@ -51,6 +52,9 @@ async fn tools_know_a_field_only_for_those_who_may_read_it() {
             ("tickets_list", json!({ "canaryScore": 8 })),
             ("tickets_list", json!({ "sort": "canaryScore" })),
             ("tickets_list", json!({ "filter": "canaryScore > 1" })),
+            ("tickets_group", json!({ "group": "canaryScore" })),
+            ("tickets_group", json!({ "count_distinct": "canaryScore" })),
+            ("tickets_group", json!({ "sum": "canaryScore" })),
             ("tickets_get", json!({ "id": id, "fields": "canaryScore" })),
             ("tickets_update", json!({ "id": id, "canaryScore": 8 })),
             ("tickets_update", json!({ "id": id, "canaryScore": { "$add": 1 } })),

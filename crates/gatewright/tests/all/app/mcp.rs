@@ -88,8 +88,8 @@ async fn tools_create_read_change_list_and_delete_a_record() {
 #[tokio::test]
 async fn a_caller_sees_the_tools_that_they_may_call() {
     for app in TestApp::on_every_engine(ENTITIES).await {
-        let notes = ["notes_list", "notes_get", "notes_create", "notes_update", "notes_delete"];
-        let read = ["articles_list", "articles_get"];
+        let notes = ["notes_list", "notes_group", "notes_get", "notes_create", "notes_update", "notes_delete"];
+        let read = ["articles_list", "articles_group", "articles_get"];
         let write = ["articles_create", "articles_update", "articles_delete"];
         assert_eq!(tools(&app.anonymous()).await, read);
         let ada = app.signed_in("ada@example.com").await;
@@ -130,6 +130,7 @@ async fn the_tools_describe_their_arguments_and_effects() {
         assert_eq!(tool("notes_update")["inputSchema"]["required"], json!(["id"]));
         for (name, reads, destroys) in [
             ("notes_list", true, false),
+            ("notes_group", true, false),
             ("notes_get", true, false),
             ("notes_create", false, false),
             ("notes_update", false, true),
@@ -149,7 +150,8 @@ async fn the_tools_describe_their_arguments_and_effects() {
             arguments["filter"]["description"].as_str().unwrap().contains("has (a JSON list contains"),
             "{arguments}"
         );
-        for name in ["group", "sum", "min", "max", "avg"] {
+        let arguments = tool("notes_group")["inputSchema"]["properties"].clone();
+        for name in ["filter", "group", "sum", "min", "max", "avg", "count_distinct", "timezone", "utc_offset"] {
             assert!(arguments[name]["description"].is_string(), "{name}: {arguments}");
         }
     }
@@ -238,9 +240,10 @@ async fn a_token_reaches_the_tables_and_verbs_of_its_scopes() {
                 names(&anonymous.send(request.body(body("tools/list", &json!({}))).unwrap()).await.is(200).json())
             }
         };
-        assert_eq!(listed(scoped(&["notes:read"])).await, ["notes_list", "notes_get"]);
+        assert_eq!(listed(scoped(&["notes:read"])).await, ["notes_list", "notes_group", "notes_get"]);
         assert_eq!(listed(scoped(&["notes:write"])).await, ["notes_create", "notes_update", "notes_delete", "batch"]);
-        assert_eq!(listed(scoped(&["*:read"])).await, ["notes_list", "notes_get", "articles_list", "articles_get"]);
+        let all = ["notes_list", "notes_group", "notes_get", "articles_list", "articles_group", "articles_get"];
+        assert_eq!(listed(scoped(&["*:read"])).await, all);
         assert!(listed(scoped(&["mcp:read", "mcp:write"])).await.is_empty(), "the surface itself is no table");
         assert!(listed(scoped(&[])).await.is_empty());
 

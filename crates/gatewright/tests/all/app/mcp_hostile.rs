@@ -153,10 +153,10 @@ async fn a_protocol_session_id_is_ignored() {
 
         // Tools that were listed for a caller work while the caller is signed in.
         let before = ada.clone();
-        assert_eq!(tools(&before).await.len(), 8);
+        assert_eq!(tools(&before).await.len(), 10);
         ada.sign_out().await;
         assert_eq!(ask(&before, "tools/call", list()).await["structuredContent"]["status"], 401);
-        assert_eq!(tools(&before).await.len(), 2);
+        assert_eq!(tools(&before).await.len(), 3);
     }
 }
 

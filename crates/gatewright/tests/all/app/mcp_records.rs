@@ -122,7 +122,7 @@ async fn the_tenant_is_named_by_the_same_header_as_in_rest() {
         assert_eq!(call(&ada, &["acme"], "notes_list", json!({})).await["structuredContent"]["total"], 1);
 
         for (actor, workspaces, count) in
-            [(&ada, &["acme"][..], 6), (&ada, &[], 0), (&bob, &["acme"], 0), (&bob, &["other"], 6)]
+            [(&ada, &["acme"][..], 7), (&ada, &[], 0), (&bob, &["acme"], 0), (&bob, &["other"], 7)]
         {
             assert_eq!(names(&ask(actor, workspaces, "tools/list", json!({})).await).len(), count, "{workspaces:?}");
         }
@@ -166,6 +166,7 @@ async fn every_answer_fits_the_frame_that_its_tool_declares() {
             ("notes_list", json!({})),
             ("notes_list", json!({ "cursor": "" })),
             ("notes_list", json!({ "cursor": "", "limit": 1 })),
+            ("notes_group", json!({ "group": "title", "count_distinct": "netPrice" })),
             ("notes_update", json!({ "id": id, "title": "two" })),
             ("notes_delete", json!({ "id": id })),
         ] {
@@ -174,6 +175,7 @@ async fn every_answer_fits_the_frame_that_its_tool_declares() {
         for (name, arguments) in [
             ("notes_get", json!({ "id": id })),
             ("notes_list", json!({ "page": "x" })),
+            ("notes_group", json!({})),
             ("notes_create", json!({})),
             ("notes_update", json!({ "id": id })),
             ("notes_delete", json!({ "id": id })),

@@ -233,7 +233,7 @@ const ROWS: &[Row] = &[
 const HARMLESS: &[(&str, &str)] = &[
     (
         "server",
-        "listen api_prefix json_case request_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
+        "listen api_prefix json_case request_timeout_seconds export_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
          slow_reader_seconds drain_seconds",
     ),
     (
@@ -291,7 +291,7 @@ const HARMLESS: &[(&str, &str)] = &[
         "name table crud mcp search_fields max_list_limit renamed_from description label owner_field cross_owner_read \
          cross_owner_write cursor_fields public multi_tenant soft_delete client_ids unique index",
     ),
-    ("entity.access", "read create update delete"),
+    ("entity.access", "read create update delete export"),
     ("entity.rules", "read create update delete update_before update_after"),
     ("entity.check", "rule message field"),
     (
