@@ -20,6 +20,7 @@ mod durability;
 mod failover;
 mod fanout;
 mod files;
+mod forms;
 mod handbook;
 mod harness;
 mod helpdesk;

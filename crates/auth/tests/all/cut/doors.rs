@@ -20,7 +20,7 @@ enum Why {
 }
 use Why::{FormOf, Nothing};
 
-const REASONS: [(&str, Why); 20] = [
+const REASONS: [(&str, Why); 21] = [
     ("POST /auth/oauth/{provider}/link", Nothing("hands out the cookies of a flow")),
     ("POST /auth/oauth/{provider}/callback", Nothing("redirects the browser to the GET with what the provider posted")),
     ("POST /auth/oauth2/introspect", Nothing("reads the state of a token")),
@@ -31,6 +31,7 @@ const REASONS: [(&str, Why); 20] = [
     ("POST /account/email", FormOf("POST /auth/change-email")),
     ("POST /account/delete", FormOf("POST /auth/delete-account")),
     ("POST /account/profile", FormOf("PATCH /auth/me")),
+    ("POST /complete-profile", FormOf("PATCH /auth/me")),
     ("POST /account/password", FormOf("POST /auth/change-password")),
     ("POST /account/passkeys/{id}/remove", FormOf("DELETE /auth/passkeys/{id}")),
     ("POST /account/providers/{provider}/unlink", FormOf("DELETE /auth/unlink/{provider}")),

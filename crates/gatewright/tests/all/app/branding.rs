@@ -35,10 +35,13 @@ async fn a_visitor_gets_the_language_of_the_browser_or_of_a_choice() {
         has(&page, &["lang=\"en\" hreflang=\"en\" rel=\"nofollow\">English</a>"]);
         has(&english, &["hreflang=\"de\" rel=\"nofollow\">Deutsch</a>"]);
     }
-    has(&server.page("/login", &[german]).await, &["<h1>Anmelden</h1>", ">E-Mail-Adresse</label>"]);
-    has(&server.page("/nowhere", &[german]).await, &["404", "Nicht gefunden", "<a href=\"/\">Zur Startseite</a>"]);
+    has(&server.page("/login", &[german]).await, &["<h1>Anmelden bei Gatewright</h1>", ">E-Mail-Adresse</label>"]);
+    has(
+        &server.page("/nowhere", &[german]).await,
+        &["404", "<h1>Seite nicht gefunden</h1>", "<a href=\"/\">Zur Startseite</a>"],
+    );
     has(&server.page("/reset-password?token=x", &[german]).await, &["401", "Einen neuen Link anfordern"]);
-    has(&server.page("/login", &[german, "Cookie: language=en"]).await, &["<h1>Sign in</h1>"]);
+    has(&server.page("/login", &[german, "Cookie: language=en"]).await, &["<h1>Sign in to Gatewright</h1>"]);
 }
 
 #[tokio::test]

@@ -41,6 +41,8 @@ const ROUTES: [(&str, &str); 33] = [
     ("GET", "/two-factor"),
     ("GET", "/reset-password"),
     ("GET", "/account"),
+    ("GET", "/account/devices"),
+    ("GET", "/complete-profile"),
     ("POST", "/account/password"),
     ("POST", "/account/two-factor/disable"),
     ("POST", "/account/sessions/x/end"),
