@@ -110,7 +110,7 @@ async fn a_code_by_mail_is_sent_by_itself_and_a_wrong_one_is_told_at_its_field()
     let wrong = if code == "000000" { "111111" } else { "000000" };
     browser.fill("Code from the mail", wrong).await;
     browser.waits_for("//*[@id='code' and contains(@aria-describedby, 'code-message')]").await;
-    browser.sees("The code is wrong.").await;
+    browser.sees("invalid or expired code").await;
     browser.fill("Code from the mail", &code).await;
     browser.arrives(&at(&server, "/account/devices")).await;
 }

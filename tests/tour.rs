@@ -502,7 +502,7 @@ const parts = [...document.querySelectorAll("main *")];
 arguments[0]({
   language: document.documentElement.lang,
   ways: document.querySelectorAll("main a[href], main button").length,
-  cut: parts.filter((part) => part.clientWidth > 0 && part.scrollWidth > part.clientWidth + 1 && !part.matches("input, select, textarea, pre") && !part.closest(".unseen"))
+  cut: parts.filter((part) => part.clientWidth > 0 && part.scrollWidth > part.clientWidth + 1 && !part.matches("input, select, textarea, pre") && getComputedStyle(part).clipPath === "none")
     .map((part) => part.outerHTML.slice(0, 200)),
 });
 "#;

@@ -148,7 +148,7 @@ fn an_invalid_branding_is_refused() {
 #[tokio::test]
 async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\ntitle = \"<b>כניסה\"\nbutton = \"{email}\"\n";
+    let text = "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\nheading = \"<b>כניסה\"\nbutton = \"{email}\"\n";
     fs::write(folder.path().join("he.toml"), text).unwrap();
     let path: PathBuf = folder.path().into();
     let server = Server::start(
