@@ -3,6 +3,7 @@
 
 mod device;
 mod pages;
+mod scripts;
 
 use std::{
     cell::RefCell,
@@ -17,6 +18,7 @@ use crate::accounts::authenticator_code;
 use crate::connections::Program;
 use crate::console::{EXAMINE, axe};
 use crate::harness::{Answer, Browser, Database, Launch, PASSWORD, Scripts, Server, gatewright};
+use scripts::{OPENED, PAGE, REFUSAL, UNGUARDED};
 
 const CONFIGURATION: &str = r#"
 [server]
@@ -69,12 +71,6 @@ type = "enum"
 values = ["design", "engineering"]
 required = true
 "#;
-
-/// Lets the browser send a form with empty fields.
-const UNGUARDED: &str = "for (const form of document.forms) form.noValidate = true; arguments[0](null);";
-
-/// Opens every form that waits to be asked for.
-const OPENED: &str = "for (const form of document.querySelectorAll('details.asked, details.fold')) form.open = true; arguments[0](null);";
 
 /// A visitor who goes from page to page, in one language.
 struct Tour<'a> {
@@ -487,22 +483,3 @@ fn path_of(link: &str) -> String {
     let (_, rest) = link.split_once("://").unwrap();
     rest[rest.find('/').unwrap()..].to_owned()
 }
-
-/// The position of a page's refusal, if it is outside of the window.
-const REFUSAL: &str = r#"
-const refusal = [...document.querySelectorAll("[role=alert]:not([hidden])")].find((part) => part.textContent);
-const top = refusal?.getBoundingClientRect().top ?? 0;
-arguments[0](top >= 0 && top < innerHeight ? null : top);
-"#;
-
-/// Facts about a page: its language, the number of links and buttons in its main part, and elements that are wider than
-/// their parents.
-const PAGE: &str = r#"
-const parts = [...document.querySelectorAll("main *")];
-arguments[0]({
-  language: document.documentElement.lang,
-  ways: document.querySelectorAll("main a[href], main button").length,
-  cut: parts.filter((part) => part.clientWidth > 0 && part.scrollWidth > part.clientWidth + 1 && !part.matches("input, select, textarea, pre") && getComputedStyle(part).clipPath === "none")
-    .map((part) => part.outerHTML.slice(0, 200)),
-});
-"#;

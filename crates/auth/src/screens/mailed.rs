@@ -233,12 +233,17 @@ struct Shown<'a> {
 
 fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>, shown: &Shown<'_>) -> Response {
     let base = &core.config.base_path;
-    let (route, text, other) = match purpose {
-        Purpose::MagicLink => ("magic-link/verify", "mailed.sent", with_next("/login", next)),
-        Purpose::EmailVerification => ("verify-email", "mailed.sent", super::account::PATH.to_owned()),
-        Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
-        Purpose::EmailCode => ("email-code/verify", "mailed.code_sent", with_next("/login", next)),
-        Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
+    let sent = ["mailed.sent", "mailed.sent_to"];
+    let (route, [text, text_to], other) = match purpose {
+        Purpose::MagicLink => ("magic-link/verify", sent, with_next("/login", next)),
+        Purpose::EmailVerification => ("verify-email", sent, super::account::PATH.to_owned()),
+        Purpose::PasswordReset => {
+            ("reset-password", ["mailed.maybe_sent", "mailed.maybe_sent_to"], with_next(FORGOT_PATH, next))
+        }
+        Purpose::EmailCode => {
+            ("email-code/verify", ["mailed.code_sent", "mailed.code_sent_to"], with_next("/login", next))
+        }
+        Purpose::EmailChange => ("change-email/confirm", sent, super::account::PATH.to_owned()),
     };
     // The address was typed by this visitor, and is shown only to them, cut to the length of an address.
     let email: Option<String> = shown.email.map(|email| email.chars().take(254).collect());
@@ -253,10 +258,9 @@ fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Nex
         (_, Some(_)) => "mailed.other_address",
         (_, None) => "mailed.ask_again",
     };
-    let text = if email.is_some() { format!("{text}_to") } else { text.to_owned() };
     let csrf = visitor.csrf_field();
     let form = CodeForm {
-        text,
+        text: if email.is_some() { text_to } else { text },
         shown: shown.code.map(Secret::expose),
         action: format!("{base}/{route}"),
         email: email.as_deref(),
@@ -276,7 +280,7 @@ fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Nex
 #[derive(Serialize)]
 struct CodeForm<'a> {
     /// The key of a text.
-    text: String,
+    text: &'a str,
     /// The code to be typed in another browser in which the link is opened.
     shown: Option<&'a str>,
     action: String,

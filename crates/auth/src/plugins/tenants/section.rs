@@ -50,7 +50,7 @@ impl Section for OrganisationsSection {
         let tenants = tenants.map_err(|error| problem::store_failed(&error))?;
         let row = |tenant: gatewright_tenancy::TenantOfUser| Row {
             name: tenant.name,
-            roles: tenant.roles.iter().map(|role| role.to_owned()).collect(),
+            roles: tenant.roles.iter().map(ToOwned::to_owned).collect(),
         };
         fragment("account/organisations.html", &Context { tenants: tenants.into_iter().map(row).collect() }).map(Some)
     }

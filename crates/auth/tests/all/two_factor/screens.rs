@@ -49,7 +49,7 @@ async fn a_wrong_code_shows_the_form_again() {
         let pending = form_login(&site, "/posts").await;
         let fields = [("code", "canary"), ("next", "/posts")];
         let again = Call::post("/auth/2fa/challenge").form(&fields).cookie_of(&pending).send(&site).await.expect(401);
-        assert!(again.body.contains(&"role=\"alert\">The code is wrong."), "{}", again.body);
+        assert!(again.body.contains("role=\"alert\">The code is wrong."), "{}", again.body);
         assert!(again.body.contains("value=\"/posts\"") && !again.body.contains("canary"));
         assert!(!again.headers.contains_key("www-authenticate"));
     }

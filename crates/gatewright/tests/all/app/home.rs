@@ -44,10 +44,10 @@ async fn in_dev_mode_it_lists_entities_pages_and_a_request() {
 
 #[tokio::test]
 async fn in_dev_mode_it_shows_what_check_warns_of() {
-    let warned = TestApp::on_every_engine("[auth]\nimpersonation = true\n[admin]\nenabled = true\n").await;
-    for app in warned {
+    let open = "[[entity]]\nname = \"posts\"\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
+    for app in TestApp::on_every_engine(open).await {
         let page = app.anonymous().get("/").await.is(200);
-        assert!(page.text().contains("auth.impersonation"), "{}", page.text());
+        assert!(page.text().contains("<code>owner_field</code>"), "{}", page.text());
     }
 }
 

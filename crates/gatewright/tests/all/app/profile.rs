@@ -333,7 +333,7 @@ async fn the_form_of_registrations_asks_for_required_fields() {
         let typed = [("email", BEN), ("password", PASSWORD), ("profile_display_name", ""), ("next", "/here")];
         let again = form(&anybody, "/auth/register", &typed).await.is(422);
         assert!(
-            again.text().contains("profile_display_name") && again.text().contains("Display name: is required"),
+            again.text().contains("id=\"profile_display_name-message\" class=\"message\" role=\"alert\">is required"),
             "{}",
             again.text()
         );
