@@ -148,7 +148,8 @@ fn an_invalid_branding_is_refused() {
 #[tokio::test]
 async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\nheading = \"<b>כניסה\"\nbutton = \"{email}\"\n";
+    let text =
+        "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\nheading = \"<b>כניסה {product}\"\nbutton = \"{email}\"\n";
     fs::write(folder.path().join("he.toml"), text).unwrap();
     let path: PathBuf = folder.path().into();
     let server = Server::start(
@@ -160,7 +161,7 @@ async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     )
     .await;
     let page = server.page("/login", &["Accept-Language: he"]).await;
-    has(&page, &["<html lang=\"he\" dir=\"rtl\">", "<h1>&lt;b&gt;כניסה</h1>", ">Password</label>"]);
+    has(&page, &["<html lang=\"he\" dir=\"rtl\">", "<h1>&lt;b&gt;כניסה Gatewright</h1>", ">Password</label>"]);
     // A text with other values than the English one is not used.
     has(&page, &["<button type=\"submit\">Sign in</button>"]);
     has(&server.page("/login", &["Accept-Language: en"]).await, &["<html lang=\"de\""]);
