@@ -21,6 +21,7 @@ mod exports;
 mod failover;
 mod fanout;
 mod files;
+mod forms;
 mod handbook;
 mod harness;
 mod helpdesk;

@@ -63,7 +63,7 @@ async fn try_calls(server: &Server, browser: &Browser, shown: &str) {
     execute(browser, "notes", "listNotes", 401).await;
 
     browser.follow("Sign in").await;
-    browser.sees("Mail me a link").await;
+    browser.sees("Email me a link instead").await;
     browser.follow("Create one").await;
     browser.fill("Email", "ada@example.com").await;
     browser.fill("Password", PASSWORD).await;

@@ -33,9 +33,10 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     browser.fill("Password", PASSWORD).await;
     picture("register").await;
     browser.press("Create account").await;
-    browser.sees("Your account").await;
-    assert_eq!(browser.path().await, "/account");
+    browser.sees("Signed in as ada@example.com").await;
+    assert_eq!(browser.path().await, "/account/sign-in");
     picture("account").await;
+    browser.follow("Second factor").await;
 
     // Turn on the second factor, with an authenticator app.
     browser.press("Set up an authenticator app").await;
@@ -44,7 +45,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     let secret = browser.texts("code").await.remove(0).replace(' ', "");
     browser.fill("Code", "000000").await;
     browser.press("Turn on").await;
-    browser.sees("invalid code").await;
+    browser.sees("The code is wrong.").await;
     let Some(code) = authenticator_code(&secret) else { return };
     browser.fill("Code", &code).await;
     browser.press("Turn on").await;
@@ -53,7 +54,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     let backup_codes = browser.texts("code").await;
     assert_eq!(backup_codes.len(), 10);
     browser.follow("Continue").await;
-    browser.sees("signing in takes a code").await;
+    browser.sees("Signing in takes a code").await;
     picture("account-two-factor").await;
 
     // Sign out, sign in, and pass the challenge with backup codes, since the app's code of this half minute is used up.
@@ -61,17 +62,16 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     browser.sees("Sign in").await;
     browser.open(&at("/account")).await;
     sign_in(browser, "incorrect horse battery").await;
-    browser.sees("invalid credentials").await;
+    browser.sees("Email or password is wrong.").await;
     picture("login-failed").await;
     sign_in(browser, PASSWORD).await;
     browser.sees("Two-factor authentication").await;
     picture("challenge").await;
     // Pages that require the second factor are not open yet.
     browser.open(&at("/account")).await;
-    browser.sees("or one of your backup codes").await;
-    browser.fill("Code", &backup_codes[0]).await;
-    browser.press("Continue").await;
-    browser.sees("Your account").await;
+    browser.sees("Use a backup code").await;
+    pass(browser, &backup_codes[0]).await;
+    browser.sees("Signed in as ada@example.com").await;
 
     // Change the password.
     browser.fill("Current password", "incorrect horse battery").await;
@@ -93,7 +93,7 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     // Reset a forgotten password.
     browser.press("Sign out").await;
     browser.sees("Sign in").await;
-    browser.follow("Forgot your password?").await;
+    browser.follow("Forgot?").await;
     browser.fill("Email", ADA).await;
     picture("forgot").await;
     browser.press("Send link").await;
@@ -107,27 +107,26 @@ async fn live(server: &Server, browser: &Browser, shown: &str) {
     picture("reset-done").await;
     browser.follow("Sign in").await;
     sign_in(browser, NEW).await;
-    browser.sees("invalid credentials").await;
+    browser.sees("Email or password is wrong.").await;
     sign_in(browser, NEWEST).await;
     browser.sees("Two-factor authentication").await;
-    browser.fill("Code", &backup_codes[1]).await;
-    browser.press("Continue").await;
+    pass(browser, &backup_codes[1]).await;
     browser.sees("Signed in as").await;
 
     // Turn the second factor off.
-    browser.open(&at("/account")).await;
+    browser.open(&at("/account/second-factor")).await;
     browser.fill("Code", &backup_codes[1]).await;
     browser.press("Turn off").await;
-    browser.sees("invalid code").await;
+    browser.sees("The code is wrong.").await;
     browser.fill("Code", &backup_codes[2]).await;
     browser.press("Turn off").await;
     browser.sees("Two-factor authentication is off").await;
 
     // Sign in with a mailed link. Opening it only shows a page to confirm.
     browser.press("Sign out").await;
-    browser.sees("Mail me a link").await;
+    browser.sees("Email me a link instead").await;
     browser.fill_by_id("email", ADA).await;
-    browser.press("Mail me a link").await;
+    browser.press("Email me a link instead").await;
     browser.sees("Check your mail").await;
     browser.open(&link(server, "/magic-link/verify").await).await;
     browser.sees("You are about to sign in as ada@example.com").await;
@@ -143,6 +142,12 @@ async fn sign_in(browser: &Browser, password: &str) {
     browser.press("Sign in").await;
 }
 
+/// Passes the challenge with a backup code.
+async fn pass(browser: &Browser, code: &str) {
+    browser.fill("Backup code", code).await;
+    browser.submit("form:has(#backup-code)").await;
+}
+
 /// Verifies the address within the session. A password reset of an account with an unverified address would remove the
 /// second factor too.
 async fn prove_mailbox(server: &Server, browser: &Browser) {
@@ -150,7 +155,7 @@ async fn prove_mailbox(server: &Server, browser: &Browser) {
     browser.sees("Check your mail").await;
     browser.open(&link(server, "/auth/verify-email").await).await;
     browser.open(&format!("http://{}/account", server.address())).await;
-    browser.sees("is confirmed to be yours").await;
+    browser.waits_for("//*[@id='address']//*[normalize-space(.)='confirmed']").await;
 }
 
 /// The latest link of this kind in the development mailbox.

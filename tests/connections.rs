@@ -179,7 +179,7 @@ async fn refreshes_until_disconnected(
     agent.resume();
     assert_eq!(agent.step().await, json!({ "failed": false, "isNew": true }));
 
-    browser.open(&format!("{}/account", base(server))).await;
+    browser.open(&format!("{}/account/programs", base(server))).await;
     browser.sees(name).await;
     browser.press("Disconnect").await;
     browser.sees("The application is disconnected").await;

@@ -31,14 +31,14 @@ impl Place {
         browser.fill("Email", ADA).await;
         browser.fill("Password", PASSWORD).await;
         browser.press("Create account").await;
-        browser.sees("Your account").await;
+        browser.sees("Signed in as ada@example.com").await;
     }
 
     /// Signs up with a mailed link, so that there is no password.
     async fn register_without_password(&self, browser: &Browser) {
         browser.open(&self.at("/login?next=/account")).await;
         browser.fill_by_id("email", ADA).await;
-        browser.press("Mail me a link").await;
+        browser.press("Email me a link instead").await;
         browser.sees("Check your mail").await;
         let mails = self.server.client().get("/dev/mail.json").await.is(200).json();
         let link = mails[0]["links"][0].as_str().unwrap();
@@ -84,10 +84,11 @@ async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code
     let counted = json!({ "signCount": 100 });
     browser.takes_passkey(&authenticator, &merged(&passkeys[0], &counted)).await;
     browser.press("Sign in with a passkey").await;
-    browser.arrives(&place.at("/account")).await;
-    browser.sees("Your account").await;
+    browser.arrives(&place.at("/account/sign-in")).await;
+    browser.sees("Signed in as ada@example.com").await;
 
     // With a second factor: after the password, the server asks for a code, and the passkey replaces the code.
+    browser.open(&place.at("/account/second-factor")).await;
     browser.press("Set up an authenticator app").await;
     browser.sees("Scan this picture").await;
     let secret = browser.texts("code").await.remove(0).replace(' ', "");
@@ -110,8 +111,9 @@ async fn a_passkey_signs_in_with_autofill_with_the_button_and_in_place_of_a_code
     // A sign-in with only the passkey satisfies the second factor too.
     browser.press_and_leave("Sign out").await;
     browser.open(&place.at("/login?next=/account")).await;
-    browser.arrives(&place.at("/account")).await;
-    browser.sees("On: signing in takes a code").await;
+    browser.arrives(&place.at("/account/sign-in")).await;
+    browser.follow("Second factor").await;
+    browser.sees("Signing in takes a code").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -177,15 +177,15 @@ async fn a_browser_signs_in_across_sites_and_links_another_provider() {
     browser.open(&format!("{}/account", place.here)).await;
     browser.sees("Sign in").await;
     browser.picture("providers-login").await;
-    browser.follow("Sign in with First").await;
+    browser.follow("Continue with First").await;
     consent(&browser, &place.first, "ann").await;
-    browser.arrives(&format!("{}/account", place.here)).await;
+    browser.arrives(&format!("{}/account/sign-in", place.here)).await;
     browser.sees("ann@first.example").await;
     assert!(!browser.cookies().await.iter().any(|name| name.contains("oauth")), "the flow's cookie is cleared");
 
     browser.follow("Link Second").await;
     consent(&browser, &place.second, "anne").await;
-    browser.arrives(&format!("{}/account", place.here)).await;
+    browser.arrives(&format!("{}/account/sign-in", place.here)).await;
     browser.sees("anne@second.example").await;
     browser.picture("providers-account").await;
     browser.press("Unlink").await;

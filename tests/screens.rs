@@ -38,7 +38,10 @@ async fn every_screen_is_accessible_in_every_size_color_and_language() {
                 look_at(&browser, &axe, &at(&path), language, &format!("{look}-{name}")).await;
             }
             sign_in(&browser, &server).await;
-            look_at(&browser, &axe, &at("/account"), language, &format!("{look}-account")).await;
+            for page in ["sign-in", "second-factor", "devices", "tokens", "data"] {
+                let (path, name) = (format!("/account/{page}"), format!("{look}-account-{page}"));
+                look_at(&browser, &axe, &at(&path), language, &name).await;
+            }
             browser.submit("form[action='/auth/logout']").await;
             browser.waits_for("//form[@action='/auth/login']").await;
         }
@@ -72,7 +75,7 @@ arguments[0]({
 "#;
 
 async fn sign_in(browser: &Browser, server: &Server) {
-    browser.open(&format!("http://{}/login?next=/account", server.address())).await;
+    browser.open(&format!("http://{}/login?next=/account/devices", server.address())).await;
     browser.fill_by_name("email", ADA).await;
     browser.fill_by_name("password", PASSWORD).await;
     browser.waits_for("//form[@action='/auth/login']").await;
@@ -100,14 +103,14 @@ async fn a_visitor_chooses_a_language_and_reads_mails_in_it() {
     browser.follow("Deutsch").await;
     browser.sees("Anmelden").await;
     assert_eq!(browser.path().await, "/login?next=/account");
-    browser.follow("Passwort vergessen?").await;
+    browser.follow("Vergessen?").await;
     browser.fill("E-Mail-Adresse", "nobody@example.com").await;
     browser.press("Link senden").await;
     browser.sees("Sehen Sie in Ihre Mails").await;
     browser.open(&at("/login?next=/account")).await;
     browser.fill_by_id("email", ADA).await;
-    browser.press("Link per Mail senden").await;
-    browser.sees("Eine Mail mit einem Link ist unterwegs zu Ihnen.").await;
+    browser.press("Stattdessen Link per Mail").await;
+    browser.sees("Eine Mail mit einem Link ist unterwegs an ada@example.com.").await;
     let mails = server.client().get("/dev/mail.json").await.is(200).json();
     let mail = mails.as_array().unwrap().iter().find(|mail| mail["to"] == ADA).unwrap();
     assert_eq!(mail["subject"], "Anmeldung bei Gatewright");

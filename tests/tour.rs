@@ -3,6 +3,7 @@
 
 mod device;
 mod pages;
+mod scripts;
 
 use std::{
     cell::RefCell,
@@ -17,6 +18,7 @@ use crate::accounts::authenticator_code;
 use crate::connections::Program;
 use crate::console::{EXAMINE, axe};
 use crate::harness::{Answer, Browser, Database, Launch, PASSWORD, Scripts, Server, gatewright};
+use scripts::{OPENED, PAGE, REFUSAL, UNGUARDED};
 
 const CONFIGURATION: &str = r#"
 [server]
@@ -69,9 +71,6 @@ type = "enum"
 values = ["design", "engineering"]
 required = true
 "#;
-
-/// Lets the browser send a form with empty fields.
-const UNGUARDED: &str = "for (const form of document.forms) form.noValidate = true; arguments[0](null);";
 
 /// A visitor who goes from page to page, in one language.
 struct Tour<'a> {
@@ -201,7 +200,7 @@ impl Tour<'_> {
         bob.post("/auth/send-verification", &json!({})).await.is(200);
         self.open(&self.link("/verify-email").await).await;
         self.look("verification-claims").await;
-        self.sign_in(&self.bob(), PASSWORD, "/account").await;
+        self.sign_in(&self.bob(), PASSWORD, "/account/sign-in").await;
         self.browser.submit("form[action='/auth/send-verification']").await;
         self.look("verification-mailed").await;
         self.open(&self.link("/verify-email").await).await;
@@ -220,7 +219,7 @@ impl Tour<'_> {
         self.browser.submit("form[action='/auth/magic-link/verify']").await;
         self.look("complete-profile").await;
         self.browser.run(UNGUARDED, json!([])).await;
-        self.browser.submit("form[action='/account/profile']").await;
+        self.browser.submit("form[action='/complete-profile']").await;
         self.look("complete-profile-empty").await;
     }
 
@@ -273,25 +272,33 @@ impl Tour<'_> {
     /// The account and its sections, empty and full.
     async fn account(&self) {
         self.sign_in(&self.ada(), PASSWORD, "/account").await;
-        self.look("account").await;
+        for page in ["profile", "sign-in", "second-factor", "devices", "organisations", "programs", "tokens", "data"] {
+            self.open(&format!("/account/{page}")).await;
+            self.look(&format!("account-{page}")).await;
+            self.browser.run(OPENED, json!([])).await;
+            self.look(&format!("account-{page}-opened")).await;
+        }
         self.browser.fill_by_id("delete-confirm", "somebody@example.com").await;
         self.browser.fill_by_id("delete-password", PASSWORD).await;
         self.browser.submit("form:has(#delete-confirm)").await;
         self.look("account-deletion-wrong").await;
-        self.open("/account").await;
+        self.open("/account/profile").await;
         self.browser.fill_by_name("profile_display_name", "Ada Lovelace").await;
         self.browser.submit("#profile form").await;
         self.look("account-profile-saved").await;
+        self.open("/account/tokens").await;
         self.browser.fill_by_id("token-name", "Nightly export of everything that there is").await;
         self.browser.submit("form:has(#token-name)").await;
         self.look("new-token").await;
         // A passkey, in addition to another browser and a program.
         let authenticator = self.browser.authenticator().await;
-        self.open("/account").await;
+        self.open("/account/sign-in").await;
         self.browser.fill_by_id("passkey-password", PASSWORD).await;
         self.browser.submit("form[data-add]").await;
         self.browser.waits_for("//*[@id='passkeys']//p[@role='status']").await;
-        self.look("account-full").await;
+        self.look("account-passkeys").await;
+        self.open("/account/tokens").await;
+        self.look("account-tokens-listed").await;
         // The virtual authenticator would sign in by itself on every prompt.
         for passkey in self.browser.passkeys(&authenticator).await {
             self.browser.forgets_passkey(&authenticator, &passkey).await;
@@ -299,12 +306,12 @@ impl Tour<'_> {
     }
 
     async fn another_address(&self) {
-        self.open("/account").await;
+        self.open("/account/sign-in").await;
         self.browser.fill_by_id("new-email", &format!("ada.new-{}@example.com", self.language)).await;
         self.browser.fill_by_id("email-password", PASSWORD).await;
         self.browser.submit("form:has(#new-email)").await;
         self.look("email-change-mailed").await;
-        self.open("/account").await;
+        self.open("/account/sign-in").await;
         self.look("account-code").await;
         let link = self.link("/change-email/confirm").await;
         self.open(&link).await;
@@ -316,7 +323,7 @@ impl Tour<'_> {
 
     /// Turns the second factor on, and passes its challenge. `false` without an authenticator.
     async fn second_factor(&self) -> bool {
-        self.open("/account").await;
+        self.open("/account/second-factor").await;
         self.browser.submit("form[action='/auth/2fa/enroll']").await;
         self.look("enroll").await;
         let secret = self.browser.texts("code").await.remove(0).replace(' ', "");
@@ -328,16 +335,18 @@ impl Tour<'_> {
         self.browser.submit("form[action='/auth/2fa/verify']").await;
         self.look("backup-codes").await;
         let codes = self.browser.texts("code").await;
-        self.open("/account").await;
+        self.open("/account/second-factor").await;
         self.look("account-two-factor").await;
+        self.browser.run(OPENED, json!([])).await;
+        self.look("account-two-factor-opened").await;
         self.sign_out().await;
-        self.sign_in(&self.ada(), PASSWORD, "/account").await;
+        self.sign_in(&self.ada(), PASSWORD, "/account/devices").await;
         self.look("challenge").await;
         self.browser.fill_by_name("code", "000000").await;
         self.browser.submit("form[action='/auth/2fa/challenge']").await;
         self.look("challenge-wrong").await;
-        self.browser.fill_by_name("code", &codes[0]).await;
-        self.browser.submit("form[action='/auth/2fa/challenge']").await;
+        self.browser.fill_by_id("backup-code", &codes[0]).await;
+        self.browser.submit("form:has(#backup-code)").await;
         self.browser.waits_for("//section[@id='sessions']").await;
         self.sign_out().await;
         true
@@ -345,7 +354,7 @@ impl Tour<'_> {
 
     /// Bob changes his address, undoes that, and deletes his account. A user without a password opens the account page.
     async fn the_end(&self) {
-        self.sign_in(&self.bob(), PASSWORD, "/account").await;
+        self.sign_in(&self.bob(), PASSWORD, "/account/sign-in").await;
         self.browser.fill_by_id("new-email", &format!("bob.new-{}@example.com", self.language)).await;
         self.browser.fill_by_id("email-password", PASSWORD).await;
         self.browser.submit("form:has(#new-email)").await;
@@ -358,13 +367,14 @@ impl Tour<'_> {
         self.look("email-undone").await;
 
         let cleo = format!("cleo-{}@example.com", self.language);
-        self.open("/login?next=/account").await;
+        self.open("/login?next=/account/sign-in").await;
         self.browser.fill_by_id("email", &cleo).await;
         self.browser.submit_by("button[formaction='/auth/magic-link/send']").await;
         self.open(&self.link("/magic-link/verify").await).await;
         self.browser.submit("form[action='/auth/magic-link/verify']").await;
-        self.browser.waits_for("//section[@id='sessions']").await;
+        self.browser.waits_for("//section[@id='password']").await;
         self.look("account-without-password").await;
+        self.open("/account/data").await;
         self.browser.fill_by_id("delete-confirm", &cleo).await;
         self.browser.submit("form:has(#delete-confirm)").await;
         self.look("deleted").await;
@@ -473,22 +483,3 @@ fn path_of(link: &str) -> String {
     let (_, rest) = link.split_once("://").unwrap();
     rest[rest.find('/').unwrap()..].to_owned()
 }
-
-/// The position of a page's refusal, if it is outside of the window.
-const REFUSAL: &str = r#"
-const refusal = [...document.querySelectorAll("[role=alert]:not([hidden])")].find((part) => part.textContent);
-const top = refusal?.getBoundingClientRect().top ?? 0;
-arguments[0](top >= 0 && top < innerHeight ? null : top);
-"#;
-
-/// Facts about a page: its language, the number of links and buttons in its main part, and elements that are wider than
-/// their parents.
-const PAGE: &str = r#"
-const parts = [...document.querySelectorAll("main *")];
-arguments[0]({
-  language: document.documentElement.lang,
-  ways: document.querySelectorAll("main a[href], main button").length,
-  cut: parts.filter((part) => part.clientWidth > 0 && part.scrollWidth > part.clientWidth + 1 && !part.matches("input, select, textarea"))
-    .map((part) => part.outerHTML.slice(0, 200)),
-});
-"#;

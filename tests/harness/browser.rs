@@ -9,6 +9,7 @@ use std::{
     net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -26,6 +27,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Browser {
     http: reqwest::Client,
     driver: Driver,
+    scripts: Scripts,
+    /// Whether the last typed code has sent its form by itself, so that the button which follows is not pressed.
+    sent_itself: AtomicBool,
     _profile: Folder,
 }
 
@@ -90,10 +94,11 @@ impl Browser {
         let begun = http.post(address).json(&capabilities).send().await.unwrap().json::<Value>().await.unwrap();
         driver.session =
             begun["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {begun}")).to_owned();
-        Some(Self { http, driver, _profile: profile })
+        Some(Self { http, driver, scripts, sent_itself: AtomicBool::new(false), _profile: profile })
     }
 
     pub(crate) async fn open(&self, url: &str) {
+        self.sent_itself.store(false, Ordering::Relaxed);
         self.post("url", json!({ "url": url })).await;
     }
 
@@ -128,20 +133,59 @@ impl Browser {
     /// Types into the first field with this label, and replaces its content.
     pub(crate) async fn fill(&self, label: &str, text: &str) {
         let field = self.find(&format!("//*[@id=//label[normalize-space(.)={}]/@for]", quoted(label))).await;
+        self.uncover(&field).await;
         self.post(&format!("element/{field}/clear"), json!({})).await;
-        self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+        self.type_into(&field, text).await;
     }
 
     /// Types into the field with this id.
     pub(crate) async fn fill_by_id(&self, id: &str, text: &str) {
         let field = self.find(&format!("//*[@id={}]", quoted(id))).await;
-        self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+        self.uncover(&field).await;
+        self.type_into(&field, text).await;
     }
 
     /// Types into the field with this name.
     pub(crate) async fn fill_by_name(&self, name: &str, text: &str) {
-        let field = self.find(&format!("//*[@name={}]", quoted(name))).await;
+        let field = self.find(&format!("//*[@name={} and not(@type='hidden')]", quoted(name))).await;
+        self.uncover(&field).await;
+        self.type_into(&field, text).await;
+    }
+
+    /// Presses a key, in the element that has the focus: `\u{e004}` is Tab, `\u{e007}` Enter.
+    pub(crate) async fn key(&self, key: &str) {
+        let press = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": press });
+        self.post("actions", json!({ "actions": [keyboard] })).await;
+    }
+
+    /// Types into the element that has the focus.
+    pub(crate) async fn types(&self, text: &str) {
+        for letter in text.chars() {
+            self.key(&letter.to_string()).await;
+        }
+    }
+
+    /// Types, and waits until the page is gone if the field is that of a code, which sends itself at its last digit.
+    async fn type_into(&self, field: &str, text: &str) {
+        let digits = self.get(&format!("element/{field}/attribute/data-digits")).await;
+        let digits = digits.as_str().and_then(|digits| digits.parse::<usize>().ok());
+        let is_code = text.chars().all(|letter| letter.is_ascii_digit()) && digits == Some(text.len());
         self.post(&format!("element/{field}/value"), json!({ "text": text })).await;
+        if is_code && self.scripts == Scripts::On {
+            self.leave(field).await;
+            self.sent_itself.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens the closed parts of the page that an element is in.
+    async fn uncover(&self, element: &str) {
+        let closed = json!({ "using": "xpath", "value": "./ancestor::details[not(@open)]/summary" });
+        let path = format!("element/{element}/elements");
+        let Ok(found) = self.attempt(Method::POST, &path, Some(closed)).await else { return };
+        for summary in found.as_array().into_iter().flatten().filter_map(|summary| summary[ELEMENT].as_str()) {
+            self.post(&format!("element/{summary}/click"), json!({})).await;
+        }
     }
 
     /// Waits until the browser is at this address.
@@ -160,11 +204,17 @@ impl Browser {
 
     /// Presses the first button with this name.
     pub(crate) async fn press(&self, name: &str) {
+        if self.sent_itself.swap(false, Ordering::Relaxed) {
+            return;
+        }
         self.click(&button(name)).await;
     }
 
     /// Presses the first button with this name, and waits until its page is gone: see [`Browser::submit`].
     pub(crate) async fn press_and_leave(&self, name: &str) {
+        if self.sent_itself.swap(false, Ordering::Relaxed) {
+            return;
+        }
         let button = self.find(&button(name)).await;
         self.leave_by(&button).await;
     }
@@ -172,18 +222,27 @@ impl Browser {
     /// Presses the first button within the element of a CSS selector, and waits until its page is gone: the driver
     /// returns while a form may still be submitted. A page whose form is sent by a script stays.
     pub(crate) async fn submit(&self, selector: &str) {
-        self.submit_by(&format!("{selector} button")).await;
+        self.submit_by(&format!("{selector} button:not([type=button])")).await;
     }
 
     /// The same with the first button of a CSS selector.
     pub(crate) async fn submit_by(&self, button: &str) {
+        if self.sent_itself.swap(false, Ordering::Relaxed) {
+            return;
+        }
         let found = self.post("elements", json!({ "using": "css selector", "value": button })).await;
         self.leave_by(found[0][ELEMENT].as_str().unwrap_or_else(|| panic!("there is no {button}"))).await;
     }
 
     /// Clicks an element, and waits until its page is gone.
     async fn leave_by(&self, element: &str) {
+        self.uncover(element).await;
         self.post(&format!("element/{element}/click"), json!({})).await;
+        self.leave(element).await;
+    }
+
+    /// Waits until an element's page is gone.
+    async fn leave(&self, element: &str) {
         let (name, deadline) = (format!("element/{element}/name"), Instant::now() + LEAVING);
         while self.attempt(Method::GET, &name, None).await.is_ok() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -200,6 +259,7 @@ impl Browser {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let element = self.find(path).await;
+            self.uncover(&element).await;
             let clicked = self.attempt(Method::POST, &format!("element/{element}/click"), Some(json!({}))).await;
             let Err(answer) = clicked else { return };
             let stale = answer["value"]["error"] == "stale element reference";

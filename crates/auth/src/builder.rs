@@ -346,6 +346,7 @@ impl AuthBuilder {
         let known = Screens {
             sign_in_links: prepared.sign_in_links,
             link_by_mail: prepared.link_by_mail,
+            code_by_mail: prepared.code_by_mail,
             passkeys: prepared.passkeys,
             second_factor: prepared.second_factor_screen,
         };

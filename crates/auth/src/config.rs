@@ -9,6 +9,7 @@ use url::Url;
 use crate::init_error::AuthInitError;
 use crate::jwt::JwtConfig;
 use crate::password::{PasswordAlgorithm, PasswordPolicy};
+use crate::screens::account::AccountPage;
 
 /// The configuration of authentication. The default is for production and needs only a JWT secret.
 ///
@@ -70,6 +71,8 @@ pub struct AuthConfig {
     pub guests: Option<Guests>,
     /// Whether operators may act as users, and which: `None` by default, nobody may.
     pub impersonation: Option<Impersonation>,
+    /// The pages of `/account` that exist, if their plugins do: all by default.
+    pub account_pages: Vec<AccountPage>,
     /// The brute-force limits.
     pub limits: Limits,
 }
@@ -116,6 +119,7 @@ impl Default for AuthConfig {
             tenant_header: None,
             guests: None,
             impersonation: None,
+            account_pages: AccountPage::ALL.to_vec(),
             limits: Limits::default(),
         }
     }

@@ -97,6 +97,8 @@ pub(crate) struct Screens {
     pub(crate) sign_in_links: Vec<SignInLink>,
     /// Whether the sign-in screen offers a link by mail.
     pub(crate) link_by_mail: bool,
+    /// Whether the sign-in screen offers a code by mail.
+    pub(crate) code_by_mail: bool,
     /// Whether the screens offer passkeys.
     pub(crate) passkeys: bool,
     /// The path of the screen for the second factor, if a plugin has one.

@@ -116,4 +116,5 @@ pub use middleware::{AuthenticateLayer, Delegated};
 pub use operators::{AccountName, Unverified};
 pub use removal::{AccountRecords, DeletionProgress, RecordsAt, RecordsPage};
 pub use screen_policy::ScreenPolicy;
+pub use screens::account::AccountPage;
 pub use step_up::StepUpLayer;

@@ -107,8 +107,8 @@ fn usable(core: &Core, linked: Vec<String>) -> Vec<String> {
 pub(crate) struct SignInLink {
     /// The key of its text, or its words.
     pub(crate) label: String,
-    /// The value `name` of its text.
-    pub(crate) name: Option<String>,
+    /// The provider that it leads to. Its text has the value `name`.
+    pub(crate) provider: Option<KnownProvider>,
     pub(crate) href: String,
 }
 

@@ -16,6 +16,7 @@ use crate::config::Limit;
 use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::foundation::Foundation;
+use crate::screens::account::AccountPage;
 use crate::single_use::MailBudget;
 use crate::users::{BoxError, User};
 
@@ -122,9 +123,12 @@ impl Notices {
         Some(UndoMail { to: former.clone() })
     }
 
-    /// The link to a part of the account page.
-    fn link(&self, anchor: &str) -> Option<Secret> {
-        Some(Secret::new(format!("{}#{anchor}", self.account.as_ref()?)))
+    /// The link to a part of a page of the account. A program without the screens has one page of its own.
+    fn link(&self, core: &Core, notice: &Notice) -> Option<Secret> {
+        let (account, (page, anchor)) = (self.account.as_ref()?, notice.place());
+        let exists = core.screens.get().is_some() && core.config.account_pages.contains(&page);
+        let page = if exists { format!("/{}", page.name()) } else { String::new() };
+        Some(Secret::new(format!("{account}{page}#{anchor}")))
     }
 
     /// Counts a notice, and returns whether it may be sent.
@@ -145,7 +149,7 @@ impl Core {
         if !self.post.is_configured() || !user.email_verified {
             return;
         }
-        let Some(link) = self.notices.link(notice.anchor()) else { return };
+        let Some(link) = self.notices.link(self, &notice) else { return };
         let kind = MailKind::from(&notice);
         if !self.notices.admits(kind, &user.email).await {
             return;
@@ -253,19 +257,21 @@ impl Added {
 }
 
 impl Notice {
-    /// The part of the account page on which the action is undone.
-    fn anchor(&self) -> &'static str {
+    /// The page of the account on which the action is undone, and the part of it.
+    fn place(&self) -> (AccountPage, &'static str) {
         match self {
-            Self::PasskeyAdded => "passkeys",
-            Self::TwoFactorEnabled | Self::TwoFactorDisabled | Self::BackupCodesReplaced => "two-factor",
-            Self::NewDevice(_) => "devices",
-            Self::EmailChangeUndone(_) => "address",
-            Self::TokenCreated => "tokens",
+            Self::PasskeyAdded => (AccountPage::SignIn, "passkeys"),
+            Self::TwoFactorEnabled | Self::TwoFactorDisabled | Self::BackupCodesReplaced => {
+                (AccountPage::SecondFactor, "two-factor")
+            }
+            Self::NewDevice(_) => (AccountPage::Devices, "devices"),
+            Self::EmailChangeUndone(_) => (AccountPage::SignIn, "address"),
+            Self::TokenCreated => (AccountPage::Tokens, "tokens"),
             #[cfg(feature = "authorization-server")]
-            Self::ProgramConnected => "programs",
+            Self::ProgramConnected => (AccountPage::Programs, "programs"),
             #[cfg(feature = "oauth")]
-            Self::ProviderLinked => "providers",
-            Self::Members { .. } => "sessions",
+            Self::ProviderLinked => (AccountPage::SignIn, "providers"),
+            Self::Members { .. } => (AccountPage::Devices, "sessions"),
         }
     }
 }

@@ -132,6 +132,11 @@ impl Passwords {
         self.allow_weak
     }
 
+    /// What a new password must meet.
+    pub(crate) fn policy(&self) -> PasswordPolicy {
+        self.rules.policy
+    }
+
     /// The fewest characters of a new password, and the most that its algorithm can take.
     pub(crate) fn lengths(&self) -> (usize, usize) {
         let longest = match self.algorithm {

@@ -93,6 +93,7 @@ pub struct Prepared {
     pub(crate) oauth_tokens: Option<OAuthTokens>,
     pub(crate) oauth_providers: Vec<KnownProvider>,
     pub(crate) link_by_mail: bool,
+    pub(crate) code_by_mail: bool,
     pub(crate) sign_in_credentials: Vec<Arc<dyn SignInCredential>>,
     pub(crate) passkeys: bool,
     pub(crate) second_factor_screen: Option<&'static str>,
@@ -144,6 +145,7 @@ impl Prepared {
         self.oauth_providers.extend(more.oauth_providers);
         self.sign_in_credentials.extend(more.sign_in_credentials);
         self.link_by_mail |= more.link_by_mail;
+        self.code_by_mail |= more.code_by_mail;
         self.passkeys |= more.passkeys;
         #[cfg(feature = "oauth")]
         {
@@ -202,6 +204,12 @@ impl Prepared {
         self
     }
 
+    /// Has the sign-in screen offer a code by mail.
+    pub(crate) fn code_by_mail(mut self) -> Self {
+        self.code_by_mail = true;
+        self
+    }
+
     /// Registers a way to sign in that belongs to accounts themselves.
     #[cfg(feature = "passkeys")]
     pub(crate) fn sign_in_credential(mut self, way: Arc<dyn SignInCredential>) -> Self {
@@ -225,15 +233,16 @@ impl Prepared {
     /// Adds a link to the sign-in screen: "Forgot your password?" to `/forgot-password`. `next` is appended to it.
     /// `label` is its text, or the key of a text in the catalogues of languages.
     pub fn sign_in_link(mut self, label: impl Into<String>, href: impl Into<String>) -> Self {
-        self.sign_in_links.push(SignInLink { label: label.into(), name: None, href: href.into() });
+        self.sign_in_links.push(SignInLink { label: label.into(), provider: None, href: href.into() });
         self
     }
 
-    /// Adds a link to the sign-in screen that reads "Sign in with " and `name`.
+    /// Adds a button to the sign-in screen that reads "Continue with " and the label of the provider.
     #[cfg(feature = "oauth")]
-    pub(crate) fn provider_link(mut self, name: impl Into<String>, href: impl Into<String>) -> Self {
+    pub(crate) fn provider_link(mut self, name: &str, label: &str, href: impl Into<String>) -> Self {
+        let provider = KnownProvider { name: name.to_owned(), label: label.to_owned() };
         let label = "sign_in.by_provider".to_owned();
-        self.sign_in_links.push(SignInLink { label, name: Some(name.into()), href: href.into() });
+        self.sign_in_links.push(SignInLink { label, provider: Some(provider), href: href.into() });
         self
     }
 

@@ -12,7 +12,7 @@ use gatewright_http::{Kind, Next, Problem, Query, layers, locale};
 use serde::Serialize;
 
 use super::paths::with_next;
-use super::{PasswordRule, page, with_problem};
+use super::{Messages, PasswordRule, page, with_problem};
 use crate::core::Core;
 use crate::credentials::{self, Held};
 use crate::problem;
@@ -59,7 +59,8 @@ struct Form<'a> {
     password_rule: PasswordRule,
     /// What else has access to the account.
     others: Vec<Held>,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
 }
 
@@ -88,7 +89,7 @@ async fn forgot(
         next: next.as_ref().map(Next::as_str),
         password_rule: PasswordRule::of(&core.passwords),
         others: Vec::new(),
-        problem: None,
+        messages: Messages::default(),
         csrf: csrf.as_deref(),
     };
     page("forgot.title", "forgot_password.html", &form)
@@ -143,22 +144,29 @@ async fn render_reset(
         Ok(others) => others,
         Err(error) => return problem::store_failed(&*error).into_page(),
     };
-    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
+    let csrf = visitor.csrf_field();
     let form = Form {
         action: format!("{}/reset-password", core.config.base_path),
         token: Some(token.expose()),
         next: None,
         password_rule: PasswordRule::of(&core.passwords),
         others,
-        problem: message.as_deref(),
+        messages: Messages::of(problem, ["password"]),
         csrf: csrf.as_deref(),
     };
     page("reset.title", "reset_password.html", &form)
 }
 
-/// After a mail was requested, whether or not it is sent: the page for typing its code.
-pub(crate) fn check_mail(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>) -> Response {
-    code_form(core, visitor, purpose, next, &Shown::default())
+/// After a mail was requested, whether or not it is sent: the page for typing its code. `email` is the address that the
+/// visitor has typed, if any.
+pub(crate) fn check_mail(
+    core: &Core,
+    visitor: &Visitor,
+    purpose: Purpose,
+    email: Option<&str>,
+    next: Option<&Next>,
+) -> Response {
+    code_form(core, visitor, purpose, next, &Shown { email, ..Shown::default() })
 }
 
 /// After a code without a link was requested for `email`, and after a wrong one.
@@ -219,29 +227,51 @@ struct Shown<'a> {
     problem: Option<&'a Problem>,
     /// A code to be typed in another browser.
     code: Option<&'a Secret>,
-    /// The address to which a code without a link was mailed.
+    /// The address to which it was mailed.
     email: Option<&'a str>,
 }
 
 fn code_form(core: &Core, visitor: &Visitor, purpose: Purpose, next: Option<&Next>, shown: &Shown<'_>) -> Response {
-    let (route, text, again) = match purpose {
-        Purpose::MagicLink => ("magic-link/verify", "mailed.sent", with_next("/login", next)),
-        Purpose::EmailVerification => ("verify-email", "mailed.sent", super::account::PATH.to_owned()),
-        Purpose::PasswordReset => ("reset-password", "mailed.maybe_sent", with_next(FORGOT_PATH, next)),
-        Purpose::EmailCode => ("email-code/verify", "mailed.code_sent", with_next("/login", next)),
-        Purpose::EmailChange => ("change-email/confirm", "mailed.sent", super::account::PATH.to_owned()),
+    let base = &core.config.base_path;
+    let sent = ["mailed.sent", "mailed.sent_to"];
+    let (route, [text, text_to], other) = match purpose {
+        Purpose::MagicLink => ("magic-link/verify", sent, with_next("/login", next)),
+        Purpose::EmailVerification => ("verify-email", sent, super::account::PATH.to_owned()),
+        Purpose::PasswordReset => {
+            ("reset-password", ["mailed.maybe_sent", "mailed.maybe_sent_to"], with_next(FORGOT_PATH, next))
+        }
+        Purpose::EmailCode => {
+            ("email-code/verify", ["mailed.code_sent", "mailed.code_sent_to"], with_next("/login", next))
+        }
+        Purpose::EmailChange => ("change-email/confirm", sent, super::account::PATH.to_owned()),
     };
-    let (csrf, message) = (visitor.csrf_field(), shown.problem.map(Problem::localized));
+    // The address was typed by this visitor, and is shown only to them, cut to the length of an address.
+    let email: Option<String> = shown.email.map(|email| email.chars().take(254).collect());
+    let again = match (purpose, &email) {
+        (Purpose::MagicLink, Some(_)) => Some("magic-link/send"),
+        (Purpose::PasswordReset, Some(_)) => Some("forgot-password"),
+        (Purpose::EmailCode, Some(_)) => Some("email-code/send"),
+        _ => None,
+    };
+    let other_text = match (purpose, &again) {
+        (Purpose::EmailVerification | Purpose::EmailChange, _) => "mailed.to_account",
+        (_, Some(_)) => "mailed.other_address",
+        (_, None) => "mailed.ask_again",
+    };
+    let csrf = visitor.csrf_field();
     let form = CodeForm {
-        text,
+        text: if email.is_some() { text_to } else { text },
         shown: shown.code.map(Secret::expose),
-        action: format!("{}/{route}", core.config.base_path),
-        email: shown.email,
+        action: format!("{base}/{route}"),
+        email: email.as_deref(),
+        digits: purpose == Purpose::EmailCode,
         password: purpose == Purpose::PasswordReset,
         password_rule: PasswordRule::of(&core.passwords),
-        problem: message.as_deref(),
+        messages: Messages::of(shown.problem, ["code", "password"]),
         next: next.map(Next::as_str),
-        again: core.screens.get().map(|_| &*again),
+        again: again.map(|route| format!("{base}/{route}")),
+        other: core.screens.get().map(|_| &*other),
+        other_text,
         csrf: csrf.as_deref(),
     };
     page("mailed.title", "check_mail.html", &form)
@@ -254,15 +284,21 @@ struct CodeForm<'a> {
     /// The code to be typed in another browser in which the link is opened.
     shown: Option<&'a str>,
     action: String,
-    /// The address to which a code without a link was mailed.
+    /// The address to which it was mailed.
     email: Option<&'a str>,
+    /// Whether the mail has a code of six digits and no link.
+    digits: bool,
     /// Whether the form asks for a new password too.
     password: bool,
     password_rule: PasswordRule,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     next: Option<&'a str>,
-    /// Where to request another mail. Absent without screens.
-    again: Option<&'a str>,
+    /// Where the form for another mail posts to, if the address is known.
+    again: Option<String>,
+    /// Where to go for another address. Absent without screens.
+    other: Option<&'a str>,
+    other_text: &'a str,
     csrf: Option<&'a str>,
 }
 

@@ -1,13 +1,15 @@
 //! Server-rendered pages: plain forms that work without JavaScript and load no other resource.
 //!
 //! A page is a template of this folder (`templates/*.html`, every value escaped) within the frame of
-//! `gatewright_http::html`. Its content security policy allows only the frame's own style and the script for passkeys.
-//! The forms post to the same routes that scripts use. If a form fails, the answer is the form again, with the status
+//! `gatewright_http::html`. Its content security policy allows only the frame's own style and the scripts of this folder, by
+//! their hashes: `pages.js`, which makes forms easier, and the one for passkeys. Every page works without them. The forms post to the same routes that scripts use. If a form fails, the answer is the form again, with the status
 //! and the message. The screens are mounted only if the host does so: [`Auth::screens`](crate::Auth::screens).
 
 pub(crate) mod account;
 pub(crate) mod language;
 pub(crate) mod mailed;
+pub(crate) mod marks;
+mod messages;
 mod passkey_words;
 pub(crate) mod passkeys;
 pub(crate) mod paths;
@@ -15,6 +17,7 @@ pub(crate) mod paths;
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
+use gatewright_http::html::{Page, Script, Width};
 use gatewright_http::locale::{self, templates};
 use gatewright_http::{Problem, html};
 use http::header::WWW_AUTHENTICATE;
@@ -24,6 +27,11 @@ use serde::Serialize;
 
 use crate::password::Passwords;
 pub use crate::web::CsrfField;
+pub(crate) use messages::Messages;
+
+/// What makes forms easier: a button shows that it works, a password can be shown, a code of six digits sends itself, and a
+/// text can be copied.
+pub static SCRIPT: Script = Script::new(include_str!("pages.js"));
 
 /// An environment that escapes every value and takes no unknown name for an empty one.
 fn environment() -> Environment<'static> {
@@ -57,6 +65,7 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("end_session.html", include_str!("templates/end_session.html")),
         ("device.html", include_str!("templates/device.html")),
         ("account/browsers.html", include_str!("templates/account/browsers.html")),
+        ("account/organisations.html", include_str!("templates/account/organisations.html")),
         ("account/tokens.html", include_str!("templates/account/tokens.html")),
         ("account/deletion.html", include_str!("templates/account/deletion.html")),
         ("account/export.html", include_str!("templates/account/export.html")),
@@ -73,6 +82,10 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("note.html", include_str!("templates/note.html")),
         ("reset_password.html", include_str!("templates/reset_password.html")),
         ("hidden.html", include_str!("templates/hidden.html")),
+        ("message.html", include_str!("templates/message.html")),
+        ("providers.html", include_str!("templates/providers.html")),
+        ("reset_others.html", include_str!("templates/reset_others.html")),
+        ("secret.html", include_str!("templates/secret.html")),
         ("invited.html", include_str!("templates/invited.html")),
         ("login.html", include_str!("templates/login.html")),
         ("passkey_sign_in.html", include_str!("templates/passkey_sign_in.html")),
@@ -88,8 +101,13 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
 
 /// Renders a template within the frame of every page. `title` is the key of its text.
 pub(crate) fn page(title: &str, template: &str, context: &impl Serialize) -> Response {
+    page_of(Width::Card, title, template, context)
+}
+
+/// The same in another width.
+pub(crate) fn page_of(width: Width, title: &str, template: &str, context: &impl Serialize) -> Response {
     match fragment(template, context) {
-        Ok(main) => html::page(&locale::text(title, &[]), &main),
+        Ok(main) => Page::new(&locale::text(title, &[]), &main).width(width).script(&SCRIPT).respond(),
         Err(problem) => problem.into_page(),
     }
 }
@@ -105,12 +123,16 @@ pub(crate) fn fragment(template: &str, context: &impl Serialize) -> Result<Strin
 pub(crate) struct PasswordRule {
     shortest: usize,
     longest: usize,
+    /// Whether common passwords are refused.
+    common: bool,
+    /// Whether the address and the name are refused.
+    personal: bool,
 }
 
 impl PasswordRule {
     pub(crate) fn of(passwords: &Passwords) -> Self {
-        let (shortest, longest) = passwords.lengths();
-        Self { shortest, longest }
+        let ((shortest, longest), policy) = (passwords.lengths(), passwords.policy());
+        Self { shortest, longest, common: policy.common, personal: policy.personal }
     }
 }
 
@@ -156,5 +178,11 @@ mod tests {
     #[test]
     fn every_template_parses() {
         assert!(TEMPLATES.templates().count() >= 3);
+    }
+
+    #[test]
+    fn the_script_can_be_embedded_in_a_page() {
+        let script = include_str!("pages.js");
+        assert!(!script.contains("</script") && !script.contains("<!--"));
     }
 }

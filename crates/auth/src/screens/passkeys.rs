@@ -1,27 +1,16 @@
-//! Passkeys on the screens: a button, the browser's suggestions on the sign-in form, and the only script of this
-//! service's pages, which passkeys need.
-
-use std::sync::LazyLock;
+//! Passkeys on the screens: a button, the browser's suggestions on the sign-in form, and the script that passkeys need.
 
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use gatewright_http::{Next, html, locale};
+use gatewright_http::html::{Page, Script, Width};
+use gatewright_http::{Next, locale};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::fragment;
 use crate::core::Core;
 use crate::web::onward;
 
-/// The script, within the page, named by its hash in the page's policy.
-const SCRIPT: &str = include_str!("passkeys.js");
-
-/// The additional permissions of a page with the script: running it, and calling this service.
-static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
-    format!("; script-src 'sha256-{hash}'; connect-src 'self'")
-});
+/// The script of pages with passkeys. It calls this service.
+static SCRIPT: Script = Script::new(include_str!("passkeys.js"));
 
 /// The sign-in by a passkey, for templates.
 #[derive(Serialize)]
@@ -46,22 +35,25 @@ impl Offer {
 
 /// Renders a template within the frame of every page, with the script if the screens offer passkeys.
 pub(crate) fn page(core: &Core, title: &str, template: &str, context: &impl Serialize) -> Response {
-    if !core.screens.get().is_some_and(|screens| screens.passkeys) {
-        return super::page(title, template, context);
-    }
-    match fragment(template, context) {
-        Ok(main) => html::page_with(&locale::text(title, &[]), &format!("{main}<script>{SCRIPT}</script>\n"), &POLICY),
-        Err(problem) => problem.into_page(),
-    }
+    page_of(core, Width::Card, title, template, context)
+}
+
+/// The same in another width. `title` is the key of its text.
+pub(crate) fn page_of(core: &Core, width: Width, title: &str, template: &str, context: &impl Serialize) -> Response {
+    let (main, title) = match fragment(template, context) {
+        Ok(main) => (main, locale::text(title, &[])),
+        Err(problem) => return problem.into_page(),
+    };
+    let page = Page::new(&title, &main).width(width).script(&super::SCRIPT);
+    let has_passkeys = core.screens.get().is_some_and(|screens| screens.passkeys);
+    if has_passkeys { page.script(&SCRIPT).connects().respond() } else { page.respond() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_script_can_be_embedded_in_a_page() {
-        assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
-        assert!(POLICY.starts_with("; script-src 'sha256-"));
+        let script = include_str!("passkeys.js");
+        assert!(!script.contains("</script") && !script.contains("<!--"));
     }
 }

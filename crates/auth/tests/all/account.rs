@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use gatewright_auth::AuthConfig;
 use gatewright_auth::audit::AuditKind;
 use gatewright_auth::plugins::email_verification::EmailVerificationPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
+use gatewright_auth::{AccountPage, AuthConfig};
 use gatewright_db::testing::TestDb;
 use gatewright_limits::Policy;
 use serde_json::json;
 
-use crate::support::{ANN, Answer, Call, PASSWORD, Site, WRONG, config, databases};
+use crate::support::{ANN, Answer, Call, PASSWORD, Site, WRONG, config, databases, query};
 use crate::two_factor::enroll;
 
 const NEW: &str = "another horse battery";
@@ -25,7 +25,7 @@ async fn site(db: &TestDb) -> Site {
 }
 
 async fn page(site: &Site, cookie_of: &Answer) -> String {
-    Call::get("/account").cookie_of(cookie_of).send(site).await.expect(200).body
+    site.account(&cookie_of.cookie().unwrap()).await
 }
 
 fn form(path: &str, fields: &[(&str, &str)], cookie_of: &Answer) -> Call {
@@ -46,24 +46,44 @@ async fn only_a_session_sees_the_account_page() {
         // A redirect would send a program with a token into a loop.
         Call::get("/account").bearer(&jwt).send(&site).await.expect(401);
         let ann = site.login_ann().await.expect(200);
-        let shown = Call::get("/account").cookie_of(&ann).send(&site).await.expect(200);
-        assert_eq!(shown.headers["cache-control"], "no-store");
-        for part in
-            ["<h1>Your account</h1>", ANN, "id=\"address\"", "id=\"password\"", "id=\"two-factor\"", "id=\"sessions\""]
-        {
-            assert!(shown.body.contains(part), "{part} is not in {}", shown.body);
+        let first = Call::get("/account").cookie_of(&ann).send(&site).await.expect(303);
+        assert_eq!(first.location(), Some("/account/sign-in"));
+        for (path, parts) in [
+            ("/account/sign-in", &["<h1>Sign-in</h1>", ANN, "id=\"address\"", "id=\"password\""][..]),
+            ("/account/second-factor", &["<h1>Second factor</h1>", "id=\"two-factor\""]),
+            ("/account/devices", &["<h1>Devices</h1>", "id=\"sessions\"", "aria-current=\"page\">Devices</a>"]),
+        ] {
+            let stranger = Call::get(path).send(&site).await.expect(303);
+            assert_eq!(stranger.location(), Some(&*format!("/login?{}", query("next", path))));
+            Call::get(path).bearer(&jwt).send(&site).await.expect(401);
+            let shown = Call::get(path).cookie_of(&ann).send(&site).await.expect(200);
+            assert_eq!(shown.headers["cache-control"], "no-store");
+            for part in parts {
+                assert!(shown.body.contains(part), "{part} is not in {}", shown.body);
+            }
         }
-        assert!(!shown.body.contains("<script") && !shown.body.contains("_csrf"));
+        // Nothing is there for plugins that are off.
+        for path in ["/account/tokens", "/account/organisations", "/account/programs", "/account/data"] {
+            Call::get(path).cookie_of(&ann).send(&site).await.expect(404);
+        }
+        let shown = Call::get("/account/sign-in").cookie_of(&ann).send(&site).await.expect(200);
+        assert!(!shown.body.contains("/account/tokens"), "{}", shown.body);
+        assert!(!shown.markup().contains("<script") && !shown.body.contains("_csrf"));
         enroll(&site, ann.clone()).await;
         let pending = site.login_ann().await.expect(200);
         let away = Call::get("/account").cookie_of(&pending).send(&site).await.expect(303);
         assert_eq!(away.location(), Some("/two-factor?next=%2Faccount"));
-        for path in ["/account/password", "/account/two-factor/disable", "/account/sessions/end-others"] {
+        for (path, page) in [
+            ("/account/password", "/account/sign-in"),
+            ("/account/two-factor/disable", "/account/second-factor"),
+            ("/account/sessions/end-others", "/account/devices"),
+        ] {
             let fields = [("current_password", PASSWORD), ("password", NEW), ("code", "1")];
+            let back = query("next", page);
             let to = Call::post(path).form(&fields).send(&site).await.expect(303);
-            assert_eq!(to.location(), Some("/login?next=%2Faccount"), "{path}");
+            assert_eq!(to.location(), Some(&*format!("/login?{back}")), "{path}");
             let to = form(path, &fields, &pending).send(&site).await.expect(303);
-            assert_eq!(to.location(), Some("/two-factor?next=%2Faccount"), "{path}");
+            assert_eq!(to.location(), Some(&*format!("/two-factor?{back}")), "{path}");
         }
         site.login(ANN, NEW).await.expect(401);
     }
@@ -77,7 +97,7 @@ async fn a_password_change_ends_everything_else_and_renews_this_browsers_session
         let (here, elsewhere) = (site.login_ann().await.expect(200), site.login_ann().await.expect(200));
         site.advance(1);
         let changed = change(PASSWORD, NEW, &here).send(&site).await.expect(303);
-        assert_eq!(changed.location(), Some("/account?done=password-changed#password"));
+        assert_eq!(changed.location(), Some("/account/sign-in?done=password-changed#password"));
         assert_ne!(changed.cookie(), here.cookie());
         site.me(&changed).await.expect(200);
         for old in [&here, &elsewhere] {
@@ -87,7 +107,8 @@ async fn a_password_change_ends_everything_else_and_renews_this_browsers_session
         site.login(ANN, PASSWORD).await.expect(401);
         site.login(ANN, NEW).await.expect(200);
         assert!(site.audited().contains(&AuditKind::PasswordResetCompleted));
-        let shown = Call::get("/account?done=password-changed").cookie_of(&changed).send(&site).await.expect(200);
+        let shown =
+            Call::get("/account/sign-in?done=password-changed").cookie_of(&changed).send(&site).await.expect(200);
         assert!(shown.body.contains("role=\"status\">Your password was changed"), "{}", shown.body);
     }
 }
@@ -187,7 +208,7 @@ async fn sessions_are_listed_and_ended() {
         other.send(&site).await.expect(200);
         let bob = site.login("bob@example.com", PASSWORD).await.expect(200);
         let missed = form(&end, &[], &bob).send(&site).await.expect(303);
-        assert_eq!(missed.location(), Some("/account?done=session-gone#sessions"), "not his to end");
+        assert_eq!(missed.location(), Some("/account/devices?done=session-gone#sessions"), "not his to end");
         site.me(&far).await.expect(200);
         form(&end, &[], &here).send(&site).await.expect(303);
         site.me(&far).await.expect(401);
@@ -209,7 +230,10 @@ async fn the_second_factor_is_turned_on_and_off() {
         let old = site.signed_in_ann().await;
         let here = site.login_ann().await.expect(200);
         let off = page(&site, &here).await;
-        assert!(off.contains("action=\"/auth/2fa/enroll\"") && off.contains("name=\"next\" value=\"/account\""));
+        assert!(
+            off.contains("action=\"/auth/2fa/enroll\"")
+                && off.contains("name=\"next\" value=\"/account/second-factor\"")
+        );
         let app = enroll(&site, here.clone()).await.app;
         let on = page(&site, &here).await;
         assert!(
@@ -222,12 +246,33 @@ async fn the_second_factor_is_turned_on_and_off() {
         change(PASSWORD, NEW, &old).send(&site).await.expect(403);
         form("/account/two-factor/disable", &[("code", &app.code(&site))], &old).send(&site).await.expect(403);
         let wrong = form("/account/two-factor/disable", &[("code", "000000x")], &here).send(&site).await.expect(401);
-        assert!(wrong.body.contains("role=\"alert\">invalid code"));
+        assert!(wrong.body.contains("role=\"alert\">The code is wrong."));
         // After a password change, the second factor stays proven: the renewed session may still turn it off.
         let here = change(PASSWORD, NEW, &here).send(&site).await.expect(303);
         let done = form("/account/two-factor/disable", &[("code", &app.code(&site))], &here).send(&site).await;
-        assert_eq!(done.expect(303).location(), Some("/account?done=two-factor-off#two-factor"));
+        assert_eq!(done.expect(303).location(), Some("/account/second-factor?done=two-factor-off#two-factor"));
         assert!(page(&site, &here).await.contains("action=\"/auth/2fa/enroll\""));
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_the_operator_turns_off_and_its_forms_do_not_exist() {
+    for db in databases().await {
+        let settings = AuthConfig { account_pages: vec![AccountPage::Devices], ..config() };
+        let site = Site::with(settings, |builder| builder.database(db.db.clone()).plugin(TokensPlugin::new()));
+        let site = site.await.and_screens();
+        let ann = site.signed_in_ann().await;
+        let first = Call::get("/account").cookie_of(&ann).send(&site).await.expect(303);
+        assert_eq!(first.location(), Some("/account/devices"));
+        let shown = page(&site, &ann).await;
+        assert!(shown.contains("id=\"sessions\"") && !shown.contains("/account/sign-in"), "{shown}");
+        for path in ["/account/sign-in", "/account/tokens"] {
+            Call::get(path).cookie_of(&ann).send(&site).await.expect(404);
+        }
+        change(PASSWORD, NEW, &ann).send(&site).await.expect(404);
+        form("/account/tokens", &[("name", "x")], &ann).send(&site).await.expect(404);
+        // The routes of programs stay.
+        Call::get("/auth/tokens").cookie_of(&ann).send(&site).await.expect(200);
     }
 }
 
@@ -237,8 +282,9 @@ async fn the_done_parameter_is_shown_only_if_a_section_defines_it() {
         let site = site(&db).await;
         let ann = site.signed_in_ann().await;
         for done in ["nonsense", "%3Cscript%3E", "session-ended%22"] {
-            let shown = Call::get(&format!("/account?done={done}")).cookie_of(&ann).send(&site).await.expect(200);
-            assert!(!shown.body.contains("role=\"status\"") && !shown.body.contains("<script"));
+            let shown =
+                Call::get(&format!("/account/devices?done={done}")).cookie_of(&ann).send(&site).await.expect(200);
+            assert!(!shown.body.contains("role=\"status\"") && !shown.markup().contains("<script"));
         }
     }
 }
@@ -281,7 +327,8 @@ async fn api_tokens_are_made_shown_once_and_revoked() {
         let made = form("/account/tokens", &fields, &ann).send(&site).await.expect(200);
         assert_eq!(made.headers["cache-control"], "no-store");
         assert!(made.body.contains("&lt;b&gt;ci") && !made.body.contains("<b>"));
-        let plaintext = made.body.split("<code>").nth(1).unwrap().split("</code>").next().unwrap().to_owned();
+        let plaintext =
+            made.body.split("<code id=\"plaintext\">").nth(1).unwrap().split("</code>").next().unwrap().to_owned();
         Call::get("/whoami").bearer(&plaintext).send(&site).await.expect(200);
         let shown = page(&site, &ann).await;
         assert!(
@@ -292,9 +339,9 @@ async fn api_tokens_are_made_shown_once_and_revoked() {
         Call::post(&revoke).form(&[]).bearer(&plaintext).send(&site).await.expect(303);
         let bob = site.signed_in("bob@example.com").await;
         let not_his = form(&revoke, &[], &bob).send(&site).await.expect(303);
-        assert_eq!(not_his.location(), Some("/account?done=token-gone#tokens"));
+        assert_eq!(not_his.location(), Some("/account/tokens?done=token-gone#tokens"));
         let revoked = form(&revoke, &[], &ann).send(&site).await.expect(303);
-        assert_eq!(revoked.location(), Some("/account?done=token-revoked#tokens"));
+        assert_eq!(revoked.location(), Some("/account/tokens?done=token-revoked#tokens"));
         assert!(!page(&site, &ann).await.contains(&plaintext[..12]));
         // A session from before the second factor creates no token.
         enroll(&site, ann.clone()).await;

@@ -41,7 +41,7 @@ async fn a_duplicate_query_parameter_is_reported_in_the_visitors_language() {
             ("/login?next=/a&next=/canary", "next"),
             ("/register?next=/a&next=/canary", "next"),
             ("/two-factor?next=/a&next=/canary", "next"),
-            ("/account?done=a&done=canary", "done"),
+            ("/account/devices?done=a&done=canary", "done"),
         ] {
             for (accept, kind) in [("*/*", PROBLEM), ("text/html,*/*;q=0.8", PAGE)] {
                 let answer = Call::get(path).header("accept", accept).cookie_of(&ann).send(&site).await.expect(400);
@@ -73,13 +73,13 @@ async fn a_name_that_is_not_text_is_not_found() {
                 call().send(&site).await.expect(401);
             }
         }
-        for (path, notice) in [
-            ("/account/sessions/%ff/end", "session-gone"),
-            ("/account/tokens/%00/revoke", "token-gone"),
-            ("/account/providers/%ff/unlink", "not-linked"),
+        for (path, page, notice) in [
+            ("/account/sessions/%ff/end", "devices", "session-gone"),
+            ("/account/tokens/%00/revoke", "tokens", "token-gone"),
+            ("/account/providers/%ff/unlink", "sign-in", "not-linked"),
         ] {
             let answer = Call::post(path).form(&[]).cookie_of(&ann).send(&site).await.expect(303);
-            assert!(answer.location().unwrap().starts_with(&format!("/account?done={notice}#")), "{answer:?}");
+            assert!(answer.location().unwrap().starts_with(&format!("/account/{page}?done={notice}#")), "{answer:?}");
         }
     }
 }

@@ -24,7 +24,7 @@ async fn site(db: &TestDb) -> Site {
 }
 
 async fn page(site: &Site, session: &Answer) -> String {
-    Call::get("/account").cookie_of(session).send(site).await.expect(200).body
+    site.account(&session.cookie().unwrap()).await
 }
 
 /// Names and values of a form's fields.

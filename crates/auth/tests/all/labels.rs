@@ -74,7 +74,7 @@ async fn the_account_page_isolates_names() {
         let ann = place.site.signed_in(ANN).await;
         let name = "\u{5d1}\u{5e0}\u{5e7}!";
         Call::post("/auth/tokens").json(&json!({ "name": name })).cookie_of(&ann).send(&place.site).await.expect(200);
-        let page = Call::get("/account").cookie_of(&ann).send(&place.site).await.expect(200).body;
+        let page = place.site.account(&ann.cookie().unwrap()).await;
         assert!(page.contains(&format!("<bdi>{name}</bdi>")), "{}", db.name);
         assert!(page.contains(&format!("\u{2068}{name}\u{2069}")), "in the label of its button, {}", db.name);
     }

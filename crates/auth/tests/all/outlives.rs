@@ -125,7 +125,7 @@ async fn an_old_session_invites_members_and_is_told_by_mail_what_was_done() {
         let mails = place.post.mails.lock();
         let notices = mails.iter().filter(|mail| mail.kind == MailKind::MembersChanged);
         let told = notices.map(|mail| {
-            assert!(mail.to.as_str() == ANN && mail.link.expose().ends_with("/account#sessions"), "{mail:?}");
+            assert!(mail.to.as_str() == ANN && mail.link.expose().ends_with("/account/devices#sessions"), "{mail:?}");
             (mail.invitation.tenant.clone(), mail.change.clone())
         });
         assert_eq!(told.collect::<Vec<_>>(), expected, "{}", db.name);
@@ -177,7 +177,7 @@ async fn the_account_page_asks_an_old_session_for_the_password() {
         let id = place.site.auth.accounts().find(ANN).await.unwrap().id;
         let passkey = place.passkey(&id).await;
         place.link(&id).await;
-        let page = async || Call::get("/account").cookie_of(&old).send(&place.site).await.expect(200).body;
+        let page = async || place.site.account(&old.cookie().unwrap()).await;
         assert!(!page().await.contains("token-password"));
         place.site.advance(5 * 60);
         let shown = page().await;

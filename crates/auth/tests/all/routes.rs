@@ -40,7 +40,7 @@ const INVITING: &str = "its flow counts what an account makes and sends, which i
 const PASSWORD: &str = "its flow counts the current password as an attempt of the account";
 
 /// Each path as it is written beside `.route(`, relative to where it is mounted.
-const ROUTES: [(&str, Guard); 84] = [
+const ROUTES: [(&str, Guard); 85] = [
     ("/language", Free("keeps the choice of a language in a cookie, and nothing else")),
     ("/login", Failures),
     ("/register", Requests),
@@ -122,6 +122,7 @@ const ROUTES: [(&str, Guard); 84] = [
     ("RESET_PATH", Free(PAGE)),
     ("PATH", Free(PAGE)),
     ("/account", Free(OWN)),
+    ("page.path()", Free(OWN)),
     ("/account/profile", Free(OWN)),
     ("/account/password", Free(PASSWORD)),
     ("/account/sessions/end-others", Free(OWN)),

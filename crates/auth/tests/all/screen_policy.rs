@@ -51,7 +51,7 @@ async fn the_default_is_a_block_of_401_for_a_session_and_403_forbidden_for_a_rol
     for db in databases().await {
         let site = behind(Site::on(&db).await, ScreenPolicy::session());
         let page = visit(&site).await.expect(401);
-        assert!(page.body.contains("<h1>401") && !page.body.contains(SCREEN));
+        assert!(page.body.contains("<h1>Sign in first</h1>") && !page.body.contains(SCREEN));
         assert_eq!(page.headers["cache-control"], "no-store");
         assert!(!page.headers.contains_key("www-authenticate"));
         // A program gets the same as JSON.

@@ -6,6 +6,7 @@ use gatewright_entities::{Entities, Plan};
 
 use crate::Config;
 use crate::config::{Plugin, Server, is_loopback};
+use crate::home::Place;
 
 /// The output of the server when it is ready: the listening address, the addresses of mounted pages and, in dev mode, a
 /// command to paste.
@@ -56,6 +57,34 @@ impl Banner {
             base,
             command,
         }
+    }
+
+    /// The pages for the start page.
+    pub(super) fn places(&self, config: &Config) -> Vec<Place> {
+        let app = config.server.app_url.iter().map(|url| Place {
+            name: "home.app",
+            href: url.to_string(),
+            address: url.to_string(),
+        });
+        let of_auth = [("home.sign_in", "/login"), ("home.account", "/account")];
+        let of_auth = of_auth.into_iter().filter(|_| self.has_auth);
+        let others = self.places.iter().filter_map(|(_, path)| match *path {
+            "/admin" => Some(("home.console", *path)),
+            "/api/docs" => Some(("home.docs", *path)),
+            "/dev/mail" => Some(("home.mailbox", *path)),
+            _ => None,
+        });
+        let own = of_auth.chain(others).map(|(name, path)| Place {
+            name,
+            href: path.to_owned(),
+            address: format!("{}{path}", self.base),
+        });
+        app.chain(own).collect()
+    }
+
+    /// The command to paste.
+    pub(super) fn command(&self) -> Option<Vec<String>> {
+        self.command.clone()
     }
 
     pub(super) fn lines(&self) -> Vec<String> {

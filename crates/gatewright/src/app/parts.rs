@@ -20,7 +20,7 @@ use gatewright_auth::plugins::password_reset::PasswordResetPlugin;
 use gatewright_auth::plugins::tenants::TenantsPlugin;
 use gatewright_auth::plugins::tokens::TokensPlugin;
 use gatewright_auth::plugins::two_factor::TwoFactorPlugin;
-use gatewright_auth::{Auth, AuthBuilder, AuthConfig, Guests, Impersonation};
+use gatewright_auth::{AccountPage, Auth, AuthBuilder, AuthConfig, Guests, Impersonation};
 use gatewright_base::{Ambient, Budget, RolePermissions};
 use gatewright_db::{Db, OpenError, Options};
 use gatewright_entities::answers::{AnswerOptions, AnswersInitError, KeptAnswers};
@@ -343,6 +343,7 @@ fn auth_config(config: &Config) -> AuthConfig {
             role: config.admin.role.clone(),
             require_two_factor: config.admin.require_two_factor,
         }),
+        account_pages: auth.account_pages.clone().unwrap_or_else(|| AccountPage::ALL.to_vec()),
         limits: auth.limits,
     }
 }

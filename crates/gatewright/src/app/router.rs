@@ -5,7 +5,7 @@ use axum::{Extension, Router};
 use gatewright_auth::Auth;
 use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
-use gatewright_entities::Entities;
+use gatewright_entities::{Entities, Plan};
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::{Outbox, Pulls};
 use gatewright_events::{Bus, Streams};
@@ -17,6 +17,7 @@ use gatewright_limits::bucket::TokenBucketLayer;
 use tower::ServiceBuilder;
 
 use super::Tasks;
+use super::banner::Banner;
 use super::browsers::Browsers;
 use super::limits::LimitsStatus;
 use super::mail::MailService;
@@ -25,7 +26,7 @@ use crate::admin::{self, AdminState};
 #[cfg(feature = "docs")]
 use crate::docs;
 use crate::health::Readiness;
-use crate::home::home;
+use crate::home::{Home, Listed, StartPage};
 #[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::metrics::{CountLayer, Metrics};
@@ -102,6 +103,28 @@ impl Parts<'_> {
         AnyOrigin::new(Origin::of(&self.config.public_url()), paths)
     }
 
+    /// What `/` is, if the program has no routes of its own.
+    fn home(&self) -> Home {
+        let config = self.config;
+        if !config.server.dev_mode {
+            let app_url = config.server.app_url.as_ref().map(ToString::to_string);
+            return Home::Leads { auth: self.auth.is_some(), app_url };
+        }
+        let banner = Banner::new(config, self.entities);
+        let listed = |plan: &Arc<Plan>| Listed {
+            table: plan.table().to_owned(),
+            path: plan.crud().then(|| format!("{}/{}", config.api_prefix(), plan.table())),
+        };
+        Home::Start(StartPage {
+            db: self.db.clone(),
+            auth_base: self.auth.map(|auth| auth.base_path().to_owned()),
+            entities: self.entities.plans().iter().map(listed).collect(),
+            places: banner.places(config),
+            command: banner.command(),
+            warnings: config.warnings().iter().map(ToString::to_string).collect(),
+        })
+    }
+
     /// The routes whose requests have an identity.
     fn identified(&self, own: Router) -> Router {
         // A layer of the routes only: a request that matches no route uses up no caller's budget.
@@ -113,9 +136,8 @@ impl Parts<'_> {
             "" => limited,
             prefix => Router::new().nest(prefix, limited),
         };
-        let base = self.auth.map(|auth| Arc::<str>::from(auth.base_path()));
-        let app: Option<Arc<str>> = self.config.server.app_url.as_ref().map(|url| url.as_str().into());
-        let home = get(async move |caller: Caller| home(base.as_deref(), app.as_deref(), caller).await);
+        let home = Arc::new(self.home());
+        let home = get(async move |caller: Caller| home.clone().show(caller).await);
         let own = if own.has_routes() { own } else { own.route("/", home) };
         let routes = own.merge(entities);
         #[cfg(feature = "mcp")]

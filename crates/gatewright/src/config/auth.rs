@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gatewright_auth::jwt::JwtAlgorithm;
 use gatewright_auth::password::{PasswordAlgorithm, PasswordPolicy};
-use gatewright_auth::{Limits, Registration};
+use gatewright_auth::{AccountPage, Limits, Registration};
 use gatewright_base::{Roles, Secret};
 use gatewright_entities::ProfileField;
 use gatewright_entities::operations::OwnedRecords;
@@ -61,6 +61,8 @@ pub struct Auth {
     pub allow_weak_hashes: bool,
     /// Allows in-memory stores: their sessions end with the process and are not shared.
     pub allow_in_memory_stores: bool,
+    /// The pages of `/account`. Absent: all.
+    pub account_pages: Option<Vec<AccountPage>>,
     /// The enabled plugins. Absent: all.
     pub plugins: Option<Vec<Plugin>>,
     /// The largest request body of the endpoints in bytes.
@@ -169,6 +171,19 @@ impl Keyword for Plugin {
     ];
 }
 
+impl Keyword for AccountPage {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("profile", Self::Profile),
+        ("sign-in", Self::SignIn),
+        ("second-factor", Self::SecondFactor),
+        ("devices", Self::Devices),
+        ("organisations", Self::Organisations),
+        ("programs", Self::Programs),
+        ("tokens", Self::Tokens),
+        ("data", Self::Data),
+    ];
+}
+
 impl Keyword for OwnedRecords {
     const WORDS: &'static [(&'static str, Self)] = &[("keep", Self::Keep), ("delete", Self::Delete)];
 }
@@ -203,6 +218,7 @@ impl Default for Auth {
             password_policy: PasswordPolicy::default(),
             allow_weak_hashes: false,
             allow_in_memory_stores: false,
+            account_pages: None,
             plugins: None,
             max_body_bytes: 16 * 1024,
             limits: Limits::default(),
@@ -289,6 +305,11 @@ impl Auth {
                 "allow_in_memory_stores",
                 default.allow_in_memory_stores,
                 "Allows an in-memory database on a single server: sessions end with the process.",
+            ),
+            account_pages: section.derived(
+                "account_pages",
+                "all",
+                "The pages of [`/account`](authentication.md#the-account-pages). A page that is not listed does not exist.",
             ),
             plugins: section.derived("plugins", "all", "The enabled parts of authentication."),
             max_body_bytes: section.value(

@@ -70,9 +70,12 @@ pub struct FieldError {
 
 impl FieldError {
     fn localized(&self, locale: &Locale) -> String {
+        /// Whose sentences are about bytes, or begin in the middle.
+        const FOR_PROGRAMS: &[&str] = &["field.password_too_long", "field.email_invalid", "field.password_required"];
         let own = || {
             let field = self.field.as_deref().unwrap_or_default();
-            locale.translated(&format!("field.{field}_{}", self.code))
+            let key = format!("field.{field}_{}", self.code);
+            if FOR_PROGRAMS.contains(&&*key) { locale.find(&key, &[]) } else { locale.translated(&key) }
         };
         let any = || locale.translated(&format!("field.{}", self.code));
         own().or_else(any).unwrap_or_else(|| self.message.to_string())
@@ -166,22 +169,32 @@ impl Problem {
     /// The message in the reader's language: the errors of all fields or, without any, the sentence. English is the text of the
     /// JSON answer, except where that is written for programs; other languages use their catalogue's texts for the codes.
     pub fn localized(&self) -> String {
-        let locale = Locale::current();
         let mut localized = String::new();
-        for error in &self.0.errors {
+        for (_, message) in self.messages() {
             if !localized.is_empty() {
                 localized.push_str(if localized.ends_with('.') { " " } else { "; " });
             }
-            localized.push_str(&error.localized(&locale));
+            localized.push_str(&message);
         }
-        if localized.is_empty() { self.whole_message(&locale) } else { localized }
+        localized
+    }
+
+    /// The same, one by one, with the names of the fields. At least one.
+    pub fn messages(&self) -> Vec<(Option<&str>, String)> {
+        let locale = Locale::current();
+        if self.0.errors.is_empty() {
+            return vec![(None, self.whole_message(&locale))];
+        }
+        self.0.errors.iter().map(|error| (error.field.as_deref(), error.localized(&locale))).collect()
     }
 
     fn whole_message(&self, locale: &Locale) -> String {
-        /// A page shows it of a link, which people do not call a token.
-        const FOR_PROGRAMS: &str = "invalid_token";
+        /// Sentences for programs, of which a page has better ones.
+        const FOR_PROGRAMS: &[&str] = &["invalid credentials", "invalid code", "email already registered"];
         let key = format!("problem.{}", self.0.code);
-        let text = if self.0.code == FOR_PROGRAMS { locale.find(&key, &[]) } else { locale.translated(&key) };
+        // A page shows it of a link, which people do not call a token.
+        let is_for_programs = self.0.code == "invalid_token" || FOR_PROGRAMS.contains(&self.detail());
+        let text = if is_for_programs { locale.find(&key, &[]) } else { locale.translated(&key) };
         text.unwrap_or_else(|| self.0.detail.to_string())
     }
 

@@ -32,7 +32,7 @@ impl Problem {
         let locale = Locale::current();
         let title = locale.find(&format!("status.{}", self.0.code), &[]);
         let title = title.or_else(|| locale.find(&format!("status.{}", self.0.status.as_u16()), &[]));
-        let title = title.unwrap_or_else(|| format!("{} {}", self.0.status.as_u16(), self.title()));
+        let title = title.unwrap_or_else(|| locale.text("status.other", &[]));
         let text = self.whole_message(&locale);
         let mut main = format!("<h1>{}</h1>\n<p role=\"alert\">{}</p>\n", html::escape(&title), html::escape(&text));
         if !self.0.errors.is_empty() {
@@ -58,7 +58,8 @@ pub(super) fn push_links(main: &mut String, links: &[ProblemLink]) {
     for ProblemLink { label, href } in links {
         let label = locale.find(label, &[]).map_or_else(|| label.clone(), Cow::Owned);
         // Writing to a String cannot fail.
-        let _ = writeln!(main, "<p><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(&label));
+        let _ =
+            writeln!(main, "<p class=\"onward\"><a href=\"{}\">{}</a></p>", html::escape(href), html::escape(&label));
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
         let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-        let text = String::from_utf8(to_bytes(response.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        let text = String::from_utf8(to_bytes(response.into_body(), 100_000).await.unwrap().to_vec()).unwrap();
         assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
         assert!(text.contains("<a href=\"/login?next=%2Fa&amp;x\">Sign &lt;in&gt;</a>"), "{text}");
         assert!(

@@ -90,7 +90,7 @@ mod tests {
             (StatusCode::TOO_MANY_REQUESTS, &HeaderValue::from(1_741))
         );
         assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
-        let text = String::from_utf8(to_bytes(page.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        let text = String::from_utf8(to_bytes(page.into_body(), 100_000).await.unwrap().to_vec()).unwrap();
         assert!(text.contains("Try again in 30 minutes.") && text.contains("<a href=\"/\">"), "{text}");
         let other = RateLimited::for_browser("fine".into_response(), &browser, &[]);
         assert_eq!(to_bytes(other.into_body(), 100).await.unwrap(), "fine");
@@ -104,7 +104,7 @@ mod tests {
         let refusal = RateLimited { retry_after: Duration::from_mins(30) }.into_response();
         let way = [ProblemLink::new("way_on.sign_in", "/login")];
         let page = presentation.locale(Some("de")).within(|| RateLimited::for_browser(refusal, &headers, &way));
-        let text = String::from_utf8(to_bytes(page.into_body(), 10_000).await.unwrap().to_vec()).unwrap();
+        let text = String::from_utf8(to_bytes(page.into_body(), 100_000).await.unwrap().to_vec()).unwrap();
         assert!(text.contains("lang=\"de\"") && text.contains("30 Minuten"), "{text}");
         assert!(text.contains("href=\"/auth/language?to=en&amp;next=%2Flogin\""), "{text}");
     }

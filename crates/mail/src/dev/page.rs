@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use gatewright_base::time;
-use gatewright_http::html::{self, escape};
+use gatewright_http::html::{Page, Width, escape};
 
 use crate::Mail;
 
@@ -19,7 +19,7 @@ pub(super) fn page(mails: &[Arc<Mail>]) -> Response {
         article(&mut main, mail, number);
     }
     main.push_str("<p><a href=\"/dev/mail.json\">The same as JSON</a></p>\n");
-    html::page("Development mailbox", &main)
+    Page::new("Development mailbox", &main).width(Width::Wide).respond()
 }
 
 fn article(out: &mut String, mail: &Mail, number: usize) {
@@ -28,7 +28,7 @@ fn article(out: &mut String, mail: &Mail, number: usize) {
     // Writing to a String cannot fail.
     let _ = write!(
         out,
-        "<article aria-labelledby=\"mail-{number}\">\n<hr>\n<h2 id=\"mail-{number}\">{subject}</h2>\n\
+        "<article aria-labelledby=\"mail-{number}\">\n<h2 id=\"mail-{number}\">{subject}</h2>\n\
          <p>To <strong>{recipient}</strong>, <time datetime=\"{at}\">{at}</time></p>\n"
     );
     for paragraph in mail.text.expose().split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {

@@ -26,6 +26,8 @@ struct Context<'a> {
     fresh: Asked,
     action: String,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -62,6 +64,7 @@ impl Section for DeletionSection {
             fresh: asked(&self.flow.core, visit.session).await?,
             action: format!("{PATH}/delete#{}", self.anchor()),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/deletion.html", &context).map(Some)

@@ -24,6 +24,8 @@ struct Context<'a> {
     fresh: Asked,
     action: String,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -52,6 +54,7 @@ impl Section for ExportSection {
             fresh: asked(&self.flow.core, visit.session).await?,
             action: format!("{PATH}/export#{}", self.anchor()),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/export.html", &context).map(Some)

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::fresh::{Asked, Given, asked_unless_young};
 use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
+use crate::screens::marks::mark;
 use crate::users::{LinkedAccount, Unlinked};
 use crate::web::{Visitor, guarded};
 
@@ -35,6 +36,7 @@ struct Context<'a> {
 #[derive(Serialize)]
 struct Row {
     label: String,
+    mark: Option<&'static str>,
     /// Name and address, as the provider has them.
     name: Option<String>,
     email: Option<String>,
@@ -47,6 +49,7 @@ struct Row {
 #[derive(Serialize)]
 struct Other<'a> {
     label: &'a str,
+    mark: Option<&'static str>,
     href: String,
     form: String,
 }
@@ -62,6 +65,7 @@ impl ProvidersSection {
         let known = self.core.oauth_providers.iter().find(|known| known.name == link.provider);
         Row {
             label: known.map_or_else(|| link.provider.clone(), |known| known.label.clone()),
+            mark: mark(&link.provider),
             name: link.name,
             email: link.email,
             linked: Moment::new(account.linked_at),
@@ -100,6 +104,7 @@ impl Section for ProvidersSection {
             .filter(|known| !is_linked(&known.name))
             .map(|known| Other {
                 label: &known.label,
+                mark: mark(&known.name),
                 href: format!("{base}/oauth/{}/link", known.name),
                 form: format!("link-{}", known.name),
             })

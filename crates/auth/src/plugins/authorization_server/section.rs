@@ -69,9 +69,6 @@ impl Section for Programs {
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
         let consents = self.server.consents.of_user(&visit.session.user().id).await;
         let consents = consents.map_err(|error| problem::store_failed(&error))?;
-        if consents.is_empty() {
-            return Ok(None);
-        }
         let mut names = HashMap::new();
         if let Some(store) = &self.server.core.tenants
             && consents.iter().any(|consent| consent.tenant.is_some())

@@ -13,7 +13,7 @@ use super::flow::{ChangeError, Confirmation, Flow};
 use crate::email::EmailAddress;
 use crate::fresh::{FreshError, Given};
 use crate::problem;
-use crate::screens::{mailed, page, with_problem};
+use crate::screens::{Messages, mailed, page, with_problem};
 use crate::session::{AnySession, Session};
 use crate::single_use::Purpose;
 use crate::single_use::codes::{CodeError, Returned};
@@ -58,7 +58,8 @@ struct Ask<'a> {
     note: &'a str,
     /// Whether the form asks for the code on the page that requested the change.
     code: bool,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
 }
 
@@ -118,7 +119,7 @@ async fn ask_for(
                 button: "email_change.button",
                 note: "email_change.note",
                 code: !asked.is_signed_in,
-                problem: None,
+                messages: Messages::default(),
                 csrf: None,
             },
         ),
@@ -185,7 +186,7 @@ async fn show_undo(State(flow): State<Arc<Flow>>, visitor: Visitor, Query(link):
                 button: "email_change.undo_button",
                 note: "email_change.undo_note",
                 code: false,
-                problem: None,
+                messages: Messages::default(),
                 csrf: None,
             },
         ),
@@ -208,10 +209,11 @@ async fn undo(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submi
 fn asking(visitor: &Visitor, problem: Option<&Problem>, ask: &Ask<'_>) -> Response {
     let csrf = visitor.csrf_field();
     let Ask { title, text, action, token, button, note, code, .. } = ask;
-    let (text, action, code, message) = (text.clone(), action.clone(), *code, problem.map(Problem::localized));
+    let (text, action, code) = (text.clone(), action.clone(), *code);
+    let messages = Messages::of(problem, code.then_some("code"));
     let [heading, button, note] = [title, button, note].map(|key| locale::text(key, &[]));
-    let (button, note, csrf, problem_text) = (&*button, &*note, csrf.as_deref(), message.as_deref());
-    let ask = Ask { title: &heading, text, action, token, button, note, code, problem: problem_text, csrf };
+    let (button, note, csrf) = (&*button, &*note, csrf.as_deref());
+    let ask = Ask { title: &heading, text, action, token, button, note, code, messages, csrf };
     let page = page(title, "ask.html", &ask);
     match problem {
         Some(problem) => with_problem(problem, page),

@@ -30,6 +30,8 @@ struct Context<'a> {
     shown: Option<&'a str>,
     action: String,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -75,6 +77,7 @@ impl Section for EmailSection {
             shown: shown.as_ref().map(Secret::expose),
             action: format!("{PATH}/email#{}", self.anchor()),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/email.html", &context).map(Some)

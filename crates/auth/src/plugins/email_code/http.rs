@@ -6,11 +6,13 @@ use axum::routing::post;
 use axum::{Json, Router};
 use gatewright_base::Secret;
 use gatewright_http::{Problem, Submission};
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::flow::{Flow, Returned, VerifyError};
 use crate::email::EmailAddress;
 use crate::plugins::mailed_sign_in::RedeemError;
+use crate::plugins::password::screen;
 use crate::plugins::sign_in;
 use crate::screens::mailed;
 use crate::single_use::codes::CodeError;
@@ -32,6 +34,9 @@ pub(super) fn routes(flow: Arc<Flow>) -> Router {
 #[serde(deny_unknown_fields)]
 struct Address {
     email: String,
+    /// The page of sign-ins has one form with several buttons, and sends the password's field to all. It is not read.
+    #[serde(default, rename = "password")]
+    _password: IgnoredAny,
 }
 
 #[derive(serde::Deserialize)]
@@ -45,7 +50,8 @@ struct Typed {
 async fn send(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let kind = submission.kind;
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
-        return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
+        let problem = Problem::invalid_field("email", "invalid", "not a valid email address");
+        return screen::refuse_address(&flow.core, &visitor, &submission.value.email, problem, &submission);
     };
     let drawn = flow.codes.draw(email);
     let request = flow.codes.request(&drawn);

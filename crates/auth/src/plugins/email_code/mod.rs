@@ -44,6 +44,8 @@ impl Plugin for EmailCodePlugin {
             return Err(lacks("a password setter", "the first proof of a mailbox drops an earlier password"));
         }
         let codes = Codes::new(foundation)?;
-        Ok(Prepared::new().routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), codes)))))
+        // Where nothing can be sent, the sign-in screen does not offer it.
+        let prepared = if codes.can_be_sent() { Prepared::new().code_by_mail() } else { Prepared::new() };
+        Ok(prepared.routes(move |core| http::routes(Arc::new(Flow::new(core.clone(), codes)))))
     }
 }

@@ -49,7 +49,10 @@ async fn send(
     }
     let (drawn, next) = (flow.links.draw(kind.is_form()), submission.next.as_ref());
     let answer = match flow.send(&drawn, &session, next, &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::check_mail(&flow.core, &visitor, Purpose::EmailVerification, next),
+        Ok(()) if kind.is_form() => {
+            let email = session.user().email.as_str();
+            mailed::check_mail(&flow.core, &visitor, Purpose::EmailVerification, Some(email), next)
+        }
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),
     };

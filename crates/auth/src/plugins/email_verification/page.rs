@@ -9,7 +9,7 @@ use super::flow::Verified;
 use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::screens::paths::{login_as_other, with_next};
-use crate::screens::{mailed, page, with_problem};
+use crate::screens::{Messages, mailed, page, with_problem};
 use crate::web::Visitor;
 
 #[derive(Serialize)]
@@ -23,7 +23,8 @@ struct Context<'a> {
     sign_in: Option<&'a str>,
     /// Whether the form asks for the code of the mail.
     code: bool,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
 }
 
@@ -38,7 +39,6 @@ pub(super) struct Ask<'a> {
 /// Asks whether to confirm the address.
 pub(super) fn confirm(core: &Core, visitor: &Visitor, ask: &Ask<'_>, problem: Option<&Problem>) -> Response {
     let Ask { email, token, claims, code } = *ask;
-    let message = problem.map(Problem::localized);
     let action = format!("{}/verify-email", core.config.base_path);
     let csrf = visitor.csrf_field();
     let sign_in = core.screens.get().map(|_| {
@@ -53,7 +53,7 @@ pub(super) fn confirm(core: &Core, visitor: &Visitor, ask: &Ask<'_>, problem: Op
         claims,
         sign_in: sign_in.as_ref().map(Secret::expose),
         code,
-        problem: message.as_deref(),
+        messages: Messages::of(problem, code.then_some("code")),
         csrf: csrf.as_deref(),
     };
     let page = page("verify.title", "confirm_address.html", &context);

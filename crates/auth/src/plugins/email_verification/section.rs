@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use gatewright_http::Problem;
 use serde::Serialize;
 
-use crate::screens::account::{PATH, Place, Section, Visit};
+use crate::screens::account::{AccountPage, Place, Section, Visit};
 use crate::screens::fragment;
 
 /// The address, and whether its mailbox is proven.
@@ -48,7 +48,7 @@ impl Section for AddressSection {
             verified: user.email_verified,
             stepped_up: visit.stepped_up,
             action: &self.action,
-            next: PATH,
+            next: AccountPage::SignIn.path(),
             csrf: visit.csrf,
         };
         fragment("account/address.html", &context).map(Some)

@@ -15,6 +15,7 @@ use crate::devices::Browser;
 use crate::email::EmailAddress;
 use crate::guests;
 use crate::plugins::mailed_sign_in::RedeemError;
+use crate::plugins::password::screen;
 use crate::plugins::sign_in;
 use crate::problem;
 use crate::screens::{mailed, with_problem};
@@ -56,7 +57,8 @@ struct Link {
 async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let kind = submission.kind;
     let Ok(email) = EmailAddress::parse(&submission.value.email) else {
-        return kind.refuse(Problem::invalid_field("email", "invalid", "not a valid email address"));
+        let problem = Problem::invalid_field("email", "invalid", "not a valid email address");
+        return screen::refuse_address(&state.flow.core, &visitor, &submission.value.email, problem, &submission);
     };
     let (links, next) = (&state.flow.links, submission.next.as_ref());
     let drawn = links.draw(kind.is_form());
@@ -66,7 +68,9 @@ async fn send(State(state): State<RouteState>, visitor: Visitor, submission: Sub
         Err(error) => return kind.refuse(error.into()),
     };
     let answer = match state.flow.send(&drawn, &email, guest.as_ref(), next, &visitor.client).await {
-        Ok(()) if kind.is_form() => mailed::check_mail(&state.flow.core, &visitor, Purpose::MagicLink, next),
+        Ok(()) if kind.is_form() => {
+            mailed::check_mail(&state.flow.core, &visitor, Purpose::MagicLink, Some(email.as_str()), next)
+        }
         Ok(()) => Json(json!({ "sent": true })).into_response(),
         Err(error) => return kind.refuse(problem::store_failed(&error)),
     };
@@ -92,7 +96,7 @@ async fn ask(state: &RouteState, visitor: &Visitor, text: &Secret, code: bool, p
     let csrf = visitor.csrf_field();
     let confirmation =
         Confirmation { email: Some(token.email.as_str()), action: &action, token: text, csrf: csrf.as_deref() };
-    let page = state.page.show(&confirmation, code, problem.map(Problem::localized).as_deref());
+    let page = state.page.show(&confirmation, code, problem);
     match problem {
         Some(problem) => with_problem(problem, page),
         None => page,

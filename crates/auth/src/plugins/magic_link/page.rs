@@ -1,8 +1,9 @@
 use axum::response::Response;
 use gatewright_base::Secret;
+use gatewright_http::Problem;
 use serde::Serialize;
 
-use crate::screens::{self, OwnTemplate};
+use crate::screens::{self, Messages, OwnTemplate};
 
 /// The values of a confirmation page. Its form must post `token` and, if there is one, `_csrf` to `action`.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ struct Context<'a> {
     csrf: Option<&'a str>,
     /// Whether the built-in page asks for the code of the mail.
     code: bool,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
 }
 
 const TITLE: &str = "magic.title";
@@ -57,8 +59,8 @@ impl Page {
     pub(super) fn template(source: &str) -> Result<Self, String> {
         let template = OwnTemplate::compile(source)?;
         for (email, csrf) in [(Some("probe-email@example.com"), Some("probe-csrf")), (None, None)] {
-            let context =
-                Context { email, action: "/probe/action", token: "probe-token", csrf, code: false, problem: None };
+            let messages = Messages::default();
+            let context = Context { email, action: "/probe/action", token: "probe-token", csrf, code: false, messages };
             let text = template.render(&context)?;
             let fields = [(Some("/probe/action"), "action"), (Some("probe-token"), "token"), (csrf, "csrf")];
             for (value, name) in fields {
@@ -71,9 +73,10 @@ impl Page {
     }
 
     /// The built-in page asks for the `code` of the mail too, where that is wanted, and shows a problem.
-    pub(super) fn show(&self, confirmation: &Confirmation<'_>, code: bool, problem: Option<&str>) -> Response {
+    pub(super) fn show(&self, confirmation: &Confirmation<'_>, code: bool, problem: Option<&Problem>) -> Response {
         let Confirmation { email, action, token, csrf } = *confirmation;
-        let context = Context { email, action, token: token.expose(), csrf, code, problem };
+        let messages = Messages::of(problem, code.then_some("code"));
+        let context = Context { email, action, token: token.expose(), csrf, code, messages };
         match &self.0 {
             Look::BuiltIn => screens::page(TITLE, "confirm_link.html", &context),
             Look::Template(template) => template.page(TITLE, &context),

@@ -156,7 +156,11 @@ impl Plugin for OAuthPlugin {
         let states = states.redirects(foundation.redirects.clone());
         let prepared = providers.iter().fold(Prepared::new(), |prepared, registered| {
             let (name, label) = (registered.provider.name(), registered.provider.label());
-            prepared.oauth_provider(name, label).provider_link(label, format!("{}/oauth/{name}", config.base_path))
+            prepared.oauth_provider(name, label).provider_link(
+                name,
+                label,
+                format!("{}/oauth/{name}", config.base_path),
+            )
         });
         Ok(prepared.oauth_tokens(tokens).routes(move |core| {
             http::routes(Arc::new(Flow { fresh: Fresh::new(core.clone()), core: core.clone(), providers, states }))

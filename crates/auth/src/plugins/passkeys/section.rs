@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Flow, Passkey, PasskeyError};
 use crate::fresh::{Asked, Given, asked, asked_unless_young};
-use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
+use crate::screens::account::{Account, AccountPage, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::web::{Visitor, guarded};
 
@@ -31,6 +31,8 @@ struct Context<'a> {
     finish: String,
     done: String,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -86,8 +88,9 @@ impl Section for PasskeysSection {
             email: visit.session.user().email.as_str(),
             options: format!("{base}/passkeys/register/options"),
             finish: format!("{base}/passkeys/register"),
-            done: format!("{PATH}?done=passkey-added#{}", self.anchor()),
+            done: format!("{}?done=passkey-added#{}", AccountPage::SignIn.path(), self.anchor()),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/passkeys.html", &context).map(Some)

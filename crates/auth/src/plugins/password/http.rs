@@ -205,7 +205,13 @@ async fn me(
 /// link.
 fn unverified(flow: &Flow, visitor: &Visitor, proof: &Proof, sent: &Sent<'_>, case: JsonCase) -> Response {
     let answer = if sent.kind.is_form() {
-        mailed::check_mail(&flow.core, visitor, Purpose::EmailVerification, sent.next)
+        mailed::check_mail(
+            &flow.core,
+            visitor,
+            Purpose::EmailVerification,
+            Some(proof.user().email.as_str()),
+            sent.next,
+        )
     } else {
         Json(json!({ "user": UserSummary::from(proof.user()), (case.spell("email_verification_required")): true }))
             .into_response()

@@ -12,7 +12,7 @@ mod change;
 mod flow;
 mod http;
 mod registration;
-mod screen;
+pub(crate) mod screen;
 mod section;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::{Credential, Identity, Secret};
 use gatewright_http::locale::Locale;
-use gatewright_http::{Caller, Next, Problem, ProblemLink, Query, layers};
+use gatewright_http::{Caller, Next, Problem, ProblemLink, Query, Submission, layers};
 use serde::Serialize;
 use serde_json::Map;
 
@@ -16,9 +16,11 @@ use crate::core::Core;
 use crate::plugins::invitations::{self, Opened};
 use crate::plugins::profile::inputs::{Input, changes, shown};
 use crate::problem::registration_closed;
-use crate::screens::passkeys::{Offer, page};
+use crate::screens::mailed::FORGOT_PATH;
+use crate::screens::marks::mark;
+use crate::screens::passkeys::{self, Offer};
 use crate::screens::paths::{AS_OTHER, with_next};
-use crate::screens::{PasswordRule, with_problem};
+use crate::screens::{Messages, PasswordRule, page, with_problem};
 use crate::sign_in_methods::SignInLink;
 use crate::web::{Visitor, redirect_next, see_other};
 
@@ -45,6 +47,8 @@ struct PageQuery {
     invite: Option<Secret>,
     /// `other`: sign in as another account.
     r#as: Option<String>,
+    /// The address that a program expects.
+    login_hint: Option<String>,
 }
 
 impl PageQuery {
@@ -64,13 +68,21 @@ struct Context<'a> {
     open: bool,
     next: Option<&'a str>,
     other: String,
-    sign_in_options: Vec<Shown>,
+    /// The buttons of providers.
+    providers: Vec<Shown>,
+    /// Further links.
+    others: Vec<Shown>,
+    /// The way to a new password.
+    forgot: Option<String>,
     /// Where the form for a link by mail posts to.
     link_by_mail: Option<String>,
+    /// Where the form for a code by mail posts to.
+    code_by_mail: Option<String>,
     passkeys: Option<Offer>,
     conditional: bool,
     password_rule: PasswordRule,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     /// The required fields of the profile.
     inputs: Vec<Input<'a>>,
     /// The account that is signed in, if the user shall sign in as another one.
@@ -123,7 +135,8 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, query: &Pag
         (Identity::Pending(_), Some(screen)) => see_other(&with_next(screen, next.as_ref())),
         (identity, _) => {
             let signed_in = identity.principal().and_then(|principal| principal.email.as_deref()).filter(|_| as_other);
-            render(core, form, visitor, Typed { signed_in, ..Typed::default() }, next.as_ref(), None)
+            let email = query.login_hint.as_deref().unwrap_or_default();
+            render(core, form, visitor, Typed { signed_in, email, ..Typed::default() }, next.as_ref(), None)
         }
     }
 }
@@ -133,13 +146,16 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, query: &Pag
 struct Shown {
     label: String,
     href: String,
+    /// The mark of a provider.
+    mark: Option<&'static str>,
 }
 
 impl SignInLink {
     fn for_reader(&self, next: Option<&Next>) -> Shown {
-        let name = self.name.as_deref().unwrap_or_default();
+        let name = self.provider.as_ref().map_or("", |provider| &provider.label);
         let label = Locale::current().find(&self.label, &[("name", name)]).unwrap_or_else(|| self.label.clone());
-        Shown { label, href: with_next(&self.href, next) }
+        let mark = self.provider.as_ref().and_then(|provider| mark(&provider.name));
+        Shown { label, href: with_next(&self.href, next), mark }
     }
 }
 
@@ -173,6 +189,20 @@ pub(crate) fn failed(
     with_problem(&problem, render(core, form, visitor, typed, next, Some(&problem)))
 }
 
+/// The sign-in form again, with a message at the address for which no mail can be sent. In the caller's format.
+pub(crate) fn refuse_address<T>(
+    core: &Core,
+    visitor: &Visitor,
+    email: &str,
+    problem: Problem,
+    submission: &Submission<T>,
+) -> Response {
+    if !submission.kind.is_form() {
+        return submission.kind.refuse(problem);
+    }
+    failed(core, Form::Login, problem, visitor, Typed { email, ..Typed::default() }, submission.next.as_ref())
+}
+
 fn render(
     core: &Core,
     form: Form,
@@ -186,16 +216,20 @@ fn render(
         Form::Login => ("sign_in.title", "login.html", format!("{base}/login"), with_next("/register", next)),
         Form::Register => ("register.title", "register.html", format!("{base}/register"), with_next("/login", next)),
     };
-    let links = core.screens.get().map(|screens| &screens.sign_in_links[..]).unwrap_or_default();
-    let sign_in_options = links.iter().map(|link| link.for_reader(next)).collect();
-    let offers_link = core.screens.get().is_some_and(|screens| screens.link_by_mail);
-    let link_by_mail = offers_link.then(|| format!("{base}/magic-link/send"));
+    let screens = core.screens.get();
+    let links = screens.map(|screens| &screens.sign_in_links[..]).unwrap_or_default();
+    let (providers, links): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.provider.is_some());
+    let (forgot, others): (Vec<_>, Vec<_>) = links.into_iter().partition(|link| link.href == FORGOT_PATH);
+    let offers = |route: &str, is_offered: bool| is_offered.then(|| format!("{base}/{route}/send"));
     let required = match (form, &core.profiles) {
         (Form::Register, Some(profiles)) => profiles.required_inputs(),
         _ => Vec::new(),
     };
     let stored = changes(&required, &Map::new(), typed.inputs.unwrap_or(&BTreeMap::new()));
-    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
+    let inputs: Vec<_> = required.iter().map(|input| shown(input, stored.get(&input.key))).collect();
+    let fields = ["email", "password"].into_iter().chain(inputs.iter().map(Input::name));
+    let messages = Messages::of(problem, fields);
+    let csrf = visitor.csrf_field();
     let context = Context {
         action,
         email: typed.email,
@@ -205,14 +239,21 @@ fn render(
         signed_in: typed.signed_in,
         next: next.map(Next::as_str),
         other,
-        sign_in_options,
-        link_by_mail,
+        // An invitation is accepted by the form, not by a provider.
+        providers: providers.iter().filter(|_| typed.invite.is_none()).map(|link| link.for_reader(next)).collect(),
+        others: others.iter().map(|link| link.for_reader(next)).collect(),
+        forgot: forgot.first().map(|link| with_next(&link.href, next)),
+        link_by_mail: screens.and_then(|screens| offers("magic-link", screens.link_by_mail)),
+        code_by_mail: screens.and_then(|screens| offers("email-code", screens.code_by_mail)),
         passkeys: matches!(form, Form::Login).then(|| Offer::new(core, next)).flatten(),
         conditional: true,
         password_rule: PasswordRule::of(&core.passwords),
-        inputs: required.iter().map(|input| shown(input, stored.get(&input.key))).collect(),
-        problem: message.as_deref(),
+        inputs,
+        messages,
         csrf: csrf.as_deref(),
     };
-    page(core, title, template, &context)
+    match form {
+        Form::Login => passkeys::page(core, title, template, &context),
+        Form::Register => page(title, template, &context),
+    }
 }

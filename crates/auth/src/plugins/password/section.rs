@@ -30,6 +30,8 @@ struct Context<'a> {
     forgot: &'a str,
     password_rule: PasswordRule,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -76,6 +78,7 @@ impl Section for PasswordSection {
             forgot: FORGOT_PATH,
             password_rule: self.flow.rule(),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/password.html", &context).map(Some)

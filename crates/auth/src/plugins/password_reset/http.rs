@@ -56,7 +56,7 @@ impl NewPassword {
 async fn forgot(State(flow): State<Arc<Flow>>, visitor: Visitor, submission: Submission<Address>) -> Response {
     let next = submission.next.as_ref();
     let answer = if submission.kind.is_form() {
-        mailed::check_mail(&flow.core, &visitor, Purpose::PasswordReset, next)
+        mailed::check_mail(&flow.core, &visitor, Purpose::PasswordReset, Some(&submission.value.email), next)
     } else {
         Json(json!({ "sent": true })).into_response()
     };

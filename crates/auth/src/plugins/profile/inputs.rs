@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gatewright_base::to_snake;
-use gatewright_http::Problem;
+use gatewright_http::{FieldError, Problem};
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
@@ -28,6 +28,13 @@ pub(crate) struct Input<'a> {
 /// Apart from the names that every form may have.
 fn name_of(input: &ProfileInput) -> String {
     to_snake(&format!("profile_{}", input.key))
+}
+
+impl Input<'_> {
+    /// Its name in forms.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// The input with the value that it begins with.
@@ -79,15 +86,17 @@ pub(crate) fn changes(
     changes
 }
 
-/// The same problem in the words of the form.
+/// The same problem with the names of the form's inputs.
 pub(crate) fn labelled(problem: Problem, inputs: &[ProfileInput]) -> Problem {
-    let line = |error: &gatewright_http::FieldError| {
+    let errors = problem.errors().iter().map(|error| {
         let field = error.field.as_deref().unwrap_or_default();
-        let input = inputs.iter().find(|input| input.key == field);
-        format!("{}: {}", input.map_or(field, |input| &input.label), error.message)
-    };
-    let lines: Vec<_> = problem.errors().iter().map(line).collect();
-    if lines.is_empty() { problem } else { Problem::unprocessable(lines.join("; ")).with_code("validation_failed") }
+        match inputs.iter().find(|input| input.key == field) {
+            Some(input) => FieldError { field: Some(name_of(input).into()), ..error.clone() },
+            None => error.clone(),
+        }
+    });
+    let errors: Vec<_> = errors.collect();
+    if errors.is_empty() { problem } else { Problem::unprocessable("validation failed").with_fields(errors) }
 }
 
 #[cfg(test)]

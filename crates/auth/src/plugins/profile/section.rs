@@ -13,11 +13,11 @@ use serde_json::{Map, json};
 use super::inputs::{Input, changes, labelled, shown};
 use crate::profiles::{ChangeError, ProfileInput, Profiles};
 use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
-use crate::screens::{fragment, page, with_problem};
+use crate::screens::{Messages, fragment, page, with_problem};
 use crate::web::{Visitor, guarded, onward, redirect_next};
 
-/// The page that asks for required fields.
-pub(crate) const COMPLETE: &str = "/account/profile";
+/// The page that asks for required fields after a sign-in.
+pub(crate) const COMPLETE: &str = "/complete-profile";
 
 /// The profile of the account.
 pub(crate) struct ProfileSection {
@@ -27,6 +27,8 @@ pub(crate) struct ProfileSection {
 #[derive(Serialize)]
 struct Context<'a> {
     inputs: Vec<Input<'a>>,
+    #[serde(flatten)]
+    messages: Messages,
     action: String,
     csrf: Option<&'a str>,
     next: Option<&'a str>,
@@ -56,14 +58,20 @@ impl Section for ProfileSection {
         &[("profile-changed", "account.profile.changed")]
     }
 
+    fn shows_problems(&self) -> bool {
+        true
+    }
+
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem> {
         let inputs = self.profiles.inputs();
         if inputs.is_empty() {
             return Ok(None);
         }
         let stored = self.profiles.of(&visit.session.user().id).await?;
+        let inputs: Vec<_> = inputs.iter().map(|input| shown(input, stored.get(&input.key))).collect();
         let context = Context {
-            inputs: inputs.iter().map(|input| shown(input, stored.get(&input.key))).collect(),
+            messages: Messages::of(visit.problem, inputs.iter().map(Input::name)),
+            inputs,
             action: format!("{PATH}/profile#{}", self.anchor()),
             csrf: visit.csrf,
             next: None,
@@ -72,6 +80,11 @@ impl Section for ProfileSection {
     }
 
     fn routes(self: Arc<Self>, account: &Arc<Account>) -> Router {
+        let change = guarded(&account.core, None, post(change));
+        Router::new().route("/account/profile", change).with_state(SectionState::new(self, account))
+    }
+
+    fn screens(self: Arc<Self>, account: &Arc<Account>) -> Router {
         let change = guarded(&account.core, None, post(change)).get(complete);
         Router::new().route(COMPLETE, change).with_state(SectionState::new(self, account))
     }
@@ -152,7 +165,8 @@ struct PageQuery {
 struct Asked<'a> {
     inputs: Vec<Input<'a>>,
     action: &'static str,
-    problem: Option<String>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
     next: &'a str,
 }
@@ -171,10 +185,12 @@ async fn ask(
     }
     let typed = changes(&missing, &Map::new(), typed);
     let csrf = visitor.csrf_field();
+    let inputs: Vec<_> = missing.iter().map(|input| shown(input, typed.get(&input.key))).collect();
+    let messages = Messages::of(problem, inputs.iter().map(Input::name));
     let context = Asked {
-        inputs: missing.iter().map(|input| shown(input, typed.get(&input.key))).collect(),
+        inputs,
         action: COMPLETE,
-        problem: problem.map(Problem::localized),
+        messages,
         csrf: csrf.as_deref(),
         next: onward(&state.account.core, next, "/"),
     };

@@ -12,6 +12,7 @@
 
 mod flow;
 mod http;
+mod section;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::plugins::{Plugin, Prepared, invitations};
 
 use flow::Flow;
 pub use gatewright_tenancy::{SqlMemberships, TenantStore, TenantStoreError};
+use section::OrganisationsSection;
 
 /// The most members of a tenant.
 pub(crate) const MAX_MEMBERS: u32 = 10_000;
@@ -63,6 +65,8 @@ impl Plugin for TenantsPlugin {
         let invitations = invitations::prepare(foundation)?;
         let Self { store, roles, self_service } = *self;
         let prepared = Prepared::new().tenants(store.clone()).invitations(invitations.clone());
+        let of_account = store.clone();
+        let prepared = prepared.account_section(|_| Arc::new(OrganisationsSection::new(of_account)));
         Ok(prepared.routes(move |core| {
             http::routes(Arc::new(Flow::new(core.clone(), store, invitations, roles, self_service)))
         }))

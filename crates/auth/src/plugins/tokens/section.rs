@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::core::Core;
 use crate::fresh::{Asked, Fresh, Given, asked_unless_young};
-use crate::screens::account::{Account, Moment, Owner, PATH, Place, Section, SectionState, Visit};
+use crate::screens::account::{Account, AccountPage, Moment, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::screens::page;
 use crate::tokens::{StoredToken, TokenDraft, Tokens};
@@ -30,6 +30,8 @@ struct Context<'a> {
     fresh: Asked,
     issue: String,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
     next: Option<&'a str>,
 }
 
@@ -94,6 +96,7 @@ impl Section for TokensSection {
             fresh: asked_unless_young(self.fresh.core(), visit.session).await?,
             issue: format!("{PATH}/tokens#{}", self.anchor()),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
             next: None,
         };
         fragment("account/tokens.html", &context).map(Some)
@@ -127,8 +130,8 @@ async fn issue(
         Ok(issued) => issued,
         Err(error) => return state.failed(&visitor, &owner, error).await,
     };
-    let onward = format!("{PATH}#{}", state.section.anchor());
-    let created = Created { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward: &onward };
+    let onward = AccountPage::Tokens.path();
+    let created = Created { name: issued.token.name.as_str(), plaintext: issued.plaintext.expose(), onward };
     page("account.tokens.fresh_title", "account/new_token.html", &created)
 }
 

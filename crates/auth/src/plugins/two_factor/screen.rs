@@ -15,13 +15,13 @@ use super::flow::Enrollment;
 use crate::core::Core;
 use crate::screens::passkeys::Offer;
 use crate::screens::paths::with_next;
-use crate::screens::{page, passkeys, with_problem};
+use crate::screens::{Messages, page, passkeys, with_problem};
 use crate::web::{Visitor, redirect_next, see_other};
 
 /// The screen's path.
 pub(crate) const PATH: &str = "/two-factor";
-/// The part of the account page with the forms.
-pub(crate) const ACCOUNT: &str = "/account#two-factor";
+/// The page of the account with the forms.
+pub(crate) const ACCOUNT: &str = "/account/second-factor";
 
 pub(crate) fn routes(core: Arc<Core>) -> Router {
     Router::new().route(PATH, get(show)).with_state(core).layer(layers::NoStoreLayer)
@@ -39,7 +39,8 @@ struct Context<'a> {
     passkeys: Option<Offer>,
     conditional: bool,
     next: Option<&'a str>,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
 }
 
@@ -49,7 +50,8 @@ struct Begun<'a> {
     shown: Option<Shown<'a>>,
     account: Option<&'a str>,
     next: Option<&'a str>,
-    problem: Option<&'a str>,
+    #[serde(flatten)]
+    messages: Messages,
     csrf: Option<&'a str>,
 }
 
@@ -98,13 +100,13 @@ pub(crate) fn enrollment(
     next: Option<&Next>,
     problem: Option<&Problem>,
 ) -> Response {
-    let (csrf, message) = (visitor.csrf_field(), problem.map(Problem::localized));
+    let csrf = visitor.csrf_field();
     let context = Begun {
         action: format!("{}/2fa/verify", core.config.base_path),
         shown: begun.map(|begun| Shown { secret: in_groups(begun.secret.expose()), qr: begun.qr.expose() }),
         account: core.screens.get().map(|_| ACCOUNT),
         next: next.map(Next::as_str),
-        problem: message.as_deref(),
+        messages: Messages::of(problem, ["code"]),
         csrf: csrf.as_deref(),
     };
     let page = page("enroll.title", "enroll.html", &context);
@@ -122,14 +124,14 @@ pub(crate) fn backup_codes(codes: &[Secret], next: Option<&Next>) -> Response {
 }
 
 fn render(core: &Core, visitor: &Visitor, next: Option<&Next>, problem: Option<&Problem>) -> Response {
-    let (base, csrf, message) = (&core.config.base_path, visitor.csrf_field(), problem.map(Problem::localized));
+    let (base, csrf) = (&core.config.base_path, visitor.csrf_field());
     let context = Context {
         action: format!("{base}/2fa/challenge"),
         logout: format!("{base}/logout"),
         passkeys: Offer::new(core, next),
         conditional: false,
         next: next.map(Next::as_str),
-        problem: message.as_deref(),
+        messages: Messages::of(problem, ["code"]),
         csrf: csrf.as_deref(),
     };
     passkeys::page(core, "two_factor.title", "two_factor.html", &context)

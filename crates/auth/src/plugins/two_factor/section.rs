@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Flow, TwoFactorError};
 use crate::fresh::{Asked, asked_unless_young};
-use crate::screens::account::{Account, Owner, PATH, Place, Section, SectionState, Visit};
+use crate::screens::account::{Account, AccountPage, Owner, PATH, Place, Section, SectionState, Visit};
 use crate::screens::fragment;
 use crate::web::{Visitor, guarded_proof, proved};
 
@@ -30,6 +30,8 @@ struct Context<'a> {
     disable: String,
     next: &'a str,
     csrf: Option<&'a str>,
+    /// Whether its form was refused, and is shown again.
+    trouble: bool,
 }
 
 #[derive(serde::Deserialize)]
@@ -70,8 +72,9 @@ impl Section for SecondFactorSection {
             enroll: format!("{base}/2fa/enroll"),
             backup_codes: format!("{base}/2fa/backup-codes"),
             disable: format!("{PATH}/two-factor/disable#{}", self.anchor()),
-            next: PATH,
+            next: AccountPage::SecondFactor.path(),
             csrf: visit.csrf,
+            trouble: visit.problem.is_some(),
         };
         fragment("account/second_factor.html", &context).map(Some)
     }

@@ -1,15 +1,19 @@
-//! `/account`, where users see and change their account.
+//! `/account`, where users see and change their account: a page for each [`AccountPage`], with a menu.
 //!
-//! The page is composed of [`Section`]s of plugins (`Prepared::account_section`). Each is the file `section.rs` of its
+//! A page is composed of [`Section`]s of plugins (`Prepared::account_section`). Each is the file `section.rs` of its
 //! plugin, with the handlers of its forms, and is independent of the others. [`Account`] orders them by their
-//! [`Place`]. A form's handler has a [`SectionState`], which answers: [`SectionState::done`] after a change,
-//! [`SectionState::failed`] with the page again and the message in its section.
+//! [`Place`], which also names their page. A form's handler has a [`SectionState`], which answers: [`SectionState::done`]
+//! after a change, [`SectionState::failed`] with the page again and the message in its section.
 //!
-//! The page needs a session. An anonymous caller is redirected to `/login` and back, a pending session to the screen of
-//! the second factor.
+//! A page without sections, and one that the operator has turned off, does not exist, and nor do the forms on it.
+//!
+//! The pages need a session. An anonymous caller is redirected to `/login` and back, a pending session to the screen of
+//! the second factor. `/account` leads to the first page. For guests and for operators who act as users it is a page of its
+//! own, without sections: they could use none.
 
 mod browsers;
 mod moment;
+mod pages;
 mod section_state;
 
 use std::sync::Arc;
@@ -20,13 +24,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use gatewright_base::Identity;
+use gatewright_http::html::Width;
 use gatewright_http::{Caller, Next, Problem, Query, layers};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-use super::passkeys::page as passkeys_page;
+use super::passkeys::page_of as page_with_passkeys;
 use super::paths::with_next;
-use super::with_problem;
+use super::{page_of, with_problem};
 use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::session::Session;
@@ -35,12 +40,15 @@ use crate::web::{Visitor, see_other};
 
 pub(crate) use browsers::{Browser, Browsers, Words};
 pub(crate) use moment::Moment;
+pub use pages::AccountPage;
+use pages::MenuItem;
 pub(crate) use section_state::{Owner, SectionState};
 
-/// The page's path. The forms of sections post to paths below it, or to the routes that scripts use.
+/// The path of the account, which leads to its first page. The forms of sections post to paths below it, or to the routes
+/// that scripts use.
 pub(crate) const PATH: &str = "/account";
 
-/// The position of a section on the page, from top to bottom.
+/// The position of a section, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Profile,
@@ -52,6 +60,7 @@ pub(crate) enum Place {
     #[cfg(feature = "two-factor")]
     SecondFactor,
     Providers,
+    Organisations,
     Tokens,
     #[cfg(feature = "authorization-server")]
     Programs,
@@ -61,13 +70,13 @@ pub(crate) enum Place {
     Deletion,
 }
 
-/// One part of the page.
+/// One part of a page.
 #[async_trait]
 pub(crate) trait Section: Send + Sync + 'static {
-    /// Its position on the page.
+    /// Its position.
     fn place(&self) -> Place;
 
-    /// Its fragment in addresses: `sessions` of `/account#sessions`.
+    /// Its fragment in addresses: `sessions` of `/account/devices#sessions`.
     fn anchor(&self) -> &'static str;
 
     /// The key of its heading.
@@ -79,11 +88,21 @@ pub(crate) trait Section: Send + Sync + 'static {
         &[]
     }
 
+    /// Whether its markup has the messages of a refused form at their fields. Otherwise the page has them above it.
+    fn shows_problems(&self) -> bool {
+        false
+    }
+
     /// Its markup, below the heading: a [`fragment`] of a template. `None` if there is nothing to show.
     async fn show(&self, visit: &Visit<'_>) -> Result<Option<String>, Problem>;
 
     /// The handlers of its forms, below [`PATH`].
     fn routes(self: Arc<Self>, _: &Arc<Account>) -> Router {
+        Router::new()
+    }
+
+    /// Its screens that are no part of a page, and are there even if its page is turned off.
+    fn screens(self: Arc<Self>, _: &Arc<Account>) -> Router {
         Router::new()
     }
 }
@@ -98,9 +117,11 @@ pub(crate) struct Visit<'a> {
     pub(crate) headers: &'a HeaderMap,
     /// Whether this session may do actions that need the second factor, if the user has one.
     pub(crate) stepped_up: bool,
+    /// Why a form of this section was refused, if it is shown again.
+    pub(crate) problem: Option<&'a Problem>,
 }
 
-/// The page and its sections.
+/// The pages and their sections.
 pub(crate) struct Account {
     pub(crate) core: Arc<Core>,
     sections: Vec<Arc<dyn Section>>,
@@ -108,6 +129,7 @@ pub(crate) struct Account {
 
 #[derive(Serialize)]
 struct Context<'a> {
+    title: &'static str,
     /// Absent of a guest, whose page has no section either.
     email: Option<&'a str>,
     logout: String,
@@ -115,6 +137,7 @@ struct Context<'a> {
     stepped_up: bool,
     /// Whether an operator acts as the user. The page then has no section, because none of them could be used.
     impersonated: bool,
+    menu: Vec<MenuItem>,
     sections: Vec<Part>,
 }
 
@@ -122,6 +145,8 @@ struct Context<'a> {
 struct Part {
     anchor: &'static str,
     heading: &'static str,
+    /// Whether it continues the section above.
+    joined: bool,
     problem: Option<String>,
     notice: Option<&'static str>,
     markup: String,
@@ -133,10 +158,23 @@ pub(crate) fn routes(core: Arc<Core>, mut sections: Vec<Arc<dyn Section>>) -> Ro
         return Router::new();
     }
     sections.sort_by_key(|section| section.place());
-    let account = Arc::new(Account { core, sections });
-    let own = Router::new().route(PATH, get(show)).with_state(account.clone());
+    let is_on = |section: &Arc<dyn Section>| core.config.account_pages.contains(&section.place().page());
+    let (shown, hidden): (Vec<_>, Vec<_>) = sections.into_iter().partition(is_on);
+    let account = Arc::new(Account { core, sections: shown });
+    let mut own = Router::new().route(PATH, get(enter)).with_state(account.clone());
+    for page in account.pages() {
+        let state = PageState { account: account.clone(), page };
+        own = own.route(page.path(), get(show).with_state(state));
+    }
     let parts = account.sections.iter().map(|section| section.clone().routes(&account));
-    parts.fold(own, Router::merge).layer(layers::NoStoreLayer)
+    let screens = account.sections.iter().chain(&hidden).map(|section| section.clone().screens(&account));
+    parts.chain(screens).fold(own, Router::merge).layer(layers::NoStoreLayer)
+}
+
+#[derive(Clone)]
+struct PageState {
+    account: Arc<Account>,
+    page: AccountPage,
 }
 
 #[derive(serde::Deserialize)]
@@ -144,28 +182,57 @@ struct PageQuery {
     done: Option<String>,
 }
 
-async fn show(
+/// Leads to the first page.
+async fn enter(
     State(account): State<Arc<Account>>,
+    Caller(identity): Caller,
+    session: Result<Session, Problem>,
+    visitor: Visitor,
+) -> Response {
+    match (session, identity) {
+        (Ok(session), _) => match account.pages().first().filter(|_| can_use_sections(&session)) {
+            Some(page) => see_other(page.path()),
+            None => account.page(None, &visitor, &session, None, None).await,
+        },
+        // A program that shows a token sees no login screen, which would send it back here.
+        (Err(problem), Identity::Known(_)) => problem.into_page(),
+        (Err(problem), _) => account.send_to_sign_in(problem, PATH),
+    }
+}
+
+async fn show(
+    State(PageState { account, page }): State<PageState>,
     Caller(identity): Caller,
     session: Result<Session, Problem>,
     visitor: Visitor,
     Query(query): Query<PageQuery>,
 ) -> Response {
     match (session, identity) {
-        (Ok(session), _) => account.page(&visitor, &session, None, query.done.as_deref()).await,
-        // A program that shows a token sees no login screen, which would send it back here.
+        (Ok(session), _) => account.page(Some(page), &visitor, &session, None, query.done.as_deref()).await,
         (Err(problem), Identity::Known(_)) => problem.into_page(),
-        (Err(problem), _) => account.send_to_sign_in(problem),
+        (Err(problem), _) => account.send_to_sign_in(problem, page.path()),
     }
 }
 
+/// Not a guest, nor an operator who acts as a user.
+fn can_use_sections(session: &Session) -> bool {
+    session.impersonated_by().is_none() && !session.user().is_guest()
+}
+
 impl Account {
+    /// The pages that exist, in the order of the menu.
+    fn pages(&self) -> Vec<AccountPage> {
+        let exists = |page: &AccountPage| self.sections.iter().any(|section| section.place().page() == *page);
+        AccountPage::ALL.into_iter().filter(exists).collect()
+    }
+
     /// After a failure: the page again, with the status and, in the section, the message.
     async fn failed(&self, section: &dyn Section, visitor: &Visitor, session: &Session, problem: Problem) -> Response {
         if problem.status().is_server_error() {
             return problem.into_page();
         }
-        let page = self.page(visitor, session, Some((section.anchor(), &problem)), None).await;
+        let (page, trouble) = (section.place().page(), (section.anchor(), &problem));
+        let page = self.page(Some(page), visitor, session, Some(trouble), None).await;
         if page.status() != StatusCode::OK {
             return page;
         }
@@ -173,8 +240,8 @@ impl Account {
     }
 
     /// A form without a session: redirects to the sign-in screen, and back.
-    fn send_to_sign_in(&self, problem: Problem) -> Response {
-        let next = Next::parse(PATH);
+    fn send_to_sign_in(&self, problem: Problem, path: &str) -> Response {
+        let next = Next::parse(path);
         let second_factor = self.core.screens.get().and_then(|screens| screens.second_factor);
         match (problem.status(), second_factor) {
             (StatusCode::UNAUTHORIZED, _) => see_other(&with_next("/login", next.as_ref())),
@@ -183,14 +250,16 @@ impl Account {
         }
     }
 
+    /// A page, or `/account` itself for a session that can use none.
     async fn page(
         &self,
+        page: Option<AccountPage>,
         visitor: &Visitor,
         session: &Session,
         trouble: Option<(&'static str, &Problem)>,
         done: Option<&str>,
     ) -> Response {
-        match self.render(visitor, session, trouble, done).await {
+        match self.render(page, visitor, session, trouble, done).await {
             Ok(page) => page,
             Err(problem) => problem.into_page(),
         }
@@ -198,6 +267,7 @@ impl Account {
 
     async fn render(
         &self,
+        page: Option<AccountPage>,
         visitor: &Visitor,
         session: &Session,
         trouble: Option<(&'static str, &Problem)>,
@@ -209,11 +279,13 @@ impl Account {
             Err(step_up::StepUpError::Required) => false,
             Err(error) => return Err(error.into()),
         };
-        let visit = Visit { session, headers: &visitor.headers, csrf: csrf.as_deref(), stepped_up };
-        let mut parts = Vec::new();
-        let impersonated = session.impersonated_by().is_some();
-        let has_sections = !impersonated && !session.user().is_guest();
-        for section in self.sections.iter().filter(|_| has_sections) {
+        let page = page.filter(|_| can_use_sections(session));
+        let mut parts: Vec<Part> = Vec::new();
+        for section in self.sections.iter().filter(|section| page == Some(section.place().page())) {
+            let (anchor, heading) = (section.anchor(), section.heading());
+            let trouble = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem);
+            let visit =
+                Visit { session, headers: &visitor.headers, csrf: csrf.as_deref(), stepped_up, problem: trouble };
             // Only the section's own text is ever shown: the name comes from the URL.
             let said = section.notices().iter().find(|(name, _)| done == Some(*name));
             // A notice is shown even if the section has nothing else to show.
@@ -222,19 +294,29 @@ impl Account {
                 None if said.is_some() => String::new(),
                 None => continue,
             };
-            let (anchor, heading) = (section.anchor(), section.heading());
-            let problem = trouble.filter(|(at, _)| *at == anchor).map(|(_, problem)| problem.localized());
-            parts.push(Part { anchor, heading, problem, notice: said.map(|(_, text)| *text), markup });
+            let joined = section.place() == Place::Email && !parts.is_empty();
+            let problem = trouble.filter(|_| !section.shows_problems()).map(Problem::localized);
+            let notice = said.map(|(_, text)| *text);
+            parts.push(Part { anchor, heading, joined, problem, notice, markup });
         }
+        let menu = page.map_or_else(Vec::new, |_| self.pages());
+        let title = page.map_or("account.title", AccountPage::title);
         let context = Context {
+            title,
             email: session.user().address().map(EmailAddress::as_str),
             logout: format!("{}/logout", self.core.config.base_path),
             csrf: csrf.as_deref(),
             stepped_up,
-            impersonated,
+            impersonated: session.impersonated_by().is_some(),
+            menu: menu.into_iter().map(|item| MenuItem::new(item, page)).collect(),
             sections: parts,
         };
-        Ok(passkeys_page(&self.core, "account.title", "account/page.html", &context))
+        let template = "account/page.html";
+        Ok(match page {
+            None => page_of(Width::Card, title, template, &context),
+            Some(AccountPage::SignIn) => page_with_passkeys(&self.core, Width::Wide, title, template, &context),
+            Some(_) => page_of(Width::Wide, title, template, &context),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use axum::response::Response;
 use gatewright_http::Problem;
 use http::request::Parts;
 
-use super::{Account, PATH, Section};
+use super::{Account, Section};
 use crate::session::Session;
 use crate::web::{Visitor, see_other};
 
@@ -25,7 +25,7 @@ impl<S: Section> SectionState<S> {
 
     /// After a change: back to the page, which shows the section's notice with this name.
     pub(crate) fn done(&self, notice: &str) -> Response {
-        see_other(&format!("{PATH}?done={notice}#{}", self.section.anchor()))
+        see_other(&format!("{}?done={notice}#{}", self.section.place().page().path(), self.section.anchor()))
     }
 
     /// After a failure: the page again, with the message in the section.
@@ -39,7 +39,7 @@ impl<S: Section> FromRequestParts<SectionState<S>> for Owner {
 
     async fn from_request_parts(parts: &mut Parts, state: &SectionState<S>) -> Result<Self, Response> {
         let session = Session::from_request_parts(parts, state).await;
-        session.map(Self).map_err(|problem| state.account.send_to_sign_in(problem))
+        session.map(Self).map_err(|problem| state.account.send_to_sign_in(problem, state.section.place().page().path()))
     }
 }
 

@@ -32,6 +32,7 @@ const REASONS: [(&str, Why); 21] = [
     ("POST /account/email", FormOf("POST /auth/change-email")),
     ("POST /account/delete", FormOf("POST /auth/delete-account")),
     ("POST /account/profile", FormOf("PATCH /auth/me")),
+    ("POST /complete-profile", FormOf("PATCH /auth/me")),
     ("POST /account/password", FormOf("POST /auth/change-password")),
     ("POST /account/passkeys/{id}/remove", FormOf("DELETE /auth/passkeys/{id}")),
     ("POST /account/providers/{provider}/unlink", FormOf("DELETE /auth/unlink/{provider}")),

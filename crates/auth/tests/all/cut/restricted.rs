@@ -29,7 +29,7 @@ enum For {
 }
 use For::{Both, Guests, Nobody, Operators};
 
-const DOORS: [(&str, For); 102] = [
+const DOORS: [(&str, For); 111] = [
     ("DELETE /auth/devices", Nobody),
     ("DELETE /auth/devices/{id}", Nobody),
     ("DELETE /auth/passkeys/{id}", Nobody),
@@ -40,7 +40,14 @@ const DOORS: [(&str, For); 102] = [
     ("DELETE /auth/tokens/{id}", Guests),
     ("DELETE /auth/unlink/{provider}", Nobody),
     ("GET /account", Both),
+    ("GET /account/data", Nobody),
+    ("GET /account/devices", Nobody),
+    ("GET /account/organisations", Nobody),
     ("GET /account/profile", Nobody),
+    ("GET /account/programs", Nobody),
+    ("GET /account/second-factor", Nobody),
+    ("GET /account/sign-in", Nobody),
+    ("GET /account/tokens", Nobody),
     ("GET /auth/2fa/backup-codes", Nobody),
     ("GET /auth/accounts", Both),
     ("GET /auth/change-email/confirm", Guests),
@@ -65,6 +72,7 @@ const DOORS: [(&str, For); 102] = [
     ("GET /auth/tenants/{id}/members", Operators),
     ("GET /auth/tokens", Both),
     ("GET /auth/verify-email", Guests),
+    ("GET /complete-profile", Nobody),
     ("GET /device", Nobody),
     ("GET /forgot-password", Guests),
     ("GET /login", Both),
@@ -131,6 +139,7 @@ const DOORS: [(&str, For); 102] = [
     ("POST /auth/tenants/{id}/members", Nobody),
     ("POST /auth/tokens", Guests),
     ("POST /auth/verify-email", Guests),
+    ("POST /complete-profile", Nobody),
     ("POST /device", Nobody),
 ];
 

@@ -23,7 +23,7 @@ async fn a_new_device_is_notified_but_not_the_first_or_a_known_one() {
         let notices = place.notices().await;
         let [notice] = &notices[..] else { panic!("{notices:?}") };
         assert_eq!(notice.to.as_str(), ANN);
-        assert_eq!(notice.link.expose(), "https://app.example.com/account#devices");
+        assert_eq!(notice.link.expose(), "https://app.example.com/account/devices#devices");
         let device = notice.new_device.as_ref().unwrap();
         assert_eq!(
             (&*device.name, device.address.unwrap().to_string().as_str()),
@@ -124,7 +124,7 @@ async fn devices_are_listed_and_forgotten_only_by_their_owner() {
         Call::get("/auth/devices").bearer(&jwt).send(site).await.expect(401);
         Call::get("/auth/devices").send(site).await.expect(401);
 
-        let page = phone.on(Call::get("/account"), Some(&session)).send(site).await.expect(200).body;
+        let page = phone.on(Call::get("/account/devices"), Some(&session)).send(site).await.expect(200).body;
         assert!(
             page.contains("Known devices") && page.contains(&format!("/account/devices/{of_home}/forget")),
             "{page}"
@@ -154,7 +154,7 @@ async fn devices_are_listed_and_forgotten_only_by_their_owner() {
         home.login(site).await;
         let form = phone.on(Call::post("/account/devices/forget-others").form(&[]), Some(&session));
         let done = form.send(site).await.expect(303);
-        assert_eq!(done.location(), Some("/account?done=devices-forgotten#devices"));
+        assert_eq!(done.location(), Some("/account/devices?done=devices-forgotten#devices"));
         assert_eq!(place.devices(&session, &phone).await.len(), 1);
     }
 }

@@ -88,9 +88,9 @@ async fn the_code_on_the_page_that_asked_confirms_in_another_browser() {
         let code = shown(&asked.body);
         // The account page shows it too, to the browser that requested the change.
         let cookies = format!("{}; {}", session.cookie().unwrap(), mail_cookie(&asked));
-        let account = Call::get("/account").cookie(&cookies).send(&place.site).await.expect(200).body;
+        let account = Call::get("/account/sign-in").cookie(&cookies).send(&place.site).await.expect(200).body;
         assert!(account.contains(&code), "{account}");
-        let other = Call::get("/account").cookie_of(&session).send(&place.site).await.expect(200).body;
+        let other = Call::get("/account/sign-in").cookie_of(&session).send(&place.site).await.expect(200).body;
         assert!(!other.contains(&code));
         let token = place.token(MailKind::EmailChange, NEW).await;
         let mail = place.post.mails.lock().last().unwrap().clone();

@@ -19,7 +19,8 @@ async fn the_screens_lead_from_a_forgotten_password_to_a_new_one() {
         assert!(forgot.contains("action=\"/auth/forgot-password\""));
         let known = Call::post(FORGOT).form(&[("email", ANN)]).send(&place.site).await.expect(200).body;
         let unknown = Call::post(FORGOT).form(&[("email", "b@example.com")]).send(&place.site).await.expect(200).body;
-        assert_eq!(known, unknown);
+        // The page repeats what was typed, and nothing else differs.
+        assert_eq!(known.replace(ANN, "x"), unknown.replace("b@example.com", "x"));
         let token = place.token(gatewright_auth::MailKind::PasswordReset, ANN).await;
         let path = format!("/reset-password?token={token}");
         let form = Call::get(&path).send(&place.site).await.expect(200);

@@ -178,7 +178,7 @@ async fn the_sign_in_screen_offers_each_provider() {
         let page = Call::get("/login?next=/deep").send(&place.site).await.expect(200);
         for (href, label) in [("/auth/oauth/alpha", "alpha"), ("/auth/oauth/beta", "beta")] {
             assert!(page.body.contains(&format!("{href}?next=%2Fdeep")), "{}", page.body);
-            assert!(page.body.contains(&format!("Sign in with {label}")));
+            assert!(page.body.contains(&format!("Continue with {label}")));
         }
     }
 }

@@ -4,9 +4,12 @@ use std::task::Poll;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
 use super::Site;
@@ -140,6 +143,19 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// The markup of a page without this crate's own scripts, each of which its policy must name by its hash.
+    #[track_caller]
+    pub(crate) fn markup(&self) -> String {
+        let scripts = [include_str!("../../../src/screens/pages.js"), include_str!("../../../src/screens/passkeys.js")];
+        let policy = self.headers["content-security-policy"].to_str().unwrap();
+        scripts.iter().fold(self.body.clone(), |markup, script| {
+            let element = format!("<script>{script}</script>");
+            let hash = format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
+            assert_eq!(markup.contains(&element), policy.contains(&hash), "{policy}");
+            markup.replacen(&element, "", 1)
+        })
     }
 
     pub(crate) fn detail(&self) -> String {

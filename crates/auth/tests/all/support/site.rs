@@ -162,6 +162,19 @@ impl Site {
         self
     }
 
+    /// The pages of the account, one after the other.
+    pub(crate) async fn account(&self, cookie: &str) -> String {
+        let mut pages = String::new();
+        let first = Call::get("/account").cookie(cookie).send(self).await.expect(303);
+        let first = Call::get(first.location().unwrap()).cookie(cookie).send(self).await.expect(200).body;
+        let menu = first.split("<nav class=\"menu\"").nth(1).unwrap().split("</nav>").next().unwrap();
+        for link in menu.split("href=\"").skip(1) {
+            let path = link.split('"').next().unwrap();
+            pages.push_str(&Call::get(path).cookie(cookie).send(self).await.expect(200).body);
+        }
+        pages
+    }
+
     pub(crate) fn advance(&self, seconds: i64) {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }

@@ -226,7 +226,7 @@ async fn an_old_session_does_not_see_the_secret_of_an_enrollment_in_progress() {
         let page = wrong().await.expect(401);
         assert!(!secret(&page), "{}", page.body);
         assert!(page.body.contains("action=\"/auth/2fa/verify\"") && page.body.contains("value=\"/account\""));
-        assert!(page.body.contains("href=\"/account#two-factor\""), "{}", page.body);
+        assert!(page.body.contains("href=\"/account/second-factor\""), "{}", page.body);
         // Its owner has the secret in the app.
         let key = begun.body.split("<code>").nth(1).unwrap().split("</code>").next().unwrap().replace(' ', "");
         let code = Authenticator::new(&key).code(&site);
@@ -238,7 +238,7 @@ async fn an_old_session_does_not_see_the_secret_of_an_enrollment_in_progress() {
 async fn the_account_page_asks_an_old_session_for_the_proof() {
     for db in databases().await {
         let site = site(&db).await.and_screens();
-        let page = async |session: &Answer| Call::get("/account").cookie_of(session).send(&site).await.expect(200).body;
+        let page = async |session: &Answer| site.account(&session.cookie().unwrap()).await;
         let (enroll, codes) = ("<input id=\"enroll-password\"", "<input id=\"backup-codes-password\"");
         let code = "<input id=\"backup-codes-code\"";
         let session = site.login_ann().await;
@@ -248,7 +248,7 @@ async fn the_account_page_asks_an_old_session_for_the_proof() {
         assert!(page(&session).await.contains(enroll));
         let form = |path: &str, fields: &[(&str, &str)]| Call::post(path).form(fields).cookie_of(&session);
         let refused = form(ENROLL, &[("password", WRONG)]).send(&site).await.expect(401);
-        assert!(refused.body.contains("href=\"/account#two-factor\""), "{}", refused.body);
+        assert!(refused.body.contains("href=\"/account/second-factor\""), "{}", refused.body);
         let begun = form(ENROLL, &[("password", PASSWORD)]).send(&site).await.expect(200);
         let key = begun.body.split("<code>").nth(1).unwrap().split("</code>").next().unwrap().replace(' ', "");
         let app = Authenticator::new(&key);

@@ -450,7 +450,7 @@ on_delete = "restrict"
 async fn the_page_asks_for_the_address_before_it_deletes() {
     for app in apps("").await {
         let ann = app.signed_in(ANN).await;
-        let page = ann.get("/account").await.is(200).text().to_owned();
+        let page = ann.get("/account/data").await.is(200).text().to_owned();
         assert!(page.contains("action=\"/account/delete#delete-account\""), "{page}");
         let form = |confirm: &str| json!({ "confirm": confirm, "password": PASSWORD });
         let refused = ann.post("/account/delete", form("yes")).await.is(422).text().to_owned();

@@ -35,10 +35,13 @@ async fn a_visitor_gets_the_language_of_the_browser_or_of_a_choice() {
         has(&page, &["lang=\"en\" hreflang=\"en\" rel=\"nofollow\">English</a>"]);
         has(&english, &["hreflang=\"de\" rel=\"nofollow\">Deutsch</a>"]);
     }
-    has(&server.page("/login", &[german]).await, &["<h1>Anmelden</h1>", ">E-Mail-Adresse</label>"]);
-    has(&server.page("/nowhere", &[german]).await, &["404", "Nicht gefunden", "<a href=\"/\">Zur Startseite</a>"]);
+    has(&server.page("/login", &[german]).await, &["<h1>Anmelden bei Gatewright</h1>", ">E-Mail-Adresse</label>"]);
+    has(
+        &server.page("/nowhere", &[german]).await,
+        &["404", "<h1>Seite nicht gefunden</h1>", "<a href=\"/\">Zur Startseite</a>"],
+    );
     has(&server.page("/reset-password?token=x", &[german]).await, &["401", "Einen neuen Link anfordern"]);
-    has(&server.page("/login", &[german, "Cookie: language=en"]).await, &["<h1>Sign in</h1>"]);
+    has(&server.page("/login", &[german, "Cookie: language=en"]).await, &["<h1>Sign in to Gatewright</h1>"]);
 }
 
 #[tokio::test]
@@ -145,7 +148,8 @@ fn an_invalid_branding_is_refused() {
 #[tokio::test]
 async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\ntitle = \"<b>כניסה\"\nbutton = \"{email}\"\n";
+    let text =
+        "name = \"עברית\"\ndirection = \"rtl\"\n[sign_in]\nheading = \"<b>כניסה {product}\"\nbutton = \"{email}\"\n";
     fs::write(folder.path().join("he.toml"), text).unwrap();
     let path: PathBuf = folder.path().into();
     let server = Server::start(
@@ -157,7 +161,7 @@ async fn a_language_from_a_folder_is_offered_and_falls_back_to_english() {
     )
     .await;
     let page = server.page("/login", &["Accept-Language: he"]).await;
-    has(&page, &["<html lang=\"he\" dir=\"rtl\">", "<h1>&lt;b&gt;כניסה</h1>", ">Password</label>"]);
+    has(&page, &["<html lang=\"he\" dir=\"rtl\">", "<h1>&lt;b&gt;כניסה Gatewright</h1>", ">Password</label>"]);
     // A text with other values than the English one is not used.
     has(&page, &["<button type=\"submit\">Sign in</button>"]);
     has(&server.page("/login", &["Accept-Language: en"]).await, &["<html lang=\"de\""]);

@@ -160,7 +160,7 @@ async fn a_pending_session_is_a_session_of_its_own() {
         assert_eq!(login.header("location"), Some("/two-factor"));
         let pending = tab.token().await;
         let page = tab.get("/two-factor").await.is(200);
-        assert_eq!(page.text().matches("name=\"_csrf\"").count(), 2);
+        assert_eq!(page.text().matches("name=\"_csrf\"").count(), 3);
         refused(tab.form("/auth/2fa/challenge", &[("code", &totp(&app, &secret))]).await);
         let fields = [("code", &*totp(&app, &secret)), ("_csrf", &field(page.text()))];
         tab.form("/auth/2fa/challenge", &fields).await.is(303);

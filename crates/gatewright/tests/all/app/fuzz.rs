@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-const ROUTES: [(&str, &str); 33] = [
+const ROUTES: [(&str, &str); 35] = [
     ("POST", "/auth/register"),
     ("POST", "/auth/login"),
     ("POST", "/auth/logout"),
@@ -41,6 +41,8 @@ const ROUTES: [(&str, &str); 33] = [
     ("GET", "/two-factor"),
     ("GET", "/reset-password"),
     ("GET", "/account"),
+    ("GET", "/account/devices"),
+    ("GET", "/complete-profile"),
     ("POST", "/account/password"),
     ("POST", "/account/two-factor/disable"),
     ("POST", "/account/sessions/x/end"),

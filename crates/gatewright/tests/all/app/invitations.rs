@@ -101,7 +101,7 @@ async fn an_invitation_names_tenant_and_inviter_and_leads_to_the_front_end() {
 async fn flows_without_next_lead_to_the_front_end() {
     for app in TestApp::on_every_engine(CONFIGURATION).await {
         let anybody = app.anonymous();
-        assert_eq!(anybody.get("/").await.is(303).header("location"), Some("https://front.example/app"));
+        assert!(anybody.get("/").await.is(200).text().contains("href=\"https://front.example/app\""));
         let register = [("email", ANN), ("password", PASSWORD)];
         let done = form(&anybody, "/auth/register", &register).await.is(303);
         assert_eq!(done.header("location"), Some("https://front.example/app"), "{}", app.engine());

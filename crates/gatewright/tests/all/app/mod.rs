@@ -29,6 +29,7 @@ mod embedding;
 mod field_reads;
 mod fuzz;
 mod guests;
+mod home;
 mod identifiers;
 mod ids_in_any_case;
 mod includes;

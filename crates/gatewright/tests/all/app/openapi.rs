@@ -19,6 +19,7 @@ const PAGES: &[&str] = &[
     "/magic-link",
     "/device",
     "/account",
+    "/complete-profile",
     "/dev/mail",
     "/dev/mail.json",
     "/api/docs/{file}",

@@ -85,7 +85,7 @@ async fn the_address_of_a_provider_signs_in_only_if_the_provider_vouches_for_it(
     let at = stand_in().await;
     for app in TestApp::on_every_engine(&configuration(at)).await {
         let page = app.anonymous().get("/login").await.is(200);
-        for label in ["Discord", "Facebook", "Spotify", "Sign in with X", "Mapped", "Unmapped"] {
+        for label in ["Discord", "Facebook", "Spotify", "Continue with X", "Mapped", "Unmapped"] {
             assert!(page.text().contains(label), "{label}: {}", page.text());
         }
         // An account without a password, of a provider that vouches.

@@ -333,7 +333,7 @@ async fn the_form_of_registrations_asks_for_required_fields() {
         let typed = [("email", BEN), ("password", PASSWORD), ("profile_display_name", ""), ("next", "/here")];
         let again = form(&anybody, "/auth/register", &typed).await.is(422);
         assert!(
-            again.text().contains("profile_display_name") && again.text().contains("Display name: is required"),
+            again.text().contains("id=\"profile_display_name-message\" class=\"message\" role=\"alert\">is required"),
             "{}",
             again.text()
         );
@@ -366,18 +366,18 @@ async fn an_account_of_a_magic_link_is_asked_for_required_fields() {
         let link = mails[0]["links"][0].as_str().unwrap().to_owned();
         let token = link.split_once("token=").unwrap().1.split('&').next().unwrap().to_owned();
         let done = form(&ann, "/auth/magic-link/verify", &[("token", &token)]).await.is(303);
-        assert_eq!(done.header("location"), Some("/account/profile?next=%2Fhere"), "{}", app.engine());
+        assert_eq!(done.header("location"), Some("/complete-profile?next=%2Fhere"), "{}", app.engine());
         ann.keep_cookies(&done);
-        let page = ann.get("/account/profile?next=%2Fhere").await.is(200);
+        let page = ann.get("/complete-profile?next=%2Fhere").await.is(200);
         assert!(page.text().contains("name=\"profile_display_name\"") && !page.text().contains("profile_bio"));
-        let refused = form(&ann, "/account/profile", &[("profile_display_name", ""), ("next", "/here")]).await.is(422);
+        let refused = form(&ann, "/complete-profile", &[("profile_display_name", ""), ("next", "/here")]).await.is(422);
         assert!(refused.text().contains("profile_display_name"), "{}", refused.text());
-        let done = form(&ann, "/account/profile", &[("profile_display_name", "Ann"), ("next", "/here")]).await.is(303);
+        let done = form(&ann, "/complete-profile", &[("profile_display_name", "Ann"), ("next", "/here")]).await.is(303);
         assert_eq!(done.header("location"), Some("/here"));
         assert_eq!(ann.get("/auth/me").await.at("/user/profile/displayName"), "Ann");
         // Nothing is asked twice, and the page leads nowhere else.
-        assert_eq!(ann.get("/account/profile?next=%2Fhere").await.is(303).header("location"), Some("/here"));
-        let away = ann.get("/account/profile?next=https://evil.example").await.is(303);
+        assert_eq!(ann.get("/complete-profile?next=%2Fhere").await.is(303).header("location"), Some("/here"));
+        let away = ann.get("/complete-profile?next=https://evil.example").await.is(303);
         assert_eq!(away.header("location"), Some("/"));
     }
 }
@@ -405,7 +405,7 @@ async fn the_account_page_has_a_form_for_the_profile() {
     for app in TestApp::on_every_engine(FIELDS).await {
         let ann = app.signed_in(ANN).await;
         change(&ann, json!({ "settings": { "kept": true }, "birthday": "1990-02-28" })).await.is(200);
-        let page = ann.get("/account").await.is(200);
+        let page = ann.get("/account/profile").await.is(200);
         for part in [
             "Display name</label>",
             "name=\"profile_display_name\" type=\"text\" value=\"\" maxlength=\"20\"",
@@ -423,21 +423,21 @@ async fn the_account_page_has_a_form_for_the_profile() {
             ("profile_bio", "one\r\ntwo"),
         ];
         let done = post_form(&ann, &form).await.is(303);
-        assert_eq!(done.header("location"), Some("/account?done=profile-changed#profile"));
+        assert_eq!(done.header("location"), Some("/account/profile?done=profile-changed#profile"));
         let expected = json!({
             "displayName": "Ann <b>", "theme": "dark", "birthday": null, "bio": "one\ntwo", "settings": { "kept": true },
         });
         assert_eq!(ann.get("/auth/me").await.at("/user/profile"), expected, "{}", app.engine());
-        let page = ann.get("/account?done=profile-changed").await.is(200);
+        let page = ann.get("/account/profile?done=profile-changed").await.is(200);
         assert!(
             page.text().contains("Your profile is saved.") && page.text().contains("Ann &lt;b&gt;"),
             "{}",
             page.text()
         );
         for (name, value, told) in [
-            ("profile_display_name", &*"x".repeat(21), "Display name:"),
-            ("profile_theme", "red", "Theme:"),
-            ("profile_birthday", "1990-02-30", "Birthday:"),
+            ("profile_display_name", &*"x".repeat(21), "id=\"profile_display_name-message\""),
+            ("profile_theme", "red", "id=\"profile_theme-message\""),
+            ("profile_birthday", "1990-02-30", "id=\"profile_birthday-message\""),
         ] {
             let refused = post_form(&ann, &[(name, value)]).await.is(422);
             assert!(refused.text().contains(told), "{name}: {}", refused.text());

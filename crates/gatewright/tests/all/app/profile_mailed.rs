@@ -24,6 +24,6 @@ async fn an_account_of_a_code_by_mail_is_asked_for_required_fields() {
         let code = text.lines().find(is_code).expect("the mail shows a code");
         let fields = [("email", ANN), ("code", code), ("next", "/here")];
         let done = form(&ann, "/auth/email-code/verify", &fields).await.is(303);
-        assert_eq!(done.header("location"), Some("/account/profile?next=%2Fhere"), "{}", app.engine());
+        assert_eq!(done.header("location"), Some("/complete-profile?next=%2Fhere"), "{}", app.engine());
     }
 }

@@ -21,7 +21,8 @@ fn sources_and_catalogue_have_the_same_keys() {
     for (path, text) in sources() {
         for literal in literals(&text) {
             let is_key = literal.split_once('.').is_some_and(|(section, _)| sections.contains(section));
-            let is_file = [".html", ".txt", ".js", ".rs", ".toml"].iter().any(|ending| literal.ends_with(ending));
+            let is_file =
+                [".html", ".txt", ".js", ".css", ".rs", ".toml"].iter().any(|ending| literal.ends_with(ending));
             if !is_key || is_file || OTHERS.iter().any(|other| path.ends_with(other) || literal == *other) {
                 continue;
             }

@@ -243,7 +243,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
     (
         "auth",
-        "guests guest_days enabled base_path registration require_verified_email on_account_delete password_hash jwt_algorithm plugins \
+        "guests guest_days enabled base_path registration require_verified_email on_account_delete password_hash jwt_algorithm plugins account_pages \
          max_body_bytes",
     ),
     ("auth.two_factor", "issuer"),

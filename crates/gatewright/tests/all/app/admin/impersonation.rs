@@ -55,7 +55,7 @@ async fn an_operator_acts_as_a_user_and_the_audit_log_says_who_and_why() {
         // The user's own sessions, devices and page show nothing.
         assert_eq!(ann.get("/auth/sessions").await.is(200).text(), before);
         assert_eq!(ann.get("/auth/me").await.is(200).at("/impersonatedBy"), Value::Null);
-        assert!(!ann.get("/account").await.is(200).text().contains("An operator acts"));
+        assert!(!ann.get("/account/devices").await.is(200).text().contains("An operator acts"));
 
         let audited = async |kind: &str| {
             let sql = "SELECT meta FROM audit_log WHERE kind = ?1 AND user_id = ?2 ORDER BY created_at DESC";

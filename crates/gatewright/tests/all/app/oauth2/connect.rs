@@ -179,7 +179,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
         let (user, client, tokens) = connected(&app, &[]).await;
         let program = app.anonymous().bearing(&text(&tokens, "access_token"));
         program.get("/notes").await.is(200);
-        let page = user.get("/account").await.is(200);
+        let page = user.get("/account/programs").await.is(200);
         assert!(
             page.text().contains("Connected applications") && page.text().contains("read notes"),
             "{}",
@@ -190,7 +190,7 @@ async fn a_user_disconnects_a_program_and_its_tokens_end() {
         program.get("/notes").await.is(401);
         refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(400);
         user.get(&authorize(&client, &[])).await.is(200);
-        assert!(!user.get("/account").await.text().contains("Connected applications"));
+        assert!(user.get("/account/programs").await.text().contains("No application is connected."));
         // A program of another user is not listed.
         let other = app.signed_in("bob@example.com").await;
         let pairs: [(&str, &str); 0] = [];
@@ -239,7 +239,7 @@ async fn connections(app: &TestApp, user: &Actor, client: &str) -> Connections {
     for program in &programs {
         program.get("/notes").await.is(200);
     }
-    let page = user.get("/account").await.is(200);
+    let page = user.get("/account/programs").await.is(200);
     let end = page.text().split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap();
     Connections { programs, refresh, end: format!("/account/programs/{end}") }
 }
@@ -267,11 +267,11 @@ async fn a_disconnection_that_fails_half_way_can_be_repeated() {
         for program in &connections.programs {
             program.get("/notes").await.is(200);
         }
-        let page = user.get("/account").await.is(200);
+        let page = user.get("/account/programs").await.is(200);
         assert!(page.text().contains(&connections.end), "it is listed: {}", page.text());
         form(&user, &connections.end, &[]).await.is(303);
         connections.are_over(&app, &client, "after a failure").await;
-        assert!(!user.get("/account").await.text().contains("Connected applications"));
+        assert!(user.get("/account/programs").await.text().contains("No application is connected."));
     }
 }
 

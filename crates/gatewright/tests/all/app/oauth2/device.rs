@@ -97,7 +97,7 @@ async fn a_device_polls_and_gets_tokens_after_a_click() {
         program.get("/drafts").await.is(403);
         let next = refresh(&app, &client, &text(&tokens, "refresh_token")).await.is(200).json();
         app.anonymous().bearing(&text(&next, "access_token")).get("/notes").await.is(200);
-        assert!(user.get("/account").await.is(200).text().contains("Notes Reader"));
+        assert!(user.get("/account/programs").await.is(200).text().contains("Notes Reader"));
     }
 }
 
@@ -214,7 +214,7 @@ async fn revoking_disconnecting_and_signing_out_everywhere_end_the_grant_of_a_de
         let tokens = poll(&app, &client, &text(&begun, "device_code")).await.is(200).json();
         let waiting = begin(&app.anonymous(), &client).await;
         allow(&user, &waiting).await.is(200);
-        let account = user.get("/account").await.is(200);
+        let account = user.get("/account/programs").await.is(200);
         let end = account.text().split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap();
         form(&user, &format!("/account/programs/{end}"), &[]).await.is(303);
         app.anonymous().bearing(&text(&tokens, "access_token")).get("/notes").await.is(401);

@@ -301,6 +301,8 @@ async fn a_program_says_how_its_user_is_signed_in() {
         let asked = app.anonymous().get(&authorize(&client, &[scope, ("login_hint", "ada@example.com")])).await.is(303);
         let to = asked.header("location").unwrap();
         assert!(to.starts_with("/login?") && to.ends_with("&login_hint=ada%40example.com"), "{to}");
+        let page = app.anonymous().get(to).await.is(200);
+        assert!(page.text().contains("value=\"ada@example.com\""), "{}", page.text());
 
         let user = app.signed_in("ada@example.com").await;
         let silent = user.get(&authorize(&client, &[scope, ("prompt", "none")])).await.is(303);

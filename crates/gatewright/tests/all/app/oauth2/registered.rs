@@ -67,7 +67,7 @@ async fn errors_go_only_to_clients_of_the_operator_or_of_this_user() {
         code(&ada, &client, &[]).await;
         errors_are_sent(&ada, &client, true, "Ada connected it").await;
         errors_are_sent(&bob, &client, false, "Bob did not").await;
-        let page = ada.get("/account").await.is(200);
+        let page = ada.get("/account/programs").await.is(200);
         let end =
             page.text().split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap().to_owned();
         form(&ada, &format!("/account/programs/{end}"), &[]).await.is(303);

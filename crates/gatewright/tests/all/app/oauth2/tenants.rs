@@ -286,7 +286,7 @@ async fn a_program_that_was_allowed_before_its_user_joined_reaches_no_tenant() {
 async fn a_user_disconnects_a_program_in_only_one_tenant() {
     for scene in Scene::on_every_engine(&[ACME, GLOBEX]).await {
         let [acme, globex] = [scene.connect(ACME, &[]).await, scene.connect(GLOBEX, &[]).await];
-        let account = scene.ada.get("/account").await.is(200);
+        let account = scene.ada.get("/account/programs").await.is(200);
         let row = account.text().split("<li>").find(|row| row.contains("in acme")).expect("a row for acme").to_owned();
         assert!(account.text().contains("in globex"), "{}", account.text());
         let end = row.split("action=\"/account/programs/").nth(1).unwrap().split('"').next().unwrap();
