@@ -220,7 +220,7 @@ impl AuthBuilder {
         let (jwt, dev_mode) = (&self.config.jwt, self.config.dev_mode);
         let jwts = Jwts::new(jwt, dev_mode, self.db.clone(), self.ambient.clone())?;
         let signs_id_tokens = self.plugins.iter().any(|plugin| plugin.signs_id_tokens());
-        let jwts = Arc::new(if signs_id_tokens { jwts.with_id_tokens(jwt, self.db.clone()) } else { jwts });
+        let jwts = Arc::new(if signs_id_tokens { jwts.with_id_tokens(jwt, self.db.as_ref()) } else { jwts });
         let keeps_keys = self.db.is_some() || !jwt.keys.files.is_empty() || jwt.algorithm == JwtAlgorithm::Hs256;
         if !keeps_keys && !dev_mode && !self.config.allow_in_memory_stores {
             return Err(AuthInitError::InMemoryStore { store: "JWT key" });
@@ -317,8 +317,8 @@ impl AuthBuilder {
         let layer = AuthenticateLayer(authenticator);
         let guard = RestrictedLayer::new(&core.config.base_path);
         let make = prepared.authorization_server;
-        let made = make.map(|make| make(&core).ok_or_else(without_tokens)).transpose()?;
-        let (authorization_server, task) = made.map_or((None, None), |(server, task)| (Some(server), task));
+        let server_and_task = make.map(|make| make(&core).ok_or_else(without_tokens)).transpose()?;
+        let (authorization_server, task) = server_and_task.map_or((None, None), |(server, task)| (Some(server), task));
         task.filter(|_| self.serves).map(tokio::spawn);
         let merged =
             |makers: Vec<MakeRoutes>, more: Router| makers.into_iter().fold(more, |all, make| all.merge(make(&core)));

@@ -26,8 +26,8 @@ impl IdTokens {
     /// The algorithms that a program can ask for, the default first.
     pub(crate) const ALGORITHMS: [JwtAlgorithm; 2] = [JwtAlgorithm::Es256, JwtAlgorithm::Rs256];
 
-    pub(super) fn new(config: &JwtConfig, db: Option<Db>, ambient: Ambient) -> Self {
-        let keys = |algorithm| Keys::of_id_tokens(config, algorithm, LIFETIME, db.clone(), ambient.clone());
+    pub(super) fn new(config: &JwtConfig, db: Option<&Db>, ambient: Ambient) -> Self {
+        let keys = |algorithm| Keys::of_id_tokens(config, algorithm, LIFETIME, db.cloned(), ambient.clone());
         Self { es256: keys(JwtAlgorithm::Es256), rs256: keys(JwtAlgorithm::Rs256), ambient }
     }
 

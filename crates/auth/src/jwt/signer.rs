@@ -151,7 +151,7 @@ impl Jwts {
     }
 
     /// Signs `id_token`s for other programs too, with key pairs of their own.
-    pub(crate) fn with_id_tokens(mut self, config: &JwtConfig, db: Option<Db>) -> Self {
+    pub(crate) fn with_id_tokens(mut self, config: &JwtConfig, db: Option<&Db>) -> Self {
         self.id_tokens = Some(IdTokens::new(config, db, self.ambient.clone()));
         self
     }

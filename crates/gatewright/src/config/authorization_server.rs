@@ -5,6 +5,7 @@ use super::read::Section;
 
 /// `[authorization_server]`: OAuth 2.1 for MCP clients and other programs.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the configuration")]
 pub struct AuthorizationServer {
     /// Whether it is mounted.
     pub enabled: bool,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use gatewright_base::{Identity, Scopes, Secret};
+use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
 
@@ -87,13 +87,10 @@ pub(super) async fn decide(
     };
     let secret = |name| form.get(name).filter(|text| !text.is_empty()).map(Secret::new);
     let given = Given { password: secret("password"), code: secret("code") };
-    let proven = match only_signs_in(&request.scopes) {
-        true => Ok(()),
-        false => endpoint
-            .fresh
-            .require_unless_young(&session, &given, &visitor.client, "connecting a program")
-            .await
-            .map(|_| ()),
+    let proven = if only_signs_in(&request.scopes) {
+        Ok(())
+    } else {
+        endpoint.fresh.require_unless_young(&session, &given, &visitor.client, "connecting a program").await
     };
     if let Err(error) = proven {
         let (problem, fresh) = (Problem::from(error), fresh::asked_unless_young(&server.core, &session).await);
@@ -177,14 +174,12 @@ impl Endpoint {
         }
         let choice = server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await;
         let choice = choice.map_err(|error| Problem::from(error).into_page())?;
-        let fresh = self.fresh_for(session, &request.scopes).await?;
-        let needs_proof = fresh.is_none();
-        let fresh = match fresh {
-            Some(fresh) => fresh,
-            None => {
-                let asked = fresh::asked(&server.core, session).await;
-                asked.map_err(|error| Problem::from(error).into_page())?
-            }
+        // Access that outlives the session needs a proof in an old one.
+        let needs_proof = !fresh::is_young(&server.core, session) && !only_signs_in(&request.scopes);
+        let fresh = if needs_proof {
+            fresh::asked(&server.core, session).await.map_err(|error| Problem::from(error).into_page())?
+        } else {
+            Asked { password: false, code: false }
         };
         if needs_proof && !fresh.password {
             // An account without a password can prove nothing here.
@@ -213,13 +208,6 @@ impl Endpoint {
         self.unless_silent(session, request, code, description).await?;
         let asked = Question { query, tenants: choice.offered(), ..asking(request, fresh) };
         Ok(consent::show(server, &self.seal, visitor, session, &asked))
-    }
-
-    /// What the page asks for as a proof; `None` if the session is too old for access that outlives it.
-    async fn fresh_for(&self, session: &Session, scopes: &Scopes) -> Result<Option<Asked>, Response> {
-        let core = &self.server.core;
-        let nothing = Asked { password: false, code: false };
-        Ok((fresh::is_young(core, session) || only_signs_in(scopes)).then_some(nothing))
     }
 
     /// Passes a request that may show a page. Otherwise the error goes to the client.

@@ -269,8 +269,6 @@ impl Flow {
         self.core.mint.has_second_factor(&user.id).await.map_err(MintError::TwoFactorEnforcement)
     }
 
-    /// Ends the session with this secret. The secret is sufficient proof.
-
     async fn audit_failure(
         &self,
         email: Option<&EmailAddress>,

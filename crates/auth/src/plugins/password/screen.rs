@@ -136,7 +136,7 @@ fn show(core: &Core, form: Form, caller: &Caller, visitor: &Visitor, query: &Pag
         (identity, _) => {
             let signed_in = identity.principal().and_then(|principal| principal.email.as_deref()).filter(|_| as_other);
             let email = query.login_hint.as_deref().unwrap_or_default();
-            render(core, form, visitor, Typed { signed_in, email, ..Typed::default() }, next.as_ref(), None)
+            render(core, form, visitor, Typed { email, signed_in, ..Typed::default() }, next.as_ref(), None)
         }
     }
 }

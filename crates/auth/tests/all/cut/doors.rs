@@ -20,7 +20,7 @@ enum Why {
 }
 use Why::{FormOf, Nothing};
 
-const REASONS: [(&str, Why); 21] = [
+const REASONS: [(&str, Why); 22] = [
     ("POST /auth/oauth/{provider}/link", Nothing("hands out the cookies of a flow")),
     ("POST /auth/oauth/{provider}/callback", Nothing("redirects the browser to the GET with what the provider posted")),
     ("POST /auth/oauth2/introspect", Nothing("reads the state of a token")),

@@ -113,6 +113,11 @@ pub(super) fn describe(draft: &mut Draft, base: &str, config: &Config) {
     if config.authorization_server.openid {
         openid(draft, base);
     }
+    documents(draft);
+}
+
+/// The metadata.
+fn documents(draft: &mut Draft) {
     for (path, id, summary) in [
         ("/.well-known/oauth-authorization-server", "oauth2Server", "Metadata of the authorization server (RFC 8414)"),
         ("/.well-known/oauth-protected-resource", "oauth2Resource", "Metadata of the API as a resource (RFC 9728)"),

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use super::logouts::{Delivery, Logouts, SHARE, Watched};
 use crate::core::Core;
+use crate::session::TwoFactorMarker;
 use crate::users::UserStoreError;
 
 /// The task of one server.
@@ -210,7 +211,7 @@ impl Attempt {
 
 /// Whether accounts and sessions are in tables of this service beside those of programs.
 fn shares_database(core: &Core, logouts: &Logouts) -> bool {
-    let sessions = core.sessions.clone().two_factor_marker().and_then(|marker| marker.within());
+    let sessions = core.sessions.clone().two_factor_marker().and_then(TwoFactorMarker::within);
     core.users.within.as_ref().is_some_and(|users| users.database().is(&logouts.0))
         && sessions.is_some_and(|sessions| sessions.database().is(&logouts.0))
 }

@@ -17,6 +17,7 @@ use super::super::client::{Client, Source};
 use super::super::parameters::Parameters;
 use super::super::redirect::RedirectUri;
 use super::super::token::form;
+use crate::email::EmailAddress;
 use crate::problem;
 use crate::screens::mailed::note;
 use crate::screens::page;
@@ -164,7 +165,7 @@ impl Endpoint {
         asked: &Asked,
         query: &str,
     ) -> Response {
-        let Some(session) = session else { return self.after_end(asked) };
+        let Some(session) = session else { return after_end(asked) };
         let is_this = asked.hint.as_ref().is_some_and(|hint| {
             let is_session = hint.session.as_deref().is_none_or(|sid| sid == session.id().as_str());
             hint.user == session.user().id.as_str() && is_session
@@ -175,7 +176,7 @@ impl Endpoint {
         let csrf = visitor.csrf_field();
         let context = Context {
             client: asked.client.as_ref().map(|client| &*client.name),
-            email: session.user().address().map(|email| email.as_str()),
+            email: session.user().address().map(EmailAddress::as_str),
             action: self.end_path(),
             query,
             seal: self.seal.of(session.id(), query),
@@ -197,23 +198,23 @@ impl Endpoint {
         {
             return problem::store_failed(&error).into_page();
         }
-        without_session(self.after_end(asked), core)
+        without_session(after_end(asked), core)
     }
+}
 
-    /// The way back to the program, without a click if the operator registered it or the program knows the user.
-    fn after_end(&self, asked: &Asked) -> Response {
-        let text = locale::text("end_session.done", &[]);
-        let Some((after, state)) = &asked.after else {
-            return note("end_session.done_title", &text, Some(("/login", "way_on.sign_in")));
-        };
-        let address = after.with(state.as_deref().map(|state| ("state", state)));
-        let is_operators = asked.client.as_ref().is_some_and(|client| client.source == Source::Operator);
-        if asked.hint.is_none() && !is_operators {
-            return note("end_session.done_title", &text, Some((&address, "consent.return")));
-        }
-        let mut response = Redirect::to(&address).into_response();
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        response
+/// The way back to the program, without a click if the operator registered it or the program knows the user.
+fn after_end(asked: &Asked) -> Response {
+    let text = locale::text("end_session.done", &[]);
+    let Some((after, state)) = &asked.after else {
+        return note("end_session.done_title", &text, Some(("/login", "way_on.sign_in")));
+    };
+    let address = after.with(state.as_deref().map(|state| ("state", state)));
+    let is_operators = asked.client.as_ref().is_some_and(|client| client.source == Source::Operator);
+    if asked.hint.is_none() && !is_operators {
+        return note("end_session.done_title", &text, Some((&address, "consent.return")));
     }
+    let mut response = Redirect::to(&address).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::super::error::Failure;
 use super::super::parameters::Parameters;
 use super::super::server::Server;
+use super::claims::IdentityClaims;
 use super::words;
 use crate::schemes::bearer;
 use crate::tokens::{Plaintext, StoredToken};
@@ -42,9 +43,10 @@ async fn answered(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<serde_json::Map<String, serde_json::Value>, Refusal> {
-    let form = match ContentType::of(headers) == ContentType::Form {
-        true => Some(Parameters::parse(body).map_err(|_| Refusal::Ambiguous)?),
-        false => None,
+    let form = if ContentType::of(headers) == ContentType::Form {
+        Some(Parameters::parse(body).map_err(|_| Refusal::Ambiguous)?)
+    } else {
+        None
     };
     let posted = form.as_ref().and_then(|form| form.get("access_token"));
     let text = match (headers.contains_key(AUTHORIZATION), posted) {
@@ -99,7 +101,7 @@ impl IntoResponse for Refusal {
 
 /// The claims that can be there.
 pub(in super::super) fn names(server: &Server) -> Vec<String> {
-    let named = server.options.openid.iter().flat_map(|named| named.names());
+    let named = server.options.openid.iter().flat_map(IdentityClaims::names);
     ["sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "at_hash", "sid", "email", "email_verified"]
         .into_iter()
         .chain(named)

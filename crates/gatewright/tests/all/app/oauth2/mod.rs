@@ -6,6 +6,7 @@ mod connect;
 mod device;
 mod openid;
 mod registered;
+mod sign_outs;
 mod tenants;
 
 use axum::body::Body;
