@@ -58,7 +58,7 @@ impl Person {
         browser.fill("Email", email).await;
         browser.fill("Password", PASSWORD).await;
         browser.press("Sign in").await;
-        browser.sees("Your account").await;
+        browser.sees(&format!("Signed in as {email}")).await;
         let person = Self { browser, id: String::new() };
         let (_, me) = person.asks("GET", "/auth/me", Value::Null).await;
         let id = me["user"]["id"].as_str().unwrap().to_owned();

@@ -103,7 +103,7 @@ async fn a_member_joins_and_leaves_a_project_while_streams_are_open() {
         browser.fill("Email", BEN).await;
         browser.fill("Password", PASSWORD).await;
         browser.press("Sign in").await;
-        browser.sees("Your account").await;
+        browser.sees(&format!("Signed in as {BEN}")).await;
         let me = async |answer: Value| answer["user"]["id"].as_str().unwrap().to_owned();
         let anns_id = me(ann.0.get("/auth/me").await.is(200).json()).await;
         let bens_id = me(ask(&browser, "GET", "/auth/me", Value::Null).await.1).await;

@@ -48,6 +48,7 @@ values = ["design", "engineering"]
 [auth.limits.magic_link]
 max_attempts = 1000
 [authorization_server]
+openid = true
 enabled = true
 [[entity]]
 name = "notes"

@@ -120,7 +120,7 @@ async fn the_tracker_is_live_survives_a_lost_server_and_asks_about_conflicts() {
     browser.fill("Email", ADA).await;
     browser.fill("Password", "another password").await;
     browser.press("Sign in").await;
-    browser.sees("Email or password is wrong.").await;
+    browser.sees("invalid credentials").await;
     browser.fill("Password", PASSWORD).await;
     browser.press("Create account").await;
     browser.waits_for("//p[@id='status'][.='live']").await;

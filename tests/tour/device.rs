@@ -19,5 +19,7 @@ impl Tour<'_> {
         self.open(&format!("/device?user_code={}", begun["user_code"].as_str().unwrap())).await;
         self.browser.submit("form[action='/device']").await;
         self.look("device-consent").await;
+        self.open("/auth/oauth2/end_session").await;
+        self.look("end-session").await;
     }
 }

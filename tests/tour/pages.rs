@@ -18,6 +18,7 @@ pub(super) const PAGES: &[(&str, &[&str])] = &[
     ("confirm_link.html", &["magic-link", "magic-link-elsewhere"]),
     ("consent.html", &["consent", "consent-one-tenant", "consent-tenants", "device-consent"]),
     ("device.html", &["device", "device-wrong"]),
+    ("end_session.html", &["end-session"]),
     ("enroll.html", &["enroll", "enroll-wrong"]),
     ("forgot_password.html", &["forgot"]),
     ("hidden.html", &["login"]),

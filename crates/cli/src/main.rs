@@ -43,7 +43,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let Args { common, command } = args;
         match command {
-            Command::Serve(serve) => commands::serve(&common, &serve).await,
+            Command::Serve(serve) => Box::pin(commands::serve(&common, &serve)).await,
             Command::Init { dir } => commands::init(&dir),
             Command::Check { dev } => commands::check(&common, dev).await,
             Command::Migrate { plan } => commands::migrate(&common, plan).await,

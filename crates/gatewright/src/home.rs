@@ -8,7 +8,7 @@ use gatewright_auth::screens;
 use gatewright_base::{Identity, Principal};
 use gatewright_db::dialect::quoted;
 use gatewright_db::{Db, params};
-use gatewright_http::html::{Page, Width, escape};
+use gatewright_http::html::{Page, Script, Width, escape};
 use gatewright_http::locale::Locale;
 use gatewright_http::{Caller, html};
 use http::header::CACHE_CONTROL;
@@ -34,9 +34,14 @@ pub(crate) struct StartPage {
     pub(crate) places: Vec<Place>,
     /// A request to paste.
     pub(crate) command: Option<Vec<String>>,
+    /// The path of the events of an entity, to watch.
+    pub(crate) stream: Option<String>,
     /// What `check` warns of.
     pub(crate) warnings: Vec<String>,
 }
+
+/// Shows the events of an entity while the page is open.
+static LIVE: Script = Script::new(include_str!("home.js"));
 
 /// Another page.
 pub(crate) struct Place {
@@ -114,6 +119,7 @@ impl StartPage {
                 escape(&copied),
             );
         }
+        self.push_stream(&mut main, &locale);
         push_list(
             &mut main,
             &locale,
@@ -121,7 +127,25 @@ impl StartPage {
             self.warnings.iter().map(|warning| format!("<div>{}</div>", with_code(warning))),
         );
         main.push_str("</div>\n");
-        Page::new(product, &main).width(Width::Wide).script(&screens::SCRIPT).respond()
+        let page = Page::new(product, &main).width(Width::Wide).script(&screens::SCRIPT);
+        if self.stream.is_some() { page.script(&LIVE).connects().respond() } else { page.respond() }
+    }
+
+    /// The events of an entity, while the page is open.
+    fn push_stream(&self, main: &mut String, locale: &Locale) {
+        let Some(stream) = &self.stream else { return };
+        let t = |key: &str| locale.markup(key, &[]);
+        let _ = writeln!(
+            main,
+            "<section aria-labelledby=\"live\">\n<h2 id=\"live\">{}</h2>\n<p id=\"live-state\" class=\"state\" role=\"status\">{}</p>\n\
+             <ul class=\"rows\" data-stream=\"{2}\" data-open=\"{3}\" data-refused=\"{4}\"></ul>\n\
+             <p class=\"small\"><code>{2}</code></p>\n</section>",
+            t("home.live"),
+            t("home.live_waits"),
+            escape(stream),
+            escape(&locale.text("home.live_open", &[])),
+            escape(&locale.text("home.live_refused", &[])),
+        );
     }
 
     /// Who is signed in, and the way out.

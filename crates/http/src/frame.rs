@@ -45,7 +45,7 @@ const ICON: &str = "#0b57b8";
 
 impl Frame {
     pub(crate) fn new(branding: &Branding) -> Self {
-        let own = branding.color.map(own_style);
+        let own = own_style(branding);
         let styles = || [STYLE.as_str()].into_iter().chain(own.as_deref());
         let mut head = format!("<link rel=\"icon\" href=\"{}\">\n", escape(&icon(branding)));
         let mut sources = String::new();
@@ -54,7 +54,12 @@ impl Frame {
             let _ = writeln!(head, "<style>{style}</style>");
             let _ = write!(sources, " 'sha256-{}'", STANDARD.encode(Sha256::digest(style)));
         }
-        let pictures = branding.logo.as_ref().map(|logo| format!(" {}", logo.source())).unwrap_or_default();
+        let mut pictures = String::new();
+        for logo in branding.logo.iter().chain(&branding.logo_dark) {
+            if !pictures.contains(logo.source()) {
+                let _ = write!(pictures, " {}", logo.source());
+            }
+        }
         let policy = format!(
             "default-src 'none'; style-src{sources}; img-src data:{pictures}; form-action 'self'; base-uri 'none'; \
              frame-ancestors 'none'"
@@ -63,8 +68,18 @@ impl Frame {
     }
 }
 
+/// What the branding changes of the style; `None` if nothing.
+fn own_style(branding: &Branding) -> Option<String> {
+    let radius = branding.radius.map(|radius| {
+        let large = u16::from(radius) * 5 / 3;
+        format!(":root{{--radius:{radius}px;--radius-large:{large}px}}")
+    });
+    let style: String = branding.color.map(color_style).into_iter().chain(radius).collect();
+    (!style.is_empty()).then_some(style)
+}
+
 /// The product's color replaces the style's own: unchanged for buttons, and for links the nearest readable color.
-fn own_style(color: Color) -> String {
+fn color_style(color: Color) -> String {
     let grounds = |grounds: [&str; 3]| grounds.map(|ground| ground.parse().unwrap_or(Color::WHITE));
     let (day, night) =
         (color.readable_on(&grounds(DAY), Color::BLACK), color.readable_on(&grounds(NIGHT), Color::WHITE));
@@ -92,14 +107,23 @@ fn icon(branding: &Branding) -> String {
 
 fn banner(branding: &Branding) -> String {
     let name = branding.name.as_deref().map(escape);
-    let words = match (&branding.logo, &name) {
+    let words = match (branding.logo.as_ref().or(branding.logo_dark.as_ref()), &name) {
         (None, None) => return String::new(),
         (None, Some(name)) => name.to_string(),
         (Some(logo), name) => {
             // The name beside it says what the picture shows.
             let alternative = if name.is_some() { "" } else { branding.product() };
             let name = name.as_deref().unwrap_or_default();
-            format!("<img src=\"{}\" alt=\"{}\">{name}", escape(logo.address()), escape(alternative))
+            let image = format!("<img src=\"{}\" alt=\"{}\">", escape(logo.address()), escape(alternative));
+            match &branding.logo_dark {
+                Some(dark) if dark != logo => {
+                    let dark = escape(dark.address());
+                    format!(
+                        "<picture><source srcset=\"{dark}\" media=\"(prefers-color-scheme: dark)\">{image}</picture>{name}"
+                    )
+                }
+                _ => format!("{image}{name}"),
+            }
         }
     };
     format!("<header class=\"product\">{words}</header>\n")

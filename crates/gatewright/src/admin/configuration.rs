@@ -16,7 +16,7 @@ use url::Url;
 use super::AdminState;
 use super::answer::data;
 use crate::Config;
-use crate::config::{Account, Consumer, Delivery, OAuth, OAuthProvider, PresetProvider};
+use crate::config::{Account, Branding, Consumer, Delivery, OAuth, OAuthProvider, PresetProvider};
 
 /// `GET /configuration`.
 pub(super) fn routes() -> Router<AdminState> {
@@ -64,14 +64,7 @@ fn shown(config: &Config) -> Value {
             "self_service": config.tenancy.self_service,
             "roles": roles(&config.tenancy.roles),
         },
-        "branding": {
-            "name": config.branding.name,
-            "logo": config.branding.logo,
-            "color": config.branding.color,
-            "support_url": config.branding.support_url.as_ref().map(url::Url::as_str),
-            "languages": config.branding.languages,
-            "languages_folder": config.branding.languages_folder.as_ref().map(|folder| folder.display().to_string()),
-        },
+        "branding": branding(&config.branding),
         "admin": {
             "role": config.admin.role,
             "require_two_factor": config.admin.require_two_factor,
@@ -125,6 +118,21 @@ fn shown(config: &Config) -> Value {
         "mcp": { "enabled": config.mcp.enabled, "anonymous": config.mcp.anonymous },
         "docs": { "enabled": config.docs },
         "entity": entities,
+    })
+}
+
+fn branding(branding: &Branding) -> Value {
+    json!({
+        "name": branding.name,
+        "logo": branding.logo,
+        "logo_dark": branding.logo_dark,
+        "color": branding.color,
+        "radius": branding.radius,
+        "support_url": branding.support_url.as_ref().map(url::Url::as_str),
+        "terms_url": branding.terms_url.as_ref().map(url::Url::as_str),
+        "privacy_url": branding.privacy_url.as_ref().map(url::Url::as_str),
+        "languages": branding.languages,
+        "languages_folder": branding.languages_folder.as_ref().map(|folder| folder.display().to_string()),
     })
 }
 

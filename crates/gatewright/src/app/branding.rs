@@ -10,8 +10,9 @@ use crate::Config;
 use crate::config::LogoPlace;
 use crate::picture::Picture;
 
-/// Where the server serves the logo.
+/// Where the server serves the logo, and the one for dark mode.
 pub(crate) const LOGO: &str = "/branding/logo";
+pub(crate) const LOGO_DARK: &str = "/branding/logo-dark";
 
 /// The content security policy of a picture that is opened as a page: nothing is allowed. An SVG may contain scripts.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
@@ -20,7 +21,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 pub(crate) fn presentation(config: &Config) -> Presentation {
     // The check has refused languages that cannot be read.
     let languages = config.branding.languages().unwrap_or_else(|_| Languages::shipped());
-    let presentation = Presentation::new(config.branding.shown(LOGO), languages);
+    let presentation = Presentation::new(config.branding.shown([LOGO, LOGO_DARK]), languages);
     if config.auth.enabled {
         presentation.with_chooser(format!("{}/language", config.auth.base_path))
     } else {
@@ -28,17 +29,20 @@ pub(crate) fn presentation(config: &Config) -> Presentation {
     }
 }
 
-/// `/branding/logo`, if the logo is a file.
+/// The logos that are files.
 pub(super) fn routes(config: &Config) -> Router {
-    let Some(LogoPlace::File(path)) = config.branding.logo_place() else { return Router::new() };
-    let picture = match Picture::read(&path) {
-        Ok(picture) => picture,
-        Err(error) => {
-            tracing::error!(path = %path.display(), error, "the logo cannot be served");
-            return Router::new();
-        }
-    };
-    let Picture { kind, bytes } = picture;
-    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600"), (CONTENT_SECURITY_POLICY, POLICY)];
-    Router::new().route(LOGO, get(async move || (headers, bytes.clone()).into_response()))
+    let logos = [LOGO, LOGO_DARK].into_iter().zip(config.branding.logos());
+    logos.fold(Router::new(), |router, (at, logo)| {
+        let Some(LogoPlace::File(path)) = logo.map(LogoPlace::of) else { return router };
+        let Picture { kind, bytes } = match Picture::read(&path) {
+            Ok(picture) => picture,
+            Err(error) => {
+                tracing::error!(path = %path.display(), error, "the logo cannot be served");
+                return router;
+            }
+        };
+        let headers =
+            [(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600"), (CONTENT_SECURITY_POLICY, POLICY)];
+        router.route(at, get(async move || (headers, bytes.clone()).into_response()))
+    })
 }

@@ -142,7 +142,7 @@ pub(crate) fn templates(config: &Config) -> Result<Templates, String> {
     let from = email.and_then(|email| Mailbox::parse(&email.from).ok());
     // Mail programs load a logo from the address at which browsers reach the service.
     let logo = config.public_url().join(branding::LOGO).map_or_else(|_| branding::LOGO.to_owned(), String::from);
-    let mut branding = config.branding.shown(&logo);
+    let mut branding = config.branding.shown([&logo, branding::LOGO_DARK]);
     branding.name = branding.name.or_else(|| from.as_ref().and_then(Mailbox::name).map(str::to_owned));
     let languages = config.branding.languages().map_err(|error| error.to_string())?;
     let folder = email.and_then(|email| email.templates.as_deref());

@@ -121,6 +121,12 @@ impl Parts<'_> {
             entities: self.entities.plans().iter().map(listed).collect(),
             places: banner.places(config),
             command: banner.command(),
+            stream: self
+                .entities
+                .plans()
+                .iter()
+                .find(|plan| plan.crud() && config.events.enabled)
+                .map(|plan| format!("{}/{}/_events", config.api_prefix(), plan.table())),
             warnings: config.warnings().iter().map(ToString::to_string).collect(),
         })
     }

@@ -46,9 +46,15 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
         let docs = get(draft, "/api/docs", "docs", "This document as a page");
         draft.add(docs.answers(200, textual("The page.", "text/html")));
     }
-    if matches!(config.branding.logo_place(), Some(LogoPlace::File(_))) {
-        let logo = get(draft, "/branding/logo", "logo", "The product's logo");
-        draft.add(logo.answers(200, textual("The image.", "image/*")));
+    let logos = [
+        ("/branding/logo", "logo", "The product's logo"),
+        ("/branding/logo-dark", "logoDark", "The product's logo for dark mode"),
+    ];
+    for ((path, id, summary), logo) in logos.into_iter().zip(config.branding.logos()) {
+        if matches!(logo.map(LogoPlace::of), Some(LogoPlace::File(_))) {
+            let logo = get(draft, path, id, summary);
+            draft.add(logo.answers(200, textual("The image.", "image/*")));
+        }
     }
     if config.mcp.enabled {
         let mcp = mcp(draft, !config.authorization_server.enabled || config.mcp.anonymous);

@@ -12,10 +12,18 @@ pub struct Branding {
     pub name: Option<String>,
     /// Its picture, shown beside the name.
     pub logo: Option<Logo>,
+    /// The same for dark mode.
+    pub logo_dark: Option<Logo>,
     /// The color of buttons and links.
     pub color: Option<Color>,
+    /// The radius of corners, in CSS pixels: at most [`MAX_RADIUS`](Self::MAX_RADIUS).
+    pub radius: Option<u8>,
     /// Where people get help: `https:`, `http:` or `mailto:`.
     pub support_url: Option<Url>,
+    /// The terms of service: `https:` or `http:`.
+    pub terms_url: Option<Url>,
+    /// The privacy policy: `https:` or `http:`.
+    pub privacy_url: Option<Url>,
 }
 
 /// Where browsers load the logo from.
@@ -47,10 +55,18 @@ impl Branding {
         if is_line { Ok(()) } else { Err(InvalidBranding("must be one line of 1 to 60 characters")) }
     }
 
+    /// The largest radius, in CSS pixels.
+    pub const MAX_RADIUS: u8 = 24;
+
+    /// Checks the address of a page.
+    pub fn check_page(url: &Url) -> Result<(), InvalidBranding> {
+        let is_web = matches!(url.scheme(), "https" | "http") && url.has_host() && url.username().is_empty();
+        if is_web { Ok(()) } else { Err(InvalidBranding("must be an https: or http: address")) }
+    }
+
     /// Checks an address for help.
     pub fn check_support_url(url: &Url) -> Result<(), InvalidBranding> {
-        let is_web = matches!(url.scheme(), "https" | "http") && url.has_host() && url.username().is_empty();
-        if is_web || url.scheme() == "mailto" {
+        if Self::check_page(url).is_ok() || url.scheme() == "mailto" {
             Ok(())
         } else {
             Err(InvalidBranding("must be an https:, http: or mailto: address"))
@@ -117,6 +133,8 @@ mod tests {
             [("https://help.example.com", true), ("mailto:help@example.com", true), ("javascript:x", false)]
         {
             assert_eq!(Branding::check_support_url(&url.parse().unwrap()).is_ok(), fine, "{url}");
+            let is_page = fine && url.starts_with("https:");
+            assert_eq!(Branding::check_page(&url.parse().unwrap()).is_ok(), is_page, "{url}");
         }
     }
 }

@@ -188,6 +188,7 @@ async fn a_mail_is_in_its_readers_language_with_the_products_branding() {
         logo: Some(Logo::Own("https://app.example.com/branding/logo".to_owned())),
         color: Some("#ffee00".parse().unwrap()),
         support_url: Some("https://help.example.com/?a=1&b=2".parse().unwrap()),
+        ..Branding::default()
     };
     let templates = Templates::for_product(Presentation::new(branding, Languages::shipped()), None).unwrap();
     for kind in Kind::ALL {

@@ -6,9 +6,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
+use serde_json::Value;
 
 use super::client::Client;
-use super::consent::{self, Question, Seal, Way};
+use super::consent::{self, Purpose, Question, Seal, Way};
 use super::consents::Consented;
 use super::documents::DocumentError;
 use super::error::{Code, Failure, OAuthError};
@@ -70,7 +71,7 @@ pub(super) async fn decide(
     let stale = || Problem::forbidden("this form is not of this session; open the application again").into_page();
     let Ok(form) = Parameters::parse(&body) else { return stale() };
     let (query, seal) = (form.get("request").unwrap_or_default(), form.get("seal").unwrap_or_default());
-    if !endpoint.seal.is(seal, session.id(), query) {
+    if !endpoint.seal.is(Purpose::Consent, seal, session.id(), query) {
         return stale();
     }
     let request = match endpoint.check(&session, query).await {
@@ -80,6 +81,9 @@ pub(super) async fn decide(
     let server = &endpoint.server;
     if form.get("decision") != Some("allow") {
         return endpoint.cancelled(&session, &request).await;
+    }
+    if let Err(answer) = endpoint.signed_in_as_wanted(&session, &request, query).await {
+        return answer;
     }
     let choice = match server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await {
         Ok(choice) => choice,
@@ -166,12 +170,7 @@ impl Endpoint {
         query: &str,
     ) -> Result<Response, Response> {
         let (server, login) = (&self.server, &request.login);
-        if login.want_another(session.started_at(), server.now()) {
-            let description = "the user has to sign in again";
-            self.unless_silent(session, request, Code::LoginRequired, description).await?;
-            let next = here(server, &after_sign_in(query, server.now()));
-            return Ok(see_other(&sign_in_again(next.as_ref(), login.hint.as_deref())));
-        }
+        self.signed_in_as_wanted(session, request, query).await?;
         let choice = server.choice(&session.user().id, &request.scopes, request.tenant.as_ref()).await;
         let choice = choice.map_err(|error| Problem::from(error).into_page())?;
         // Access that outlives the session needs a proof in an old one.
@@ -208,6 +207,38 @@ impl Endpoint {
         self.unless_silent(session, request, code, description).await?;
         let asked = Question { query, tenants: choice.offered(), ..asking(request, fresh) };
         Ok(consent::show(server, &self.seal, visitor, session, &asked))
+    }
+
+    /// Passes a session that began as the client wants, of the user that it means. Otherwise the browser goes to the sign-in, once.
+    async fn signed_in_as_wanted(
+        &self,
+        session: &Session,
+        request: &AuthorizationRequest,
+        query: &str,
+    ) -> Result<(), Response> {
+        let (server, login) = (&self.server, &request.login);
+        let meant = login.meant.as_deref().map(|token| {
+            let hint = server.core.jwts.id_tokens().and_then(|id_tokens| id_tokens.hint(token));
+            hint.is_some_and(|claims| claims.get("sub").and_then(Value::as_str) == Some(session.user().id.as_str()))
+        });
+        let is_other = meant == Some(false);
+        if !is_other && !login.want_another(session.started_at(), server.now()) {
+            return Ok(());
+        }
+        let description = "the user has to sign in again";
+        self.unless_silent(session, request, Code::LoginRequired, description).await?;
+        if is_other && login.has_returned(session.started_at(), server.now()) {
+            // The user has signed in, and still is another one.
+            let answer =
+                request.failed(&server.resources, OAuthError::new(Code::LoginRequired, "another user is signed in"));
+            return Err(match server.trust(&request.client.id, request.client.source, &session.user().id).await {
+                Ok(Some(trust)) => go(answer.address(&trust)),
+                Ok(None) => failure_page(answer.error.into()),
+                Err(error) => problem::store_failed(&error).into_page(),
+            });
+        }
+        let next = here(server, &after_sign_in(query, server.now()));
+        Err(see_other(&sign_in_again(next.as_ref(), login.hint.as_deref())))
     }
 
     /// Passes a request that may show a page. Otherwise the error goes to the client.

@@ -68,8 +68,11 @@ impl Metadata {
         self.is_for_devices() && !self.grant_types.iter().flatten().any(|word| word == "authorization_code")
     }
 
-    /// How it signs its users in.
-    pub(super) fn relying_party(&self) -> Result<Relying, OAuthError> {
+    /// How it signs its users in. A server without OpenID Connect ignores it.
+    pub(super) fn relying_party(&self, openid: bool) -> Result<Relying, OAuthError> {
+        if !openid {
+            return Ok(Relying::default());
+        }
         self.relying_party.check(false).map_err(|error| match error {
             InvalidRelyingParty::Algorithm => invalid("id_token_signed_response_alg is ES256 or RS256"),
             InvalidRelyingParty::PostLogout => {

@@ -22,6 +22,14 @@ use crate::web::Visitor;
 #[derive(Clone)]
 pub(super) struct Seal(pub(super) SigningKey);
 
+/// The form that a seal is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    Consent,
+    Device,
+    SignOut,
+}
+
 #[derive(Serialize)]
 struct Context<'a> {
     client: &'a str,
@@ -55,18 +63,23 @@ struct Tenant<'a> {
 
 impl Seal {
     /// The seal of a request's query in a session.
-    pub(super) fn of(&self, session: &SessionId, query: &str) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(self.0.tag(&parts(session, query)))
+    pub(super) fn of(&self, purpose: Purpose, session: &SessionId, query: &str) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.0.tag(&parts(purpose, session, query)))
     }
 
-    pub(super) fn is(&self, seal: &str, session: &SessionId, query: &str) -> bool {
+    pub(super) fn is(&self, purpose: Purpose, seal: &str, session: &SessionId, query: &str) -> bool {
         let seal = BASE64_URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
-        self.0.is_tag(&seal, &parts(session, query))
+        self.0.is_tag(&seal, &parts(purpose, session, query))
     }
 }
 
-fn parts<'p>(session: &'p SessionId, query: &'p str) -> [&'p [u8]; 2] {
-    [session.as_str().as_bytes(), query.as_bytes()]
+fn parts<'p>(purpose: Purpose, session: &'p SessionId, query: &'p str) -> [&'p [u8]; 3] {
+    let purpose: &[u8] = match purpose {
+        Purpose::Consent => b"consent",
+        Purpose::Device => b"device",
+        Purpose::SignOut => b"sign out",
+    };
+    [purpose, session.as_str().as_bytes(), query.as_bytes()]
 }
 
 /// How the client gets its answer.
@@ -124,7 +137,7 @@ pub(super) fn show(
             Way::Device(_) => PATH.to_owned(),
         },
         query,
-        seal: seal.of(session.id(), query),
+        seal: seal.of(if place.is_some() { Purpose::Device } else { Purpose::Consent }, session.id(), query),
         fresh,
         problem: message.as_deref(),
         csrf: csrf.as_deref(),

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::authorize::{self, Endpoint, failure_page, send_to_sign_in, still_open, too_many_connections};
 use super::client::Client;
-use super::consent::{self, Question, Way};
+use super::consent::{self, Purpose, Question, Way};
 use super::consents::Consented;
 use super::devices::{Allowed, Device, Letters};
 use super::error::{Code, Failure, OAuthError};
@@ -180,7 +180,7 @@ impl RouteState {
     ) -> Result<Response, Response> {
         let (server, seal) = (&self.endpoint.server, &self.endpoint.seal);
         let id = form.get("request").unwrap_or_default();
-        if !seal.is(form.get("seal").unwrap_or_default(), session.id(), id) {
+        if !seal.is(Purpose::Device, form.get("seal").unwrap_or_default(), session.id(), id) {
             let stale = "this form is not of this session; type the code again";
             return Err(Problem::forbidden(stale).into_page());
         }

@@ -144,7 +144,8 @@ impl Inner {
     /// The client, and how long its document may be cached.
     async fn fetch(&self, url: &Url, now: Timestamp) -> Result<(Client, SignedDuration), Fault> {
         let answer = self.http.get(url, "application/json", MAX_BYTES).await?;
-        let client = read(url, &answer.body, now)?;
+        let openid = self.foundation.jwts.id_tokens().is_some();
+        let client = read(url, &answer.body, now, openid)?;
         Ok((client, lifetime(answer.headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()))))
     }
 }
@@ -164,7 +165,7 @@ impl Seats {
 }
 
 /// The client that a document describes. A document that names another client is refused.
-fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, Fault> {
+fn read(url: &Url, body: &[u8], now: Timestamp, openid: bool) -> Result<Client, Fault> {
     let metadata: Metadata =
         serde_json::from_slice(body).map_err(|_| Fault::Invalid("it is not the JSON of client metadata"))?;
     if metadata.client_id.as_deref() != Some(url.as_str()) {
@@ -184,7 +185,7 @@ fn read(url: &Url, body: &[u8], now: Timestamp) -> Result<Client, Fault> {
         source: Source::Document,
         redirects: metadata.redirects().map_err(|error| Fault::Invalid(error.description))?,
         scopes: None,
-        identity: metadata.relying_party().map_err(|error| Fault::Invalid(error.description))?,
+        identity: metadata.relying_party(openid).map_err(|error| Fault::Invalid(error.description))?,
         created_at: now,
     })
 }
@@ -269,7 +270,7 @@ mod tests {
     fn a_document_is_only_valid_for_its_own_url() {
         let url: Url = "https://app.example.com/client.json".parse().unwrap();
         let good = r#"{"client_id":"https://app.example.com/client.json","client_name":"App","redirect_uris":["https://app.example.com/cb"]}"#;
-        let read = |text: &str| read(&url, text.as_bytes(), Timestamp::UNIX_EPOCH);
+        let read = |text: &str| read(&url, text.as_bytes(), Timestamp::UNIX_EPOCH, true);
         let client = read(good).unwrap();
         assert_eq!((&*client.name, client.host().as_deref()), ("App", Some("app.example.com")));
         for bad in [

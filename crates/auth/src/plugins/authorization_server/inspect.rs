@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::client_auth::authenticate;
 use super::error::{Failure, OAuthError};
+use super::openid::words;
 use super::scopes::joined;
 use super::secret::Hash;
 use super::server::Server;
@@ -67,6 +68,9 @@ async fn introspected(server: &Server, headers: &HeaderMap, body: &[u8]) -> Resu
     let is_live = |token: &StoredToken| token.revoked_at.is_none() && !token.is_expired(server.now());
     if let Some((stored, delegation)) = access.filter(|(stored, _)| is_live(stored)) {
         let Some(username) = owner(server, &stored.owner).await? else { return Ok(inactive()) };
+        // A program that signs users in learns the address by its scope alone.
+        let is_hidden = words::IDENTITY.is_in(&stored.scopes) && !words::EMAIL.is_in(&stored.scopes);
+        let username = username.filter(|_| !is_hidden);
         return Ok(active(json!({
             "active": true,
             "token_type": "Bearer",
@@ -122,18 +126,18 @@ async fn access_token(
     }))
 }
 
-/// The name of a token's owner, if they are there and not disabled.
-async fn owner(server: &Server, owner: &Subject) -> Result<Option<String>, Failure> {
+/// The name of a token's owner, if they are there and not disabled. A guest has none.
+async fn owner(server: &Server, owner: &Subject) -> Result<Option<Option<String>>, Failure> {
     match owner {
         Subject::User(id) => match server.core.users.store.find_by_id(id).await {
             Ok(user) if user.disabled => Ok(None),
-            Ok(user) => Ok(Some(user.email.as_str().to_owned())),
+            Ok(user) => Ok(Some(user.address().map(|email| email.as_str().to_owned()))),
             Err(UserStoreError::NotFound) => Ok(None),
             Err(error) => Err(Failure::store(error)),
         },
         Subject::Service(id) => {
             let found = server.tokens.services.find(id).await.map_err(Failure::store)?;
-            Ok(found.filter(|account| !account.disabled).map(|account| account.name.clone()))
+            Ok(found.filter(|account| !account.disabled).map(|account| Some(account.name.clone())))
         }
     }
 }

@@ -116,6 +116,7 @@ pub(super) const MIGRATIONS: &[Step] = &[
         sql: "ALTER TABLE oauth2_clients ADD COLUMN relying_party {text};
           ALTER TABLE oauth2_grants ADD COLUMN login {text};
           ALTER TABLE oauth2_refresh_tokens ADD COLUMN answer {bytes};
+          CREATE INDEX oauth2_refresh_tokens_answers ON oauth2_refresh_tokens (used_at) WHERE answer IS NOT NULL;
           CREATE TABLE oauth2_logouts (
             id {text} PRIMARY KEY,
             client_id {text} NOT NULL,

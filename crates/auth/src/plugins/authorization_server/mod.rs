@@ -131,8 +131,8 @@ impl AuthorizationServerPlugin {
 
     /// Signs users of other programs in, by OpenID Connect. Programs learn `claims` besides the account's id and address.
     pub fn openid(mut self, claims: IdentityClaims) -> Self {
-        let in_tenants = claims.name_the_tenant();
-        self.0.scopes = std::mem::take(&mut self.0.scopes).with_identity(in_tenants);
+        let (in_tenants, with_roles) = (claims.name_the_tenant(), claims.name_the_roles());
+        self.0.scopes = std::mem::take(&mut self.0.scopes).with_identity(in_tenants, with_roles);
         self.0.openid = Some(claims);
         self
     }

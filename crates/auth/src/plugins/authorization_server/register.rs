@@ -50,7 +50,7 @@ async fn registered(server: &Server, visitor: &Visitor, body: &[u8]) -> Result<V
         source: Source::Registration,
         redirects,
         scopes,
-        identity: metadata.relying_party()?,
+        identity: metadata.relying_party(server.options.openid.is_some())?,
         created_at: server.now(),
     };
     let networks = Counted::ClientRegistrations.networks(ClientAddr::new(visitor.client.address()));

@@ -237,14 +237,23 @@ impl Grants {
                     // Another request was faster: it is spent now.
                     continue;
                 }
-                let sql = "UPDATE oauth2_refresh_tokens SET answer = NULL \
-                           WHERE grant_id = ?1 AND answer IS NOT NULL AND used_at <= ?2";
-                let over = now.checked_sub(AGAIN).unwrap_or(Timestamp::MIN);
-                tx.execute(sql, params![&grant.id, over]).await?;
                 return Ok(Rotated::Good(grant, checked));
             }
         };
         self.db.write(rotate).await
+    }
+
+    /// Removes sealed answers that are not given again.
+    pub(super) async fn forget_answers(&self, now: Timestamp) -> Result<(), Error> {
+        let over = now.checked_sub(AGAIN).unwrap_or(Timestamp::MIN);
+        // A write takes a turn of the writer, also if it changes nothing.
+        let sql = "SELECT 1 AS found FROM oauth2_refresh_tokens WHERE answer IS NOT NULL AND used_at <= ?1 LIMIT 1";
+        if self.db.query_opt(sql, params![over]).await?.is_some() {
+            let sql = "UPDATE oauth2_refresh_tokens SET answer = NULL WHERE token_hash IN (SELECT token_hash \
+                       FROM oauth2_refresh_tokens WHERE answer IS NOT NULL AND used_at <= ?1 LIMIT 1000)";
+            self.db.execute(sql, params![over]).await?;
+        }
+        Ok(())
     }
 
     /// The grant of a live refresh token of `client`, which stays unchanged.

@@ -66,10 +66,12 @@ impl SupportedScopes {
         listed.any(|supported| scopes.iter().any(|scope| meet(&supported.scope, scope)))
     }
 
-    /// Adds the scopes of OpenID Connect. `in_tenants`: whether what a program learns about a user includes the tenant.
-    pub(super) fn with_identity(self, in_tenants: bool) -> Self {
+    /// Adds the scopes of OpenID Connect. `in_tenants` and `with_roles`: whether what a program learns about a user includes the
+    /// tenant, and the roles.
+    pub(super) fn with_identity(self, in_tenants: bool, with_roles: bool) -> Self {
         words::ALL.into_iter().fold(self, |all, word| {
-            let text = ScopeText::Named(word.text);
+            let has_roles = with_roles && word.on_the_wire == words::OPENID;
+            let text = ScopeText::Named(if has_roles { "consent.openid_roles" } else { word.text });
             let is_in_tenants = in_tenants && word.on_the_wire == words::OPENID;
             let add = if is_in_tenants { Self::with_tenant_data } else { Self::with };
             match word.scope.parse::<Scope>() {

@@ -123,6 +123,13 @@ impl Server {
     /// Issues tokens for a grant whose code was just used.
     pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant) -> Result<Issued, Failure> {
         self.still_allowed(grant).await?;
+        // A program that was told that the session has ended must not sign its user in by it afterwards.
+        if let Some((session, since)) = grant.login.as_ref().and_then(Login::session)
+            && !self.is_signed_in(&grant.user, &session, since).await?
+        {
+            self.end(&grant.id).await?;
+            return Err(OAuthError::invalid_grant("the user's session has ended").into());
+        }
         let drawn = self.draw(grant, grant.scopes.clone(), true).await?;
         self.issue(client, grant, drawn).await
     }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use super::client::{Client, ClientKind, Source};
 use super::consents::Consent;
 use super::error::Failure;
+use super::openid::logouts::Logouts;
 use super::openid::relying::{InvalidRelyingParty, Relying, RelyingParty};
 use super::redirect::{InvalidRedirectUri, RedirectUri};
 use super::secret::{Hash, Kind};
@@ -186,6 +187,7 @@ impl OAuth2Clients {
 
     async fn end_all(&self, id: &str) -> Result<(), Failure> {
         self.0.consents.forget_client(id).await?;
+        Logouts(self.0.consents.database().clone()).forget_client(id).await?;
         for grant in self.0.grants.of_client(id).await? {
             self.0.grants.end(&grant, self.0.now()).await?;
         }

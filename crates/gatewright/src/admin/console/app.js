@@ -125,7 +125,7 @@ async function start() {
 function refused(error) {
   const factor = error.code === "two_factor_required";
   const way = factor
-    ? el("p", {}, "Turn on the second factor on ", el("a", { href: "/account" }, "your account page"), ", then open the console again.")
+    ? el("p", {}, "Turn on the second factor on ", el("a", { href: "/account/second-factor" }, "your account page"), ", then open the console again.")
     : el("p", {}, "An operator can give you the role, or ", el("a", { href: "/login?as=other&next=%2Fadmin" }, "sign in as another user"), ".");
   return [el("h1", {}, "The console is closed to this account"), el("p", { role: "alert" }, error.message), way];
 }

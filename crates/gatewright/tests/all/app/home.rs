@@ -32,12 +32,15 @@ async fn in_dev_mode_it_lists_entities_pages_and_a_request() {
             "curl -s ",
             "Signed in as ann@example.com.",
             "action=\"/auth/logout\"",
+            "data-stream=\"/notes/_events\"",
         ] {
             assert!(page.text().contains(part), "{part} is not in {}", page.text());
         }
         // It counts records, and shows none.
         assert!(!page.text().contains("canary"), "{}", page.text());
         assert_eq!(page.header("cache-control"), Some("no-store"));
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("; connect-src 'self'") && !policy.contains("unsafe"), "{policy}");
         assert!(app.anonymous().get("/").await.is(200).text().contains("href=\"/register\""), "{}", app.engine());
     }
 }

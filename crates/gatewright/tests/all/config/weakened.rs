@@ -273,7 +273,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("auth.oauth.oidc", "name label client_id client_secret redirect_url scopes jwks_cache_seconds"),
     ("auth.oauth.oidc.claims", "subject email name picture email_verified"),
     ("email", "from templates"),
-    ("branding", "name logo color support_url languages languages_folder"),
+    ("branding", "name logo logo_dark color radius support_url terms_url privacy_url languages languages_folder"),
     ("roles", "NAME"),
     ("csrf", "enabled"),
     ("rate_limit", "store redis_url"),

@@ -13,8 +13,9 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
+use super::super::rows::Grants;
 use super::logouts::{Delivery, Logouts, SHARE, Watched};
 use crate::core::Core;
 use crate::session::TwoFactorMarker;
@@ -24,6 +25,7 @@ use crate::users::UserStoreError;
 pub(in super::super) struct BackChannel {
     core: Weak<Core>,
     logouts: Logouts,
+    grants: Grants,
     /// The `iss` of tokens.
     issuer: String,
     to: ToPrograms,
@@ -77,6 +79,7 @@ impl BackChannel {
         let share = usize::try_from(SHARE).unwrap_or(1);
         Self {
             core: Arc::downgrade(core),
+            grants: Grants::new(logouts.0.clone()),
             logouts,
             issuer,
             to,
@@ -89,11 +92,21 @@ impl BackChannel {
 
     /// Runs as long as the core is there.
     pub(in super::super) async fn run(mut self) {
+        let mut look_at = Instant::now() + PAUSE;
         loop {
-            sleep(PAUSE).await;
+            let is_time = tokio::select! {
+                () = sleep_until(look_at) => true,
+                Some(_) = self.running.join_next() => false,
+            };
             let Some(core) = self.core.upgrade() else { return };
-            if let Err(error) = self.look(&core).await {
-                tracing::warn!(%error, "cannot look up sessions that other programs know");
+            if is_time {
+                look_at = Instant::now() + PAUSE;
+                if let Err(error) = self.look(&core).await {
+                    tracing::warn!(%error, "cannot look up sessions that other programs know");
+                }
+                if let Err(error) = self.grants.forget_answers(core.ambient.now()).await {
+                    tracing::warn!(%error, "cannot remove answers to refreshes that are not given again");
+                }
             }
             if let Err(error) = self.begin(&core).await {
                 tracing::warn!(%error, "cannot read which programs to tell about ended sessions");

@@ -91,6 +91,11 @@ impl IdentityClaims {
         self.0.keys().map(String::as_str)
     }
 
+    /// Whether a claim names the roles.
+    pub(in super::super) fn name_the_roles(&self) -> bool {
+        self.0.values().any(|source| *source == ClaimSource::Roles)
+    }
+
     /// Whether a claim names the tenant.
     pub(in super::super) fn name_the_tenant(&self) -> bool {
         self.0.values().any(|source| *source == ClaimSource::Tenant)

@@ -11,9 +11,11 @@ use gatewright_http::{FormTarget, Problem, locale};
 use http::header::{CACHE_CONTROL, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
+use url::form_urlencoded;
 
 use super::super::authorize::Endpoint;
 use super::super::client::{Client, Source};
+use super::super::consent::Purpose;
 use super::super::parameters::Parameters;
 use super::super::redirect::RedirectUri;
 use super::super::token::form;
@@ -42,6 +44,15 @@ struct Asked {
 struct Hint {
     user: String,
     session: Option<String>,
+}
+
+impl Asked {
+    /// Whether the program has the `id_token` of this very session.
+    fn is_of(&self, session: &AnySession) -> bool {
+        self.hint.as_ref().is_some_and(|hint| {
+            hint.user == session.user().id.as_str() && hint.session.as_deref() == Some(session.id().as_str())
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -86,11 +97,13 @@ pub(in super::super) async fn decide(
         Err(error) => return Problem::bad_request(error.description).into_page(),
     };
     let Some(seal) = form.get("seal") else {
-        let query = String::from_utf8_lossy(&body);
+        let pairs = form_urlencoded::parse(&body);
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         return see_other(&format!("{}?{query}", endpoint.end_path()));
     };
     let query = form.get("request").unwrap_or_default();
-    let Some(Extension(session)) = session.filter(|Extension(session)| endpoint.seal.is(seal, session.id(), query))
+    let Some(Extension(session)) =
+        session.filter(|Extension(session)| endpoint.seal.is(Purpose::SignOut, seal, session.id(), query))
     else {
         return Problem::forbidden("this form is not of this session").into_page();
     };
@@ -105,7 +118,7 @@ pub(in super::super) async fn decide(
             Some(("/account", "way_on.account")),
         );
     }
-    endpoint.sign_out(&visitor, &asked).await
+    endpoint.sign_out(&session, &visitor, &asked).await
 }
 
 impl Endpoint {
@@ -165,13 +178,9 @@ impl Endpoint {
         asked: &Asked,
         query: &str,
     ) -> Response {
-        let Some(session) = session else { return after_end(asked) };
-        let is_this = asked.hint.as_ref().is_some_and(|hint| {
-            let is_session = hint.session.as_deref().is_none_or(|sid| sid == session.id().as_str());
-            hint.user == session.user().id.as_str() && is_session
-        });
-        if is_this {
-            return self.sign_out(visitor, asked).await;
+        let Some(session) = session else { return after_end(asked, false) };
+        if asked.is_of(session) {
+            return self.sign_out(session, visitor, asked).await;
         }
         let csrf = visitor.csrf_field();
         let context = Context {
@@ -179,7 +188,7 @@ impl Endpoint {
             email: session.user().address().map(EmailAddress::as_str),
             action: self.end_path(),
             query,
-            seal: self.seal.of(session.id(), query),
+            seal: self.seal.of(Purpose::SignOut, session.id(), query),
             csrf: csrf.as_deref(),
             next: None,
         };
@@ -191,26 +200,26 @@ impl Endpoint {
         response
     }
 
-    async fn sign_out(&self, visitor: &Visitor, asked: &Asked) -> Response {
+    async fn sign_out(&self, session: &AnySession, visitor: &Visitor, asked: &Asked) -> Response {
         let core = &self.server.core;
         if let Some(secret) = core.cookie.read(&visitor.headers)
             && let Err(error) = core.sign_out(&secret, &visitor.client).await
         {
             return problem::store_failed(&error).into_page();
         }
-        without_session(after_end(asked), core)
+        without_session(after_end(asked, asked.is_of(session)), core)
     }
 }
 
 /// The way back to the program, without a click if the operator registered it or the program knows the user.
-fn after_end(asked: &Asked) -> Response {
+fn after_end(asked: &Asked, knows_user: bool) -> Response {
     let text = locale::text("end_session.done", &[]);
     let Some((after, state)) = &asked.after else {
         return note("end_session.done_title", &text, Some(("/login", "way_on.sign_in")));
     };
     let address = after.with(state.as_deref().map(|state| ("state", state)));
     let is_operators = asked.client.as_ref().is_some_and(|client| client.source == Source::Operator);
-    if asked.hint.is_none() && !is_operators {
+    if !knows_user && !is_operators {
         return note("end_session.done_title", &text, Some((&address, "consent.return")));
     }
     let mut response = Redirect::to(&address).into_response();

@@ -48,9 +48,9 @@ impl Login {
         }
     }
 
-    /// The session that the sign-in belongs to.
-    pub(in super::super) fn session(&self) -> Option<SessionId> {
-        SessionId::parse(self.session.as_deref()?).ok()
+    /// The session that the sign-in belongs to, and when it began.
+    pub(in super::super) fn session(&self) -> Option<(SessionId, Timestamp)> {
+        Some((SessionId::parse(self.session.as_deref()?).ok()?, self.at))
     }
 }
 
@@ -94,7 +94,8 @@ impl Server {
         if let Some(amr) = amr {
             claims.insert("amr".to_owned(), json!([amr]));
         }
-        if let Some(session) = &login.session {
+        // Access that outlives the session does not name it any more.
+        if let Some(session) = login.session.as_ref().filter(|_| first || ends_with_session(&grant.scopes)) {
             claims.insert("sid".to_owned(), json!(session));
         }
         if let Some(nonce) = login.nonce.as_ref().filter(|_| first) {
@@ -133,7 +134,7 @@ impl Server {
     pub(in super::super) async fn has_ended_with_session(&self, grant: &Grant) -> Result<bool, Failure> {
         let Some(login) = grant.login.as_ref().filter(|_| ends_with_session(&grant.scopes)) else { return Ok(false) };
         match login.session() {
-            Some(session) => Ok(!self.is_signed_in(&grant.user, &session, login.at).await?),
+            Some((session, since)) => Ok(!self.is_signed_in(&grant.user, &session, since).await?),
             None => Ok(false),
         }
     }

@@ -19,6 +19,8 @@ pub(in super::super) struct LoginWishes {
     max_age: Option<SignedDuration>,
     /// When this server sent the browser to sign in again.
     sent_at: Option<Timestamp>,
+    /// An `id_token` of the user that the program means.
+    pub(in super::super) meant: Option<String>,
     /// The address of the user, as far as the program knows.
     pub(in super::super) hint: Option<String>,
     /// Comes back in the `id_token`.
@@ -70,15 +72,21 @@ impl LoginWishes {
             again: asks("login") || asks("select_account"),
             max_age: max_age.map(SignedDuration::from_secs),
             sent_at: sent_at.and_then(|at| Timestamp::from_millisecond(at).ok()),
+            meant: parameters.get("id_token_hint").map(str::to_owned),
             hint: text("login_hint", "login_hint has at most 512 bytes")?,
             nonce: text("nonce", "nonce has at most 512 bytes")?,
         })
     }
 
+    /// Whether the user has signed in, at `signed_in`, after this server had sent the browser to do so.
+    pub(in super::super) fn has_returned(&self, signed_in: Timestamp, now: Timestamp) -> bool {
+        let is_recent = |at: Timestamp| at <= now && now.duration_since(at) <= SIGNING_IN;
+        self.sent_at.is_some_and(|sent_at| is_recent(sent_at) && sent_at <= signed_in)
+    }
+
     /// Whether a sign-in at `signed_in` is not enough.
     pub(in super::super) fn want_another(&self, signed_in: Timestamp, now: Timestamp) -> bool {
-        let is_recent = |at: Timestamp| at <= now && now.duration_since(at) <= SIGNING_IN;
-        if self.sent_at.is_some_and(|sent_at| is_recent(sent_at) && sent_at <= signed_in) {
+        if self.has_returned(signed_in, now) {
             return false;
         }
         self.again || self.max_age.is_some_and(|max_age| now.duration_since(signed_in) > max_age)
@@ -109,7 +117,6 @@ mod tests {
             ("prompt=select_account", 0, true),
             ("prompt=consent", -100_000, false),
             ("max_age=60", -61, true),
-            ("max_age=600", -60, false),
             ("max_age=0", -1, true),
         ] {
             let wishes = read(query).unwrap();
@@ -123,6 +130,7 @@ mod tests {
                 "{query}"
             );
         }
+        assert!(!read("max_age=60").unwrap().want_another(at(-60), at(0)), "exactly that long ago");
         let twice = after_sign_in(&after_sign_in("prompt=login&state=a%26b", at(0)), at(9));
         assert_eq!(twice, format!("prompt=login&state=a%26b&signed_in_after={}", at(9).as_millisecond()));
     }

@@ -16,7 +16,7 @@ use super::super::server::Server;
 use super::claims::IdentityClaims;
 use super::words;
 use crate::schemes::bearer;
-use crate::tokens::{Plaintext, StoredToken};
+use crate::tokens::{Plaintext, Resource, StoredToken};
 
 /// Why there is no answer (RFC 6750, section 3.1).
 enum Refusal {
@@ -57,6 +57,13 @@ async fn answered(
     };
     let (token, user) = token(server, text).await?;
     let tenant = token.delegation.as_ref().and_then(|delegation| delegation.tenant.as_ref());
+    if let Some(tenant) = tenant {
+        let Some(tenants) = &server.core.tenants else { return Err(Refusal::Invalid) };
+        let roles = tenants.roles(tenant, &token.owner).await;
+        if roles.map_err(|error| Refusal::Failed(Failure::store(error)))?.is_none() {
+            return Err(Refusal::Invalid);
+        }
+    }
     match server.identity(&user, &token.scopes, tenant).await {
         Ok(Some(claims)) => Ok(claims),
         Ok(None) => Err(Refusal::Scope),
@@ -72,7 +79,9 @@ async fn token(server: &Server, text: &str) -> Result<(StoredToken, UserId), Ref
     let found = server.tokens.store.find(&plaintext.hash()).await;
     let found = found.map_err(|error| Refusal::Failed(Failure::store(error)))?;
     let live = |token: &StoredToken| {
-        token.revoked_at.is_none() && !token.is_expired(server.now()) && token.delegation.is_some()
+        let here = server.resources.url(Resource::Api);
+        let is_here = token.delegation.as_ref().is_some_and(|delegation| delegation.audience == here);
+        token.revoked_at.is_none() && !token.is_expired(server.now()) && is_here
     };
     let token = found.filter(live).ok_or(Refusal::Invalid)?;
     let Subject::User(user) = &token.owner else { return Err(Refusal::Scope) };

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use url::form_urlencoded;
 
-use super::openid::{OPENID, again, claims};
-use super::{CALLBACK, code, exchange, form, hidden, text};
+use super::openid::{OPENID, SIGN_IN, again, claims};
+use super::{CALLBACK, authorize, code, exchange, form, hidden, public_client, text};
 
 /// A client of the operator's with these wishes.
 async fn party(app: &TestApp, relying_party: RelyingParty) -> String {
@@ -89,6 +89,57 @@ async fn a_program_signs_its_user_out() {
         // A program's own form is repeated as a GET, which has the cookie.
         let posted = form(&app.anonymous(), "/auth/oauth2/end_session", &pairs).await.is(303);
         assert!(posted.header("location").unwrap().starts_with("/auth/oauth2/end_session?client_id="));
+    }
+}
+
+/// Anybody can register a client, sign in to it with an account of their own, and publish an address with its `id_token`.
+#[tokio::test]
+async fn a_token_of_another_session_leads_no_browser_anywhere_and_ends_nothing() {
+    const EVIL: &str = "https://evil.example/";
+    for app in TestApp::on_every_engine(OPENID).await {
+        let body = json!({ "redirect_uris": [CALLBACK], "post_logout_redirect_uris": [EVIL] });
+        let evil = text(&app.anonymous().post("/auth/oauth2/register", body).await.is(201).json(), "client_id");
+        let thief = app.signed_in("thief@example.com").await;
+        let stolen = code(&thief, &evil, &[("scope", "openid")]).await;
+        let hint = text(&exchange(&app, &evil, &stolen, &[]).await.is(200).json(), "id_token");
+        let to = end(&[("id_token_hint", &hint), ("post_logout_redirect_uri", EVIL)]);
+        let page = app.anonymous().get(&to).await.is(200);
+        assert!(page.text().contains(EVIL), "a link, and no redirect");
+        let victim = app.signed_in("ada@example.com").await;
+        let page = victim.get(&to).await.is(200);
+        let (request, seal) = (hidden(page.text(), "request"), hidden(page.text(), "seal"));
+        let pairs = [("request", &*request), ("seal", &*seal), ("decision", "sign_out")];
+        // The seal is of this form alone.
+        form(&victim, "/auth/oauth2/authorize", &pairs).await.is(403);
+        victim.get("/auth/me").await.is(200);
+        form(&victim, "/auth/oauth2/end_session", &pairs).await.is(200);
+        victim.get("/auth/me").await.is(401);
+        // With its own session the client is known.
+        assert_eq!(thief.get(&to).await.is(303).header("location"), Some(EVIL), "{}", app.engine());
+        // A program's own form, with what no header may contain.
+        let odd =
+            form(&app.anonymous(), "/auth/oauth2/end_session", &[("state", "a\r\nset-cookie: x=y")]).await.is(303);
+        assert!(odd.header("set-cookie").is_none() && odd.header("location").unwrap().contains("%0D%0A"));
+    }
+}
+
+/// The `id_token` of a device names no session.
+#[tokio::test]
+async fn a_device_signs_nobody_out() {
+    for app in TestApp::on_every_engine(OPENID).await {
+        let (user, client) = (app.signed_in("ada@example.com").await, public_client(&app).await);
+        let asked = [("client_id", &*client), ("scope", "openid")];
+        let begun = form(&app.anonymous(), "/auth/oauth2/device_authorization", &asked).await.is(200).json();
+        let page = form(&user, "/device", &[("user_code", &text(&begun, "user_code"))]).await.is(200);
+        let (request, seal) = (hidden(page.text(), "request"), hidden(page.text(), "seal"));
+        form(&user, "/device", &[("request", &*request), ("seal", &*seal), ("decision", "allow")]).await.is(200);
+        let code = text(&begun, "device_code");
+        let grant = "urn:ietf:params:oauth:grant-type:device_code";
+        let pairs = [("grant_type", grant), ("client_id", &*client), ("device_code", &*code)];
+        let tokens = form(&app.anonymous(), "/auth/oauth2/token", &pairs).await.is(200).json();
+        let page = user.get(&end(&[("id_token_hint", &text(&tokens, "id_token"))])).await.is(200);
+        assert!(page.text().contains("Sign out?"), "{}", app.engine());
+        user.get("/auth/me").await.is(200);
     }
 }
 
@@ -204,5 +255,31 @@ async fn programs_are_told_that_a_session_has_ended() {
             assert_eq!(left().await, 0, "{way} {}", app.engine());
             assert!(program.told.lock().await.is_empty(), "{way}: once");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_wishes_of_a_client_that_registers_itself_are_checked() {
+    let app = TestApp::on_every_engine(OPENID).await.remove(0);
+    for uri in ["http://10.0.0.1/", "https://user:pw@app.example.com/", "ftp://app.example.com/"] {
+        let body = json!({ "redirect_uris": [CALLBACK], "backchannel_logout_uri": uri });
+        let refused = app.anonymous().post("/auth/oauth2/register", body).await.is(400).json();
+        assert_eq!(refused["error"], "invalid_client_metadata", "{uri}");
+    }
+    let body = json!({
+        "redirect_uris": [CALLBACK], "backchannel_logout_uri": "https://app.example.com/logout",
+        "post_logout_redirect_uris": ["https://app.example.com/bye"],
+    });
+    let registered = app.anonymous().post("/auth/oauth2/register", body).await.is(201).json();
+    assert_eq!(registered["backchannel_logout_uri"], "https://app.example.com/logout");
+    assert_eq!(registered["post_logout_redirect_uris"], json!(["https://app.example.com/bye"]));
+    let page = app
+        .signed_in("ada@example.com")
+        .await
+        .get(&authorize(&text(&registered, "client_id"), &[("scope", SIGN_IN)]))
+        .await;
+    let page = page.is(200);
+    for words in ["know which account is yours, and its roles", "read your profile", "read your address"] {
+        assert!(page.text().contains(words), "{words}: {}", page.text());
     }
 }
