@@ -154,7 +154,7 @@ async fn an_operator_finds_and_fixes_problems() {
     browser.sees("the mail server cannot be reached").await;
     browser.press("Discard").await;
     browser.sees("Discard this mail to bob@example.com? It is not sent.").await;
-    browser.submit("dialog").await;
+    browser.submit_by("dialog button.danger").await;
     browser.sees("The mail is discarded.").await;
 
     // A customer is locked out.
@@ -194,7 +194,7 @@ async fn an_operator_finds_and_fixes_problems() {
     program.get(&server, "/posts").await.is(200);
     browser.press("Disconnect").await;
     browser.sees("Disconnect Hasty Agent from bob@example.com? Its tokens stop working at once.").await;
-    browser.submit("dialog").await;
+    browser.submit_by("dialog button.danger").await;
     browser.sees("The program is disconnected.").await;
     program.get(&server, "/posts").await.is(401);
     program.refresh(&server).await.is(400);
