@@ -16,12 +16,14 @@ use super::signer::{JwtConfig, MAX_BYTES};
 pub(crate) const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// Signs them with ES256, or RS256 for programs that cannot verify that.
+#[cfg_attr(not(feature = "authorization-server"), allow(dead_code, reason = "only the authorization server signs"))]
 pub(crate) struct IdTokens {
     es256: Keys,
     rs256: Keys,
     ambient: Ambient,
 }
 
+#[cfg_attr(not(feature = "authorization-server"), allow(dead_code, reason = "only the authorization server signs"))]
 impl IdTokens {
     /// The algorithms that a program can ask for, the default first.
     pub(crate) const ALGORITHMS: [JwtAlgorithm; 2] = [JwtAlgorithm::Es256, JwtAlgorithm::Rs256];
@@ -95,4 +97,5 @@ impl IdTokens {
 }
 
 /// The `typ` of an `id_token`.
+#[cfg_attr(not(feature = "authorization-server"), allow(dead_code, reason = "only the authorization server signs"))]
 pub(crate) const ID_TOKEN: &str = "JWT";
