@@ -6,9 +6,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use gatewright_base::{Identity, Secret};
 use gatewright_http::{Caller, Next, Problem, locale};
 use http::StatusCode;
-use serde_json::Value;
 
-use super::client::Client;
+use super::client::{Client, Source};
 use super::consent::{self, Purpose, Question, Seal, Way};
 use super::consents::Consented;
 use super::documents::DocumentError;
@@ -19,6 +18,7 @@ use super::parameters::Parameters;
 use super::request::{AuthorizationRequest, Refusal};
 use super::scopes::within;
 use super::server::Server;
+use super::trust::ErrorAnswer;
 use crate::fresh::{self, Asked, Fresh, FreshError, Given};
 use crate::mail::Notice;
 use crate::open_session::{OpenSession, is_open};
@@ -217,11 +217,10 @@ impl Endpoint {
         query: &str,
     ) -> Result<(), Response> {
         let (server, login) = (&self.server, &request.login);
-        let meant = login.meant.as_deref().map(|token| {
-            let hint = server.core.jwts.id_tokens().and_then(|id_tokens| id_tokens.hint(token));
-            hint.is_some_and(|claims| claims.get("sub").and_then(Value::as_str) == Some(session.user().id.as_str()))
-        });
-        let is_other = meant == Some(false);
+        let is_other = login
+            .meant
+            .as_deref()
+            .is_some_and(|token| server.hint(token).is_none_or(|hint| hint.user != session.user().id.as_str()));
         if !is_other && !login.want_another(session.started_at(), server.now()) {
             return Ok(());
         }
@@ -229,16 +228,13 @@ impl Endpoint {
         self.unless_silent(session, request, Code::LoginRequired, description).await?;
         if is_other && login.has_returned(session.started_at(), server.now()) {
             // The user has signed in, and still is another one.
-            let answer =
-                request.failed(&server.resources, OAuthError::new(Code::LoginRequired, "another user is signed in"));
-            return Err(match server.trust(&request.client.id, request.client.source, &session.user().id).await {
-                Ok(Some(trust)) => go(answer.address(&trust)),
-                Ok(None) => failure_page(answer.error.into()),
-                Err(error) => problem::store_failed(&error).into_page(),
-            });
+            let error = OAuthError::new(Code::LoginRequired, "another user is signed in");
+            return Err(self
+                .refuse(session, &request.client.id, request.client.source, request.failed(&server.resources, error))
+                .await);
         }
         let next = here(server, &after_sign_in(query, server.now()));
-        Err(see_other(&sign_in_again(next.as_ref(), login.hint.as_deref())))
+        Err(see_other(&with_hint(&login_as_other(next.as_ref()), login.hint.as_deref())))
     }
 
     /// Passes a request that may show a page. Otherwise the error goes to the client.
@@ -252,12 +248,16 @@ impl Endpoint {
         if !request.login.silent {
             return Ok(());
         }
-        let (server, client) = (&self.server, &request.client);
-        let error = OAuthError::new(code, description);
-        match server.trust(&client.id, client.source, &session.user().id).await {
-            Ok(Some(trust)) => Err(go(request.failed(&server.resources, error).address(&trust))),
-            Ok(None) => Err(failure_page(error.into())),
-            Err(error) => Err(problem::store_failed(&error).into_page()),
+        let answer = request.failed(&self.server.resources, OAuthError::new(code, description));
+        Err(self.refuse(session, &request.client.id, request.client.source, answer).await)
+    }
+
+    /// Takes an error to a client that is trusted. Otherwise the user sees it.
+    async fn refuse(&self, session: &Session, client: &str, source: Source, answer: ErrorAnswer) -> Response {
+        match self.server.trust(client, source, &session.user().id).await {
+            Ok(Some(trust)) => go(answer.address(&trust)),
+            Ok(None) => failure_page(answer.error.into()),
+            Err(error) => problem::store_failed(&error).into_page(),
         }
     }
 
@@ -276,13 +276,7 @@ impl Endpoint {
             Err(Refusal::Page(message)) => {
                 return Err(Problem::bad_request(message).with_code("invalid_redirect_uri").into_page());
             }
-            Err(Refusal::Client(answer)) => {
-                return Err(match server.trust(&id, source, &session.user().id).await {
-                    Ok(Some(trust)) => go(answer.address(&trust)),
-                    Ok(None) => failure_page(answer.error.into()),
-                    Err(error) => problem::store_failed(&error).into_page(),
-                });
-            }
+            Err(Refusal::Client(answer)) => return Err(self.refuse(session, &id, source, answer).await),
         };
         match step_up::require(&server.core, session).await {
             Ok(()) => Ok(request),
@@ -409,11 +403,6 @@ fn with_hint(path: &str, hint: Option<&str>) -> String {
     let pair = with_query("", [("login_hint", hint)]);
     let separator = if path.contains('?') { "&" } else { "?" };
     format!("{path}{separator}{}", pair.trim_start_matches('?'))
-}
-
-/// The sign-in page for a user who is signed in and has to be again.
-fn sign_in_again(next: Option<&Next>, hint: Option<&str>) -> String {
-    with_hint(&login_as_other(next), hint)
 }
 
 /// The address of this very request, to come back to.

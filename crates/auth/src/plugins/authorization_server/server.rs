@@ -122,30 +122,22 @@ impl Server {
 
     /// Issues tokens for a grant whose code was just used.
     pub(super) async fn tokens_for(&self, client: &Client, grant: &Grant) -> Result<Issued, Failure> {
-        self.still_allowed(grant).await?;
-        // A program that was told that the session has ended must not sign its user in by it afterwards.
-        if let Some((session, since)) = grant.login.as_ref().and_then(Login::session)
-            && !self.is_signed_in(&grant.user, &session, since).await?
-        {
-            self.end(&grant.id).await?;
-            return Err(OAuthError::invalid_grant("the user's session has ended").into());
-        }
+        self.still_allowed(grant, true).await?;
         let drawn = self.draw(grant, grant.scopes.clone(), true).await?;
         self.issue(client, grant, drawn).await
     }
 
     /// Whether a grant may still have tokens. Otherwise it ends: its user has left its tenant, or the session that it is bound to
     /// has ended.
-    pub(super) async fn still_allowed(&self, grant: &Grant) -> Result<(), Failure> {
+    pub(super) async fn still_allowed(&self, grant: &Grant, is_code: bool) -> Result<(), Failure> {
         if !self.is_in_its_tenant(grant).await? {
             self.end(&grant.id).await?;
             self.consents.forget_in(&grant.user, &grant.client, grant.tenant.as_ref()).await?;
             return Err(OAuthError::invalid_grant("the user is no longer a member of the tenant").into());
         }
-        if self.has_ended_with_session(grant).await? {
+        if self.has_ended_with_session(grant, is_code).await? {
             self.end(&grant.id).await?;
-            let ended = "the user's session has ended, and the client has no offline_access";
-            return Err(OAuthError::invalid_grant(ended).into());
+            return Err(OAuthError::invalid_grant("the user's session has ended").into());
         }
         Ok(())
     }

@@ -169,7 +169,7 @@ async fn by_refresh_token(
     let drawn = match server.grants.of_refresh(&token, &client.id, server.now()).await? {
         Some((grant, _)) => {
             let scopes = check(&grant)?;
-            server.still_allowed(&grant).await?;
+            server.still_allowed(&grant, false).await?;
             Some(server.draw(&grant, scopes, false).await?)
         }
         None => None,
@@ -179,7 +179,7 @@ async fn by_refresh_token(
     match (server.grants.rotate(&token, &client.id, server.now(), answer, check).await?, drawn) {
         (Rotated::Good(grant, _), Some(drawn)) => server.issue(client, &grant, drawn).await,
         (Rotated::Again(grant, scopes, sealed), _) => {
-            server.still_allowed(&grant).await?;
+            server.still_allowed(&grant, false).await?;
             let drawn = server.answers.open(&sealed, &token).filter(|drawn| drawn.scopes == scopes);
             server.issue(client, &grant, drawn.ok_or_else(refused)?).await
         }

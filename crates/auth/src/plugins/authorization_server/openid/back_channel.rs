@@ -16,10 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::rows::Grants;
+use super::id_token::is_signed_in;
 use super::logouts::{Delivery, Logouts, SHARE, Watched};
 use crate::core::Core;
 use crate::session::TwoFactorMarker;
-use crate::users::UserStoreError;
+use crate::users::BoxError;
 
 /// The task of one server.
 pub(in super::super) struct BackChannel {
@@ -152,25 +153,10 @@ impl BackChannel {
         }
         let page = self.logouts.watched(&self.seen).await?;
         self.seen = page.last().map(|watched| watched.id.clone()).unwrap_or_default();
-        for watched in page {
-            self.check(core, &watched).await?;
-        }
-        Ok(())
-    }
-
-    async fn check(&self, core: &Core, watched: &Watched) -> Result<(), LookError> {
-        let now = core.ambient.now();
-        let found = core.sessions.find_of(&watched.user, &watched.session).await.map_err(LookError::Sessions)?;
-        let is_open = match found {
-            Some(session) if session.expires_at > now => match core.users.store.find_by_id(&watched.user).await {
-                Ok(user) => user.is_open_to(watched.at),
-                Err(UserStoreError::NotFound) => false,
-                Err(error) => return Err(error.into()),
-            },
-            _ => false,
-        };
-        if !is_open {
-            self.logouts.ended(&watched.id, now).await?;
+        for Watched { id, user, session, at } in page {
+            if !is_signed_in(core, &user, &session, at).await.map_err(LookError::Stores)? {
+                self.logouts.ended(&id, core.ambient.now()).await?;
+            }
         }
         Ok(())
     }
@@ -234,10 +220,8 @@ fn shares_database(core: &Core, logouts: &Logouts) -> bool {
 enum LookError {
     #[error(transparent)]
     Rows(#[from] Error),
-    #[error(transparent)]
-    Sessions(crate::session::SessionStoreError),
-    #[error(transparent)]
-    Users(#[from] UserStoreError),
+    #[error("a store failed: {0}")]
+    Stores(#[source] BoxError),
 }
 
 /// A program was not told.

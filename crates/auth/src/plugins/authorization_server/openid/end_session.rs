@@ -19,6 +19,7 @@ use super::super::consent::Purpose;
 use super::super::parameters::Parameters;
 use super::super::redirect::RedirectUri;
 use super::super::token::form;
+use super::id_token::Hint;
 use crate::email::EmailAddress;
 use crate::problem;
 use crate::screens::mailed::note;
@@ -38,12 +39,6 @@ struct Asked {
     after: Option<(RedirectUri, Option<String>)>,
     /// Whom the program means.
     hint: Option<Hint>,
-}
-
-/// A valid `id_token` of this server.
-struct Hint {
-    user: String,
-    session: Option<String>,
 }
 
 impl Asked {
@@ -131,11 +126,9 @@ impl Endpoint {
         let server = &self.server;
         let parameters = Parameters::parse(query.as_bytes());
         let parameters = parameters.map_err(|error| Problem::bad_request(error.description))?;
-        let hint = parameters.get("id_token_hint").and_then(|token| server.core.jwts.id_tokens()?.hint(token));
-        let hint =
-            hint.filter(|claims| claims.get("iss").and_then(|iss| iss.as_str()) == Some(server.resources.base()));
-        let text = |name: &str| hint.as_ref()?.get(name)?.as_str().map(str::to_owned);
-        let (of_hint, named) = (text("aud"), parameters.get("client_id").map(str::to_owned));
+        let hint = parameters.get("id_token_hint").and_then(|token| server.hint(token));
+        let (of_hint, named) =
+            (hint.as_ref().map(|hint| hint.client.clone()), parameters.get("client_id").map(str::to_owned));
         if of_hint.is_some() && named.is_some() && of_hint != named {
             return Err(Problem::bad_request("client_id is not the client of id_token_hint"));
         }
@@ -156,7 +149,6 @@ impl Endpoint {
         if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
             return Err(Problem::bad_request("state has at most 1024 bytes"));
         }
-        let hint = text("sub").map(|user| Hint { user, session: text("sid") });
         Ok(Asked { client, after: after.map(|uri| (uri, state)), hint })
     }
 

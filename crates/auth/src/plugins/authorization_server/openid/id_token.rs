@@ -15,10 +15,11 @@ use super::super::rows::Grant;
 use super::super::server::Server;
 use super::claims::ClaimSource;
 use super::words;
+use crate::core::Core;
 use crate::jwt::JwtAlgorithm;
 use crate::jwt::id_tokens::{ID_TOKEN, LIFETIME};
 use crate::session::Session;
-use crate::users::{User, UserStoreError};
+use crate::users::{BoxError, User, UserStoreError};
 
 /// How a user was signed in when they allowed a program to know it. The names are part of the stored format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +53,13 @@ impl Login {
     pub(in super::super) fn session(&self) -> Option<(SessionId, Timestamp)> {
         Some((SessionId::parse(self.session.as_deref()?).ok()?, self.at))
     }
+}
+
+/// Whom and which client an `id_token` means.
+pub(in super::super) struct Hint {
+    pub(in super::super) user: String,
+    pub(super) client: String,
+    pub(super) session: Option<String>,
 }
 
 /// Whether a client's access ends with the session in which it was allowed: it wants to know who the user is, and does not
@@ -130,31 +138,42 @@ impl Server {
         Ok(Some(claims(&user, scopes, tenant, &profile, &named.0)))
     }
 
-    /// Whether the access of a grant has ended with its session.
-    pub(in super::super) async fn has_ended_with_session(&self, grant: &Grant) -> Result<bool, Failure> {
-        let Some(login) = grant.login.as_ref().filter(|_| ends_with_session(&grant.scopes)) else { return Ok(false) };
-        match login.session() {
-            Some((session, since)) => Ok(!self.is_signed_in(&grant.user, &session, since).await?),
+    /// What a valid `id_token` of this server says, expired or not.
+    pub(in super::super) fn hint(&self, token: &str) -> Option<Hint> {
+        let claims = self.core.jwts.id_tokens()?.hint(token)?;
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+        let is_ours = text("iss").as_deref() == Some(self.resources.base());
+        Some(Hint { user: text("sub")?, client: text("aud")?, session: text("sid") }).filter(|_| is_ours)
+    }
+
+    /// Whether the session in which a grant was allowed has ended, for a grant that ends with it, and for its code: a program that
+    /// was told of the end must not sign its user in afterwards.
+    pub(in super::super) async fn has_ended_with_session(&self, grant: &Grant, is_code: bool) -> Result<bool, Failure> {
+        let login = grant.login.as_ref().filter(|_| is_code || ends_with_session(&grant.scopes));
+        match login.and_then(Login::session) {
+            Some((session, since)) => {
+                Ok(!is_signed_in(&self.core, &grant.user, &session, since).await.map_err(Failure::store)?)
+            }
             None => Ok(false),
         }
     }
+}
 
-    /// Whether a session of a user, who signed in at `since`, may still act.
-    pub(in super::super) async fn is_signed_in(
-        &self,
-        user: &UserId,
-        session: &SessionId,
-        since: Timestamp,
-    ) -> Result<bool, Failure> {
-        let found = self.core.sessions.find_of(user, session).await.map_err(Failure::store)?;
-        if found.is_none_or(|session| session.expires_at <= self.now()) {
-            return Ok(false);
-        }
-        match self.core.users.store.find_by_id(user).await {
-            Ok(user) => Ok(user.is_open_to(since)),
-            Err(UserStoreError::NotFound) => Ok(false),
-            Err(error) => Err(Failure::store(error)),
-        }
+/// Whether a session of a user, who signed in at `since`, may still act.
+pub(super) async fn is_signed_in(
+    core: &Core,
+    user: &UserId,
+    session: &SessionId,
+    since: Timestamp,
+) -> Result<bool, BoxError> {
+    let found = core.sessions.find_of(user, session).await?;
+    if found.is_none_or(|session| session.expires_at <= core.ambient.now()) {
+        return Ok(false);
+    }
+    match core.users.store.find_by_id(user).await {
+        Ok(user) => Ok(user.is_open_to(since)),
+        Err(UserStoreError::NotFound) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

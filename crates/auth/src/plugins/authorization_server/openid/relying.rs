@@ -17,11 +17,16 @@ pub struct RelyingParty {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id_token_signed_response_alg: Option<String>,
     /// Where the browser may go after a sign-out. They are compared as they are written.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_none")]
     pub post_logout_redirect_uris: Vec<String>,
     /// Where the program is told that a user's session has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backchannel_logout_uri: Option<String>,
+}
+
+/// Null is like an absent list: some programs send it.
+fn or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Why such wishes are refused.

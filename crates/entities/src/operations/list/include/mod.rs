@@ -194,10 +194,12 @@ impl Target {
         rows: Vec<(String, Option<String>, Read)>,
         most: usize,
     ) -> Result<Option<Vec<(String, Option<String>, Vec<u8>)>>, DatabaseError> {
-        let mut found = Vec::with_capacity(self.children.len());
+        let mut found: Vec<Found> = Vec::with_capacity(self.children.len());
+        let mut room = most;
         for (index, child) in self.children.iter().enumerate() {
             let values = rows.iter().map(|(_, _, read)| &read.beside[index]).collect();
-            let Some(records) = child.load(tx, values, most).await? else { return Ok(None) };
+            let Some(records) = child.load(tx, values, room).await? else { return Ok(None) };
+            room = room.saturating_sub(records.values().map(Vec::len).sum());
             found.push(records);
         }
         let (mut completed, mut bytes) = (Vec::with_capacity(rows.len()), 0);

@@ -266,6 +266,9 @@ async fn the_wishes_of_a_client_that_registers_itself_are_checked() {
         let refused = app.anonymous().post("/auth/oauth2/register", body).await.is(400).json();
         assert_eq!(refused["error"], "invalid_client_metadata", "{uri}");
     }
+    let body =
+        json!({ "redirect_uris": [CALLBACK], "post_logout_redirect_uris": null, "backchannel_logout_uri": null });
+    app.anonymous().post("/auth/oauth2/register", body).await.is(201);
     let body = json!({
         "redirect_uris": [CALLBACK], "backchannel_logout_uri": "https://app.example.com/logout",
         "post_logout_redirect_uris": ["https://app.example.com/bye"],
