@@ -93,7 +93,7 @@ pub use migrate::{MigrateError, Step, migrate, migrations_table, pending};
 pub use readable::{ReadablePage, readable, unless_unreadable};
 pub use row::{FromValue, Row, RowRef, ValueRef};
 pub use sql::Sql;
-pub use tx::Tx;
+pub use tx::{TransactionPart, Tx};
 pub use value::Value;
 
 /// The target under which the text of every statement is logged, at trace level. It never contains values, because they

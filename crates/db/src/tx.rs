@@ -176,6 +176,25 @@ impl Tx {
         self.after.lock().push(Box::new(action));
     }
 
+    /// Begins a part that can be undone without the rest of the transaction. Parts are nested: the last one ends first.
+    pub async fn begin_part(&self) -> Result<TransactionPart, Error> {
+        self.execute_script("SAVEPOINT part_of_transaction").await?;
+        Ok(TransactionPart { actions: self.after.lock().len() })
+    }
+
+    /// Ends a part and keeps what it did.
+    pub async fn keep_part(&self, _: TransactionPart) -> Result<(), Error> {
+        self.execute_script("RELEASE SAVEPOINT part_of_transaction").await
+    }
+
+    /// Ends a part and undoes what it did, with its [`after_commit`](Self::after_commit) actions. On Postgres the transaction accepts
+    /// statements again afterwards.
+    pub async fn undo_part(&self, part: TransactionPart) -> Result<(), Error> {
+        self.after.lock().truncate(part.actions);
+        let undo = "ROLLBACK TO SAVEPOINT part_of_transaction; RELEASE SAVEPOINT part_of_transaction";
+        self.execute_script(undo).await
+    }
+
     /// Runs several statements without parameters, for schema changes.
     pub(crate) async fn execute_script(&self, sql: &str) -> Result<(), Error> {
         match &self.inner {
@@ -183,6 +202,14 @@ impl Tx {
             Inner::Postgres(open) => open.execute_script(sql).await,
         }
     }
+}
+
+/// A part of a transaction, from [`Tx::begin_part`].
+#[derive(Debug)]
+#[must_use = "the part has to be kept or undone"]
+pub struct TransactionPart {
+    /// How many actions there were before it.
+    actions: usize,
 }
 
 /// Runs an action that must not take the thread, or the answer to a committed write, down with it.

@@ -1,6 +1,7 @@
 //! The caller of an operation, their authority, and the interface they use.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use gatewright_base::{Identity, TenantId, UserId};
 use http::HeaderValue;
@@ -38,6 +39,9 @@ pub struct Call {
     pub(crate) released: Option<UserId>,
     /// How the answer is kept, if its request has a key.
     pub(crate) keeping: Option<Keeping>,
+    /// The hook of the program that makes the call, if one does.
+    pub(crate) hook: Option<Arc<str>>,
+    pub(crate) nesting: u8,
 }
 
 /// The rights under which a call is made.
@@ -83,6 +87,28 @@ impl Call {
     /// The same call for a tenant.
     pub fn in_tenant(self, tenant: TenantId) -> Self {
         Self { tenant: tenant.into(), ..self }
+    }
+
+    /// A call that a hook with this name makes for the same caller, and for the same tenant.
+    #[must_use]
+    pub fn by_hook(&self, name: &Arc<str>) -> Self {
+        let (hook, nesting) = (Some(name.clone()), self.nesting.saturating_add(1));
+        Self { hook, nesting, keeping: None, released: None, surface: Surface::Program, ..self.clone() }
+    }
+
+    /// The hook that makes the call, if one does.
+    pub fn hook(&self) -> Option<&str> {
+        self.hook.as_deref()
+    }
+
+    /// How many hooks are running around this call: 1 if a hook of a request's write makes it.
+    pub fn nesting(&self) -> u8 {
+        self.nesting
+    }
+
+    /// The same call without a tenant.
+    pub fn in_no_tenant(self) -> Self {
+        Self { tenant: Named::default(), ..self }
     }
 
     /// The same call with the operator's authority: no role, scope, owner, membership or access rule limits it, and the

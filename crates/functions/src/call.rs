@@ -149,6 +149,11 @@ impl Call {
         self.left
     }
 
+    /// Leaves the code at most this time from now on.
+    pub fn restrict(&mut self, time: Duration) {
+        self.left = self.left.min(time);
+    }
+
     /// Answers a request. The code goes on in the next step.
     pub fn answer(&mut self, id: u32, answer: Result<Data, HostError>) {
         if let State::Running(answers) = &mut self.state {

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gatewright_base::Rng;
+use gatewright_base::Ambient;
 use hmac::{Hmac, KeyInit, Mac};
 use rquickjs::prelude::{Func, Rest};
 use rquickjs::{Array, Ctx, Exception, Function, IntoJs, Object, TypedArray, Value};
@@ -16,26 +16,26 @@ use crate::data;
 const RANDOM: usize = 65_536;
 
 /// Puts the function `native` into the globals, where the prelude takes it, and returns it to be held.
-pub(crate) fn install<'js>(ctx: &Ctx<'js>, rng: std::sync::Arc<dyn Rng>) -> rquickjs::Result<Function<'js>> {
-    let native = move |ctx: Ctx<'js>, name: String, given: Rest<Value<'js>>| call(&ctx, &*rng, &name, &given.0);
+pub(crate) fn install<'js>(ctx: &Ctx<'js>, ambient: Ambient) -> rquickjs::Result<Function<'js>> {
+    let native = move |ctx: Ctx<'js>, name: String, given: Rest<Value<'js>>| call(&ctx, &ambient, &name, &given.0);
     let globals = ctx.globals();
     globals.set("native", Func::from(native))?;
     globals.get("native")
 }
 
-fn call<'js>(ctx: &Ctx<'js>, rng: &dyn Rng, name: &str, given: &[Value<'js>]) -> rquickjs::Result<Value<'js>> {
+fn call<'js>(ctx: &Ctx<'js>, ambient: &Ambient, name: &str, given: &[Value<'js>]) -> rquickjs::Result<Value<'js>> {
     let text = |at: usize| -> rquickjs::Result<String> { given.get(at).map_or(Ok(String::new()), Value::get) };
     let bytes = |at: usize| bytes_of(ctx, given.get(at));
     match name {
         "random" => {
             let count: usize = given.first().map_or(Ok(0), Value::get)?;
             let mut random = vec![0; count.min(RANDOM)];
-            rng.fill(&mut random);
+            ambient.fill(&mut random);
             new_bytes(ctx, random)
         }
         "uuid" => {
             let mut random = [0; 16];
-            rng.fill(&mut random);
+            ambient.fill(&mut random);
             uuid::Builder::from_random_bytes(random).into_uuid().to_string().into_js(ctx)
         }
         "digest" => new_bytes(ctx, digest(ctx, &text(0)?, &bytes(1)?)?),

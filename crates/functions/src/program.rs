@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::Rng;
+use gatewright_base::Ambient;
 use parking_lot::Mutex;
 
 use crate::call::Call;
@@ -32,7 +32,7 @@ pub struct Program {
 
 pub(crate) struct Shared {
     pub(crate) modules: Arc<Modules>,
-    rng: Arc<dyn Rng>,
+    ambient: Ambient,
     limits: Limits,
     /// Prepared engines, by files.
     idle: BTreeMap<String, Mutex<Vec<Realm>>>,
@@ -87,11 +87,11 @@ impl Program {
     /// Compiles and evaluates every file of the folder.
     ///
     /// Fails with everything that is wrong, by file, line and column.
-    pub fn load(folder: &Path, limits: Limits, rng: Arc<dyn Rng>) -> Result<Self, Vec<Fault>> {
+    pub fn load(folder: &Path, limits: Limits, ambient: Ambient) -> Result<Self, Vec<Fault>> {
         let modules = Arc::new(folder::compile(folder)?);
         let entries: Vec<String> = modules.keys().filter(|file| folder::is_entry(file)).cloned().collect();
         let idle = entries.iter().map(|file| (file.clone(), Mutex::default())).collect();
-        let shared = Arc::new(Shared { modules, rng, limits, idle });
+        let shared = Arc::new(Shared { modules, ambient, limits, idle });
         let (mut functions, mut faults): (Vec<Arc<Function>>, Vec<Fault>) = (Vec::new(), Vec::new());
         let mut globals = None;
         for file in &entries {
@@ -134,7 +134,7 @@ type Declared = (Realm, Result<Vec<Function>, Vec<Fault>>, Vec<String>);
 
 impl Shared {
     fn prepare(&self, file: &str) -> Result<Declared, Fault> {
-        let (realm, evaluated) = Realm::new(&self.modules, file, self.limits.memory_bytes, self.rng.clone())?;
+        let (realm, evaluated) = Realm::new(&self.modules, file, self.limits.memory_bytes, self.ambient.clone())?;
         let fault = |message: String| Fault { file: file.to_owned(), line: 0, column: 0, message };
         let mut faults = Vec::new();
         let mut functions = Vec::new();

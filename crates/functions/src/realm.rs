@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gatewright_base::Rng;
+use gatewright_base::Ambient;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::{Declared, Module as JsModule};
 use rquickjs::{Array, CatchResultExt, CaughtError, Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime, Value};
@@ -101,7 +101,7 @@ impl Realm {
         modules: &Arc<Modules>,
         file: &str,
         memory: usize,
-        rng: Arc<dyn Rng>,
+        ambient: Ambient,
     ) -> Result<(Self, Evaluated), Fault> {
         let failed = |message: &str| Fault { file: file.to_owned(), line: 0, column: 0, message: message.to_owned() };
         let arena = Arc::new(Arena::new(memory).ok_or_else(|| failed("there is no memory for it"))?);
@@ -115,7 +115,7 @@ impl Realm {
         runtime.set_interrupt_handler(Some(Box::new(move || watched.is_over())));
         let context = Context::full(&runtime).map_err(|_| failed("functions.memory_bytes is too small for the engine"))?;
         watch.begin(EVALUATION);
-        let evaluated = context.with(|ctx| evaluate(&ctx, modules, file, &watch, rng));
+        let evaluated = context.with(|ctx| evaluate(&ctx, modules, file, &watch, ambient));
         watch.until.store(0, Ordering::Relaxed);
         let (handles, evaluated) = evaluated?;
         let image = arena.image();
@@ -185,10 +185,10 @@ fn evaluate(
     modules: &Modules,
     file: &str,
     watch: &Watch,
-    rng: Arc<dyn Rng>,
+    ambient: Ambient,
 ) -> Result<(Handles, Evaluated), Fault> {
     let broken = |error: CaughtError<'_>| fault(modules, file, watch, &Thrown::from(error));
-    let native = native::install(ctx, rng).catch(ctx).map_err(broken)?;
+    let native = native::install(ctx, ambient).catch(ctx).map_err(broken)?;
     let native = Persistent::save(ctx, native);
     JsModule::evaluate(ctx.clone(), OWN, PRELUDE).and_then(|done| done.finish::<()>()).catch(ctx).map_err(broken)?;
     let bridge = |name: &str| -> rquickjs::Result<Function<'_>> { ctx.globals().get::<_, Object<'_>>("bridge")?.get(name) };

@@ -33,6 +33,11 @@ mod consumers;
 #[cfg(feature = "docs")]
 mod docs;
 mod explain;
+#[cfg(feature = "functions")]
+mod functions;
+#[cfg(not(feature = "functions"))]
+#[path = "no_functions.rs"]
+mod functions;
 mod health;
 mod home;
 mod inviting;
@@ -74,6 +79,7 @@ pub use gatewright_limits as limits;
 /// Mails: their queue, templates and senders.
 #[cfg(feature = "mail")]
 pub use gatewright_mail as mail;
+pub use functions::check_functions;
 pub use inviting::{InviteError, invite};
 #[cfg(feature = "mail")]
 pub use mails::{MailQueueError, mail_queue};

@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use crate::args::Common;
 use crate::{configuration, output};
@@ -18,8 +18,13 @@ pub(crate) async fn check(common: &Common, dev: bool) -> anyhow::Result<ExitCode
                 output::line(&format!("warning: {warning}"));
             }
             gatewright::check_encoding(&config).await?;
+            let functions = gatewright::check_functions(&config).map_err(|faults| anyhow!("functions:\n{faults}"))?;
+            let functions = match functions {
+                0 => String::new(),
+                count => format!(", {}", output::count(count, "function", "functions")),
+            };
             let entities = output::count(config.entities.len(), "entity", "entities");
-            output::line(&format!("{name} is fine: {entities}"));
+            output::line(&format!("{name} is fine: {entities}{functions}"));
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => bail!("{problems}"),

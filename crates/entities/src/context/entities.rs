@@ -177,9 +177,9 @@ impl Entities {
         self.0.own_hooks.get(plan.index)?.as_deref()
     }
 
-    /// The same, for what outlives the call.
-    pub(crate) fn shared_hooks_of(&self, plan: &Plan) -> Option<Arc<dyn EntityHooks>> {
-        self.0.own_hooks.get(plan.index)?.clone()
+    /// The hooks around reads, if they do something there.
+    pub(crate) fn read_hooks_of(&self, plan: &Plan) -> Option<&Arc<dyn EntityHooks>> {
+        self.0.own_hooks.get(plan.index)?.as_ref().filter(|hooks| hooks.sees_reads())
     }
 
     pub(crate) fn memberships(&self) -> Option<&dyn Memberships> {

@@ -7,6 +7,7 @@ use super::values::Values;
 use crate::call::Call;
 use crate::encode::Record;
 use crate::error::Error;
+use crate::operations::Transaction;
 use crate::plan::Plan;
 use crate::query::ListQuery;
 
@@ -18,6 +19,8 @@ pub type Object = serde_json::Map<String, serde_json::Value>;
 pub struct Writing<'a> {
     /// The write's own transaction. Statements in it are committed together with the write, or not at all.
     pub tx: &'a Tx,
+    /// The transaction as one of entities: for further operations on records in it.
+    pub transaction: &'a Transaction<'a>,
     /// The caller.
     pub call: &'a Call,
     /// The entity.
@@ -40,6 +43,17 @@ pub struct Writing<'a> {
 /// groups and related records. So do not use them to hide secrets: use `hidden`.
 #[async_trait]
 pub trait EntityHooks: Send + Sync + 'static {
+    /// Whether the hooks before a write also see one whose values are invalid or missing, so that they can set them. Values that a
+    /// hook has not set are refused after it. By default such a write is refused before.
+    fn completes(&self) -> bool {
+        false
+    }
+
+    /// Whether the hooks around reads do something. Otherwise reads do not stop for them.
+    fn sees_reads(&self) -> bool {
+        true
+    }
+
     /// Before a record is created. `values` contains every field, including defaults, and may be changed.
     async fn before_create(&self, _writing: Writing<'_>, _values: &mut Values) -> Result<(), Error> {
         Ok(())

@@ -15,11 +15,20 @@ use crate::value::{BodyError, FieldError, code};
 pub struct Values {
     plan: Arc<Plan>,
     values: Vec<Option<Value>>,
+    /// Which of them a hook has set.
+    set: Vec<bool>,
 }
 
 impl Values {
     pub(crate) fn new(plan: &Arc<Plan>, values: Vec<Option<Value>>) -> Self {
-        Self { plan: plan.clone(), values }
+        let set = vec![false; plan.fields.len()];
+        Self { plan: plan.clone(), values, set }
+    }
+
+    /// The fields that the write sets, as declared, with their values as JSON.
+    pub fn iter(&self) -> impl Iterator<Item = (&Field, serde_json::Value)> {
+        let pairs = self.plan.fields.iter().zip(&self.values);
+        pairs.filter_map(|(field, value)| Some((field, json(value.as_ref()?))))
     }
 
     /// The value that the write sets for `field`, as JSON; `None` if it does not set the field, or if there is no such
@@ -41,6 +50,7 @@ impl Values {
             value => found.rule.read(&value.to_string()).map_err(|fault| invalid(vec![fault.at(&found.key)]))?,
         };
         self.values[index] = Some(read);
+        self.set[index] = true;
         Ok(())
     }
 
@@ -48,11 +58,29 @@ impl Values {
     pub fn leave(&mut self, field: &str) {
         if let Some((index, _)) = self.find(field).filter(|(_, field)| !field.stamped) {
             self.values[index] = None;
+            self.set[index] = true;
         }
     }
 
     pub(crate) fn into_inner(self) -> Vec<Option<Value>> {
         self.values
+    }
+
+    /// Which fields a hook has set.
+    pub(crate) fn set_by_hooks(&self) -> Vec<bool> {
+        self.set.clone()
+    }
+
+    /// What is left of the errors of a body: those of fields that no hook has set.
+    pub(crate) fn left_of(&self, invalid: Option<&BodyError>) -> Option<BodyError> {
+        let BodyError::Invalid(errors) = invalid? else { return invalid.cloned() };
+        let is_set = |error: &&FieldError| !self.fields_set().any(|field| field.key == error.field);
+        let errors: Vec<FieldError> = errors.iter().filter(is_set).cloned().collect();
+        (!errors.is_empty()).then_some(BodyError::Invalid(errors))
+    }
+
+    fn fields_set(&self) -> impl Iterator<Item = &Field> {
+        self.plan.fields.iter().zip(&self.set).filter(|(_, set)| **set).map(|(field, _)| field)
     }
 
     /// The values of a whole record: no required value may be missing.

@@ -54,7 +54,7 @@ impl Table<'_> {
             };
             return Box::pin(within(entities, share(call), perform)).await;
         }
-        let written = match create.write(entities, &create.values) {
+        let written = match create.write(entities, &create.values, &[]) {
             Ok(write) => write::run(entities, write).await,
             Err(error) => Err(error),
         };
@@ -99,18 +99,19 @@ impl Create {
         body: &[u8],
         mode: Mode,
     ) -> Result<Self, Error> {
-        let Relations { table: Table { plan, .. }, call, .. } = relations;
+        let Relations { table: Table { plan, entities }, call, .. } = relations;
+        let is_completed = entities.hooks_of(plan).is_some_and(|hooks| hooks.completes());
         let turn = relations.turn_to_read(body).await;
         let read = Draft::read(&plan.fields, admission.rights.of(plan.index), body, mode);
         drop(turn);
-        let (mut values, named, id, invalid) = match read {
+        let (mut values, named, id, mut invalid) = match read {
             Ok(Draft { values, named, id, .. }) => (values, named, id, None),
             Err(invalid) => {
                 let (values, named) = (invalid.values.clone(), invalid.named.clone());
                 let error = relations.complete(invalid).await;
                 // Whom the rule refuses without a caller is asked to sign in, whatever the body.
                 let may_be_refused = admission.rule.is_some() && call.identity.principal().is_none();
-                let is_final = plan.write_rules.checks.is_empty() && !may_be_refused;
+                let is_final = plan.write_rules.checks.is_empty() && !may_be_refused && !is_completed;
                 if is_final || matches!(error, BodyError::Malformed(_)) {
                     return Err(error.into());
                 }
@@ -122,7 +123,11 @@ impl Create {
         for (index, value) in words.iter().filter(|(index, _)| !named[*index]) {
             let field = plan.fields.at(*index);
             if field.required && *value == Value::Null && invalid.is_none() {
-                return Err(BodyError::Invalid(vec![missing(field, readable.has(*index))]).into());
+                let error = BodyError::Invalid(vec![missing(field, readable.has(*index))]);
+                if !is_completed {
+                    return Err(error.into());
+                }
+                invalid = Some(error);
             }
             values[*index] = Some(value.clone());
         }
@@ -144,28 +149,30 @@ impl Create {
     /// Makes the record, with its hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let entities = transaction.entities;
-        let mut values = self.values.clone();
-        if let Some(hooks) = entities.hooks_of(&self.plan).filter(|_| self.invalid.is_none()) {
+        let (mut values, mut invalid, mut set) = (self.values.clone(), self.invalid.clone(), Vec::new());
+        if let Some(hooks) = entities.hooks_of(&self.plan).filter(|hooks| invalid.is_none() || hooks.completes()) {
             let mut open = Values::new(&self.plan, values);
-            let writing = Writing { tx: transaction.tx, call: &self.call, plan: &self.plan };
+            let writing = Writing { tx: transaction.tx, transaction, call: &self.call, plan: &self.plan };
             hooks.before_create(writing, &mut open).await?;
-            values = open.complete()?;
+            invalid = open.left_of(invalid.as_ref());
+            set = open.set_by_hooks();
+            values = if invalid.is_none() { open.complete()? } else { open.into_inner() };
         }
-        if self.invalid.is_none() {
+        if invalid.is_none() {
             sequences::number(transaction.tx, &self.plan, &mut values).await?;
         }
         let row = self.row(entities, &values);
         let subject = rules::Subject::Created(&row);
         let judge = self.judge(transaction);
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
-        if self.invalid.is_some() && identity.principal().is_none() {
+        if invalid.is_some() && identity.principal().is_none() {
             rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
         }
-        judge.valid(subject, self.invalid.as_ref()).await?;
+        judge.valid(subject, invalid.as_ref()).await?;
         let readable = self.admission.rights.of(self.plan.index);
         judge.fields(subject, |index| self.named[index] && !(self.is_default(index) && readable.has(index))).await?;
         rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
-        let written = match self.write(entities, &values) {
+        let written = match self.write(entities, &values, &set) {
             Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
             Err(error) => Err(error),
         };
@@ -185,7 +192,7 @@ impl Create {
         if self.invalid.is_some() || !numbered::is_possible(entities, &self.plan) {
             return Ok(None);
         }
-        let write = self.write(entities, &self.values)?;
+        let write = self.write(entities, &self.values, &[])?;
         if !write.is_alone(entities) {
             return Ok(None);
         }
@@ -206,7 +213,8 @@ impl Create {
         named.map(|(field, _)| &*field.key)
     }
 
-    fn write(&self, entities: &Entities, values: &[Option<Value>]) -> Result<Write, Error> {
+    /// `set` are the fields that hooks have set: they may name any record.
+    fn write(&self, entities: &Entities, values: &[Option<Value>], set: &[bool]) -> Result<Write, Error> {
         Ok(Write {
             id: None,
             returned: None,
@@ -216,7 +224,7 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: self.row(entities, values),
-            links: self.relations(entities, None).links(values)?,
+            links: self.relations(entities, None).links_beside(values, set)?,
             linked: linked::linked(&self.plan, values, EventKind::Created),
             precondition: None,
         })

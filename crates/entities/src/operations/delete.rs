@@ -216,11 +216,10 @@ impl Delete {
 
     /// Deletes the record and what depends on it, with their hooks, inside a transaction.
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Stored, Error> {
-        let (tx, entities) = (transaction.tx, transaction.entities);
         let root = self.judged(transaction).await?;
         if self.plan.soft_delete {
-            self.ask_hooks(tx, entities, &self.plan, root.whole()).await?;
-            let marked = write::perform(transaction, &self.write(entities)).await?;
+            self.ask_hooks(transaction, &self.plan, root.whole()).await?;
+            let marked = write::perform(transaction, &self.write(transaction.entities)).await?;
             return marked.ok_or(Error::NotFound);
         }
         self.whole(transaction, &root).await?;
@@ -309,7 +308,7 @@ impl Delete {
         }
         // Records in the trash had their delete event when they were moved there.
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
-            self.ask_hooks(tx, entities, &change.plan, &change.record).await?;
+            self.ask_hooks(transaction, &change.plan, &change.record).await?;
         }
         let mut changes = self.emptied(transaction, &closure.emptied).await?;
         // Farthest first: SQLite's own cascade ends at 1,000 levels.
@@ -326,9 +325,10 @@ impl Delete {
         write::finish(transaction, changes).await
     }
 
-    async fn ask_hooks(&self, tx: &Tx, entities: &Entities, plan: &Arc<Plan>, record: &Record) -> Result<(), Error> {
-        match entities.hooks_of(plan) {
-            Some(hooks) => hooks.before_delete(Writing { tx, call: &self.call, plan }, record).await,
+    async fn ask_hooks(&self, transaction: &Transaction<'_>, plan: &Arc<Plan>, record: &Record) -> Result<(), Error> {
+        let writing = Writing { tx: transaction.tx, transaction, call: &self.call, plan };
+        match transaction.entities.hooks_of(plan) {
+            Some(hooks) => hooks.before_delete(writing, record).await,
             None => Ok(()),
         }
     }

@@ -18,7 +18,7 @@ impl Table<'_> {
     /// Fails with [`Error::Refused`] if the caller may not read the entity, and with [`Error::NotFound`] if the record
     /// does not exist or the caller does not reach it.
     pub async fn get(self, call: &Call, id: &str) -> Result<Record, Error> {
-        let Some(hooks) = self.entities.hooks_of(self.plan) else { return get(self, call, id).await };
+        let Some(hooks) = self.entities.read_hooks_of(self.plan) else { return get(self, call, id).await };
         reach(self, call, Action::Read).await?;
         hooks.before_get(call, &canonical_id(id)).await?;
         let record = get(self, call, id).await?;

@@ -253,18 +253,7 @@ async fn once(
     let (at, items, most) = (at.clone(), items.clone(), call.surface.most_bytes());
     let keeping = call.keeping.clone();
     within(entities, share(call), async move |transaction: &Transaction<'_>| {
-        hold(transaction, &items).await?;
-        let (mut done, mut bytes, mut known) = (Vec::with_capacity(items.len()), 0, Known::default());
-        for (index, item) in items.iter().enumerate() {
-            at.store(index, Ordering::Relaxed);
-            let record = item.perform(transaction, &mut known).await?;
-            bytes += record.json.len();
-            if bytes > most && index > 0 {
-                return Err(Error::TooLarge);
-            }
-            done.push(record);
-        }
-        at.store(items.len(), Ordering::Relaxed);
+        let done = perform(transaction, &items, &at, most).await?;
         if is_invalid {
             // All before it would have happened, and is undone.
             return Err(Error::NotFound);
@@ -273,6 +262,28 @@ async fn once(
         Ok(done)
     })
     .await
+}
+
+/// Performs the items in order. `at` becomes the position of the item that is performed; `most` is that of bytes of their answers.
+pub(super) async fn perform(
+    transaction: &Transaction<'_>,
+    items: &[Item],
+    at: &AtomicUsize,
+    most: usize,
+) -> Result<Vec<Done>, Error> {
+    hold(transaction, items).await?;
+    let (mut done, mut bytes, mut known) = (Vec::with_capacity(items.len()), 0, Known::default());
+    for (index, item) in items.iter().enumerate() {
+        at.store(index, Ordering::Relaxed);
+        let record = item.perform(transaction, &mut known).await?;
+        bytes += record.json.len();
+        if bytes > most && index > 0 {
+            return Err(Error::TooLarge);
+        }
+        done.push(record);
+    }
+    at.store(items.len(), Ordering::Relaxed);
+    Ok(done)
 }
 
 /// Keeps the answer to all items, or to the only one, if their request has a key.

@@ -136,6 +136,16 @@ struct Added<'a> {
 }
 
 impl<'a> Relations<'a> {
+    /// The links that a write's values make, without those of the fields that `set` marks. What these name is only looked for by the
+    /// database: the program chose it, not the caller.
+    pub(super) fn links_beside(self, values: &[Option<Value>], set: &[bool]) -> Result<Vec<Link>, Error> {
+        if !set.contains(&true) {
+            return self.links(values);
+        }
+        let chosen = values.iter().zip(set).map(|(value, is_set)| value.clone().filter(|_| !is_set));
+        self.links(&chosen.collect::<Vec<_>>())
+    }
+
     /// The links that a write's values make.
     pub(super) fn links(self, values: &[Option<Value>]) -> Result<Vec<Link>, Error> {
         let (mut links, mut unreachable) = (Vec::new(), Vec::new());

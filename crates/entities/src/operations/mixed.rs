@@ -4,6 +4,7 @@
 //! one: `{"$ref":"p"}` in the place of an id.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::value::RawValue;
 
@@ -11,10 +12,11 @@ use super::batch::{Batch, condition};
 use super::body::Body;
 use super::create::Create;
 use super::delete::Delete;
-use super::items::{self, Doing, Item};
+use super::items::{self, Doing, Item, Outcome};
 use super::links::Relations;
 use super::members::{self, invalid, shortened};
 use super::precondition::IfMatch;
+use super::transaction::Transaction;
 use super::update::Update;
 use super::upsert::{OnConflict, Rights, Upsert};
 use crate::access::Action;
@@ -73,31 +75,55 @@ impl Entities {
     pub async fn batch(&self, call: &Call, body: impl Into<Body<'_>>) -> Result<MixedBatch, Error> {
         let body = body.into();
         let (_, parts) = members::parts(&body, &["operations"])?;
-        let (mut items, mut refused) = (Vec::with_capacity(parts.len()), None);
-        let mut named = HashMap::new();
-        for part in &parts {
-            match Operation::read(part).and_then(|operation| operation.checked(&named)) {
-                Ok(operation) => match operation.item(self, call, &named).await {
-                    Ok(mut item) => {
-                        if let Some(name) = operation.name
-                            && let Some(id) = item.placeholder(|| self.next_id())
-                        {
-                            named.insert(name, id);
-                        }
-                        items.push(item);
-                    }
-                    Err(error) => refused = Some(error),
-                },
-                Err(error) => refused = Some(error),
-            }
-            if refused.is_some() {
-                break;
-            }
-        }
+        let (items, refused) = read(self, call, &parts).await;
         let entities = MixedBatch::entities_of(&body);
         let outcome = items::run(self, call, items, refused).await?;
         Ok(MixedBatch { entities, batch: Batch::of(outcome, parts.len()) })
     }
+}
+
+impl Transaction<'_> {
+    /// Runs writes to several entities, like [`Entities::batch`]. After a failure, let the whole transaction fail.
+    pub async fn batch(&self, call: &Call, body: impl Into<Body<'_>>) -> Result<MixedBatch, Error> {
+        let body = body.into();
+        let (_, parts) = members::parts(&body, &["operations"])?;
+        let (items, mut refused) = read(self.entities, call, &parts).await;
+        let at = AtomicUsize::new(0);
+        let outcome = match items::perform(self, &items, &at, call.surface.most_bytes()).await {
+            Ok(done) => match refused.take() {
+                None => Outcome::Committed(done),
+                Some(error) => Outcome::Failed { index: items.len(), error },
+            },
+            Err(error @ Error::Database(_)) => return Err(error),
+            Err(error) => Outcome::Failed { index: at.load(Ordering::Relaxed), error },
+        };
+        Ok(MixedBatch { entities: MixedBatch::entities_of(&body), batch: Batch::of(outcome, parts.len()) })
+    }
+}
+
+/// The items before the first that is invalid or refused, and its error.
+async fn read(entities: &Entities, call: &Call, parts: &[&RawValue]) -> (Vec<Item>, Option<Error>) {
+    let mut items = Vec::with_capacity(parts.len());
+    let mut named = HashMap::new();
+    for part in parts {
+        let operation = Operation::read(part).and_then(|operation| operation.checked(&named));
+        let item = match operation {
+            Ok(operation) => operation.item(entities, call, &named).await.map(|item| (operation.name, item)),
+            Err(error) => Err(error),
+        };
+        match item {
+            Ok((name, mut item)) => {
+                if let Some(name) = name
+                    && let Some(id) = item.placeholder(|| entities.next_id())
+                {
+                    named.insert(name, id);
+                }
+                items.push(item);
+            }
+            Err(error) => return (items, Some(error)),
+        }
+    }
+    (items, None)
 }
 
 fn entity_of(part: &RawValue) -> Option<String> {

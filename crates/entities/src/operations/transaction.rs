@@ -1,4 +1,6 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use gatewright_db::{Share, Tx};
 
@@ -24,6 +26,7 @@ pub struct Transaction<'a> {
     pub(super) room: &'a Room,
     pub(super) listener_time: &'a ListenerTime,
     pub(super) memory: &'a Memory,
+    hook_micros: AtomicU64,
 }
 
 impl Entities {
@@ -71,6 +74,21 @@ impl Transaction<'_> {
         self.memory.take(self.entities, self.tx, (plan, id), call).await
     }
 
+    /// How long hooks have computed in the transaction, as they have said. It begins at 0 when the transaction runs again.
+    pub fn hook_time(&self) -> Duration {
+        Duration::from_micros(self.hook_micros.load(Ordering::Relaxed))
+    }
+
+    /// Adds to [`hook_time`](Self::hook_time).
+    pub fn add_hook_time(&self, time: Duration) {
+        self.hook_micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// The entities.
+    pub fn entities(&self) -> &Entities {
+        self.entities
+    }
+
     /// The transaction, for your own statements.
     pub fn sql(&self) -> &Tx {
         self.tx
@@ -99,6 +117,7 @@ where
             room: &Room::default(),
             listener_time: &listener_time,
             memory: &taken,
+            hook_micros: AtomicU64::new(0),
         };
         work(&transaction).await
     });

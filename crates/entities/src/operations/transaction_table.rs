@@ -3,10 +3,12 @@ use gatewright_base::canonical_id;
 use super::body::Body;
 use super::create::Create;
 use super::delete::Delete;
-use super::get;
+use super::items::Known;
+use super::list::{self, List};
 use super::transaction::Transaction;
 use super::update::Update;
-use super::write;
+use super::upsert::{OnConflict, Rights, Upsert};
+use super::{get, write};
 use crate::access::Action;
 use crate::call::Call;
 use crate::context::admission::{field_rights, reach};
@@ -14,6 +16,7 @@ use crate::context::table::Table;
 use crate::encode::{Record, Stored};
 use crate::error::{Error, UnknownTable};
 use crate::plan::Statement;
+use crate::query::ListQuery;
 
 /// One entity within a [`Transaction`], from [`Transaction::table`]. Its operations read what the transaction sees,
 /// including its own writes.
@@ -40,7 +43,7 @@ impl Transaction<'_> {
         if !matches!(written, Err(Error::NotFound)) || self.held(table, call, id).await.is_err() {
             return written;
         }
-        match self.entities.hooks_of(table.plan) {
+        match self.entities.read_hooks_of(table.plan) {
             Some(hooks) if hooks.before_get(call, &canonical_id(id)).await.is_err() => written,
             _ => Err(Error::NotChangeable),
         }
@@ -61,6 +64,29 @@ impl TransactionTable<'_> {
         let record = self.transaction.held(self.table, call, id).await?;
         let rights = field_rights(self.table.entities, call).await?;
         Ok(record.seen_by(rights.of(self.table.plan.index)))
+    }
+
+    /// One page of the records that the caller reaches, as the transaction sees them. Nothing limits its time except the transaction's
+    /// own limits, and hooks around lists do not run.
+    ///
+    /// Fails like [`Table::list`].
+    pub async fn list(self, call: &Call, query: &ListQuery) -> Result<List, Error> {
+        list::within(self.transaction.tx, self.table, call, query).await
+    }
+
+    /// Creates a record, or changes the one that has the same values of a unique set of fields; and whether it is new.
+    ///
+    /// Fails like [`Table::upsert`], and with [`Error::Taken`] if another transaction created the record in between.
+    pub async fn upsert(
+        self,
+        call: &Call,
+        body: impl Into<Body<'_>>,
+        on_conflict: &OnConflict,
+    ) -> Result<(Record, bool), Error> {
+        let body = body.into();
+        let rights = Rights::of(self.table, call, on_conflict).await?;
+        let upsert = Upsert::read(self.table, call, &rights, &body).await?;
+        upsert.knowing(&Known::default()).perform(self.transaction).await
     }
 
     /// Creates a record.

@@ -68,7 +68,7 @@ async fn run(entities: &Entities, update: &Arc<Update>, id: &str) -> Result<Reco
         let record = unchanged(update, entities, id).await?;
         return Ok(update.shown(entities, record));
     }
-    let written = match update.write(entities, &update.values, None) {
+    let written = match update.write(entities, &update.values, &[], None) {
         Ok(write) => write::run(entities, write).await,
         Err(error) => Err(error),
     };
@@ -178,7 +178,7 @@ impl Update {
     pub(super) async fn perform(&self, transaction: &Transaction<'_>) -> Result<Record, Error> {
         let (entities, tx) = (transaction.entities, transaction.tx);
         let hooks = entities.hooks_of(&self.plan);
-        let mut values = self.values.clone();
+        let (mut values, mut set) = (self.values.clone(), Vec::new());
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
         let ruled = self.plan.takes_steps();
         let mut stored = None;
@@ -193,18 +193,21 @@ impl Update {
             }
             let now = Value::Time(entities.ambient().now());
             let judge = self.judge(transaction);
-            if let Some(invalid) = &self.invalid {
-                let subject = Subject::Changed(held.id(), &values, &now);
-                return Err(judge.valid(subject, Some(invalid)).await.err().unwrap_or(Error::NotFound));
-            }
-            if self.depends_on_stored() {
+            let mut invalid = self.invalid.clone();
+            if invalid.is_none() && self.depends_on_stored() {
                 self.change(&held, &mut values)?;
             }
-            if let Some(hooks) = hooks {
+            if let Some(hooks) = hooks.filter(|hooks| invalid.is_none() || hooks.completes()) {
                 let mut open = Values::new(&self.plan, values);
-                let writing = Writing { tx, call: &self.call, plan: &self.plan };
+                let writing = Writing { tx, transaction, call: &self.call, plan: &self.plan };
                 hooks.before_update(writing, held.whole(), &mut open).await?;
+                invalid = open.left_of(invalid.as_ref());
+                set = open.set_by_hooks();
                 values = open.into_inner();
+            }
+            if let Some(invalid) = &invalid {
+                let subject = Subject::Changed(held.id(), &values, &now);
+                return Err(judge.valid(subject, Some(invalid)).await.err().unwrap_or(Error::NotFound));
             }
             if values.iter().all(Option::is_none) {
                 return self.narrowed(transaction, held).await;
@@ -216,7 +219,7 @@ impl Update {
             judge.after_update(after).await?;
             stored = Some(held);
         }
-        let written = match self.write(entities, &values, stored.as_ref()) {
+        let written = match self.write(entities, &values, &set, stored.as_ref()) {
             Ok(write) => write::perform(transaction, &write).await,
             Err(error) => Err(error),
         };
@@ -292,8 +295,15 @@ impl Update {
         self.values.iter().all(Option::is_none) && self.operators.is_empty()
     }
 
-    /// `held` is the record as it is stored, which a change of a relation to many records needs.
-    fn write(&self, entities: &Entities, values: &[Option<Value>], held: Option<&Stored>) -> Result<Write, Error> {
+    /// `held` is the record as it is stored, which a change of a relation to many records needs. `by_hooks` are the fields that
+    /// hooks have set: they may name any record.
+    fn write(
+        &self,
+        entities: &Entities,
+        values: &[Option<Value>],
+        by_hooks: &[bool],
+        held: Option<&Stored>,
+    ) -> Result<Write, Error> {
         let plan = &self.plan;
         let given = plan.given(values).map(|(field, value)| (&*field.column, value.clone()));
         let set = given.chain([("updated_at", Value::Time(entities.ambient().now()))]);
@@ -307,7 +317,7 @@ impl Update {
             fields: write::fields(values),
             sql,
             params,
-            links: self.relations(entities, None, held).links(values)?,
+            links: self.relations(entities, None, held).links_beside(values, by_hooks)?,
             linked: linked::linked(plan, values, EventKind::Updated),
             precondition: self.condition.clone().map(|condition| Precondition {
                 condition,

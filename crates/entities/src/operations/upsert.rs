@@ -282,7 +282,7 @@ impl Upsert {
         transaction.take_memory(&self.plan, id, &self.call).await?;
         let Statement { sql, params } = self.plan.sql.lock.within(id, reach);
         let record = write::one(transaction.tx, &self.plan, &sql, params).await?;
-        Ok(match transaction.entities.hooks_of(&self.plan) {
+        Ok(match transaction.entities.read_hooks_of(&self.plan) {
             Some(hooks) if hooks.before_get(&self.call, id).await.is_err() => None,
             _ => record,
         })

@@ -32,7 +32,7 @@ impl Table<'_> {
     ///
     /// Fails like [`get`](Self::get), and with [`Error::Query`] if the query is invalid for the entity.
     pub async fn view(self, call: &Call, id: &str, query: &RecordQuery) -> Result<Viewed, Error> {
-        let Some(hooks) = self.entities.hooks_of(self.plan) else { return view(self, call, id, query).await };
+        let Some(hooks) = self.entities.read_hooks_of(self.plan) else { return view(self, call, id, query).await };
         reach(self, call, Action::Read).await?;
         hooks.before_get(call, &canonical_id(id)).await?;
         let viewed = view(self, call, id, query).await?;

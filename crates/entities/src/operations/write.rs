@@ -196,7 +196,7 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
     let (tx, entities) = (transaction.tx, transaction.entities);
     for change in &changes {
         if let Some(hooks) = entities.hooks_of(&change.plan) {
-            let writing = Writing { tx, call: &change.call, plan: &change.plan };
+            let writing = Writing { tx, transaction, call: &change.call, plan: &change.plan };
             match change.kind {
                 EventKind::Created => hooks.after_create(writing, &change.record).await?,
                 EventKind::Updated => hooks.after_update(writing, &change.record).await?,

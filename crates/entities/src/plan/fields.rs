@@ -66,6 +66,11 @@ impl Field {
         &self.key
     }
 
+    /// Whether its integers may lie outside of the numbers that a 64-bit float holds exactly.
+    pub fn is_wide(&self) -> bool {
+        self.rule.is_wide()
+    }
+
     /// The type.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -59,6 +59,14 @@ pub(crate) struct Bounds<T> {
 }
 
 impl Type {
+    /// Whether it has integers outside of ±(2^53 − 1).
+    pub(crate) fn is_wide(&self) -> bool {
+        const EXACT: i64 = (1 << 53) - 1;
+        let Self::Int(Bounds { min, max }) = self else { return false };
+        let is_exact = |bound: &Option<i64>| bound.is_some_and(|bound| (-EXACT..=EXACT).contains(&bound));
+        !(is_exact(min) && is_exact(max))
+    }
+
     /// Reads one JSON value other than null.
     pub(crate) fn read(&self, json: &str) -> Result<Value, Fault> {
         match self {

@@ -2,10 +2,9 @@
 
 #![expect(unreachable_pub, reason = "a module of tests")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::OsRng;
+use gatewright_base::Ambient;
 use gatewright_functions::{Data, Ended, Failure, Fault, Limits, Program, Step};
 use serde_json::Value;
 
@@ -24,7 +23,7 @@ impl Folder {
 
     pub fn program(&self) -> Result<Program, Vec<Fault>> {
         let limits = Limits { memory_bytes: 32 << 20, idle: 4 };
-        Program::load(self.0.path(), limits, Arc::new(OsRng))
+        Program::load(self.0.path(), limits, Ambient::system())
     }
 }
 

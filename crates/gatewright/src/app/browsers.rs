@@ -14,6 +14,7 @@ use tower::ServiceBuilder;
 
 use super::BuildError;
 use crate::Config;
+use crate::functions::{self, Functions};
 use crate::config::{Fault, Faults};
 
 /// The layers that `[csrf]` and `[browser_backend]` ask for.
@@ -25,7 +26,7 @@ pub(super) struct Browsers {
 }
 
 impl Browsers {
-    pub(super) fn new(config: &Config, ambient: &Ambient) -> Result<Self, BuildError> {
+    pub(super) fn new(config: &Config, ambient: &Ambient, functions: Option<&Functions>) -> Result<Self, BuildError> {
         let base = &*config.auth.base_path;
         let backend = config.browser_backend.is_some().then(|| backend(config, base)).transpose()?;
         if !config.csrf.enabled && backend.is_none() {
@@ -38,6 +39,9 @@ impl Browsers {
         let programs = programs.iter().filter(|_| config.authorization_server.enabled);
         let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
         let csrf = posted(config).fold(csrf, |csrf, path| csrf.exempt(Method::POST, path));
+        let open = functions.into_iter().flat_map(Functions::open_routes);
+        let open = open.filter_map(|(method, path)| Some((method.parse::<Method>().ok()?, path)));
+        let csrf = open.fold(csrf, |csrf, (method, path)| csrf.exempt(method, path));
         let csrf = match &backend {
             Some(backend) => backend.csrf(csrf),
             // Signing out must work without the token; the handler itself refuses other sites' forms.
@@ -91,7 +95,7 @@ fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
     let public = Origin::of(&config.public_url())
         .ok_or_else(|| refused("server.public_url", &"must be an http:// or https:// URL with a host"))?;
     let backend = BrowserBackend::new(public, allowed).map_err(|error| refused("server.public_url", &error))?;
-    let backend = backend.api_prefix(config.api_prefix()).auth_base(base);
+    let backend = backend.api_prefix(config.api_prefix()).auth_base(base).also(functions::PREFIX);
     let backend = posted(config).fold(backend, BrowserBackend::cross_site_post);
     let tenant = config.tenancy.header();
     Ok(if tenant == TENANT_HEADER { backend } else { backend.allow_header(&tenant) })

@@ -20,6 +20,7 @@ use super::mail::MailService;
 use super::tasks::Running;
 use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
 use crate::Config;
+use crate::functions::Functions;
 use crate::metrics::Metrics;
 use crate::replicas::Replica;
 use crate::serve::{Draining, Server};
@@ -93,6 +94,7 @@ impl AppBuilder {
         let Self { config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
             self;
         config.check()?;
+        let functions = Functions::load(&config, &ambient).map_err(BuildError::Functions)?;
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
@@ -134,11 +136,12 @@ impl AppBuilder {
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         let answers = parts::answers(&config, &db, &ambient).await?;
         let entities = keeping(entities, &config, &ambient, outbox.as_ref(), log.as_ref()).answers(answers.clone());
+        let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
         let entities = changed(entities, entities_changes).build().await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
         let banner = Banner::new(&config, &entities);
-        let browsers = Browsers::new(&config, &ambient)?;
+        let browsers = Browsers::new(&config, &ambient, functions.as_ref())?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
@@ -164,6 +167,7 @@ impl AppBuilder {
             mailbox: mail.routes(&config, auth.as_ref()),
             metrics: Metrics::start(recorder, admin.as_ref().map(|state| state.series.clone())),
             admin,
+            functions: functions.map(|functions| functions.routes(&config, &entities)),
             budget,
             draining: draining.clone(),
         }

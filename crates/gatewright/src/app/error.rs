@@ -13,6 +13,9 @@ pub enum BuildError {
     /// The database cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// Functions cannot be used. One fault on each line.
+    #[error("functions:\n{0}")]
+    Functions(String),
     /// Authentication cannot be built.
     #[error(transparent)]
     Auth(#[from] AuthInitError),

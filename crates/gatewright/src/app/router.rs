@@ -56,6 +56,8 @@ pub(super) struct Parts<'a> {
     /// The development mailbox, if there is one.
     pub(super) mailbox: Router,
     pub(super) metrics: Metrics,
+    /// The routes of functions, if there are functions.
+    pub(super) functions: Option<Router>,
     /// The state of the admin API, if it is enabled.
     pub(super) admin: Option<AdminState>,
     pub(super) draining: Draining,
@@ -134,10 +136,7 @@ impl Parts<'_> {
     /// The routes whose requests have an identity.
     fn identified(&self, own: Router) -> Router {
         // A layer of the routes only: a request that matches no route uses up no caller's budget.
-        let limited = match &self.api_limit {
-            Some(limit) => self.entities.router().route_layer(limit.clone()),
-            None => self.entities.router(),
-        };
+        let limited = self.limited(self.entities.router());
         let entities = match self.config.api_prefix() {
             "" => limited,
             prefix => Router::new().nest(prefix, limited),
@@ -149,6 +148,7 @@ impl Parts<'_> {
         #[cfg(feature = "mcp")]
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
+        let routes = self.functions.iter().fold(routes, |routes, functions| routes.merge(self.limited(functions.clone())));
         let routes = match &self.admin {
             Some(state) => routes.merge(admin::routes(state)),
             None => routes,
@@ -171,19 +171,19 @@ impl Parts<'_> {
     /// The entities as tools. They share the rate limit of the REST routes.
     #[cfg(feature = "mcp")]
     fn tools(&self) -> Router {
-        let tools = mcp::routes(self.config, self.entities);
-        match &self.api_limit {
-            Some(limit) => tools.route_layer(limit.clone()),
-            None => tools,
-        }
+        self.limited(mcp::routes(self.config, self.entities))
     }
 
     /// The consumers that pull.
     fn consumers(&self, pulls: &Pulls) -> Router {
-        let consumers = consumers::routes(self.config, pulls);
+        self.limited(consumers::routes(self.config, pulls))
+    }
+
+    /// The routes under the limit of requests to the API. Without routes there is nothing to limit.
+    fn limited(&self, routes: Router) -> Router {
         match &self.api_limit {
-            Some(limit) => consumers.route_layer(limit.clone()),
-            None => consumers,
+            Some(limit) if routes.has_routes() => routes.route_layer(limit.clone()),
+            Some(_) | None => routes,
         }
     }
 

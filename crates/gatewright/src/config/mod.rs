@@ -14,6 +14,7 @@ mod check;
 mod database;
 mod entity;
 mod events;
+mod functions;
 mod keys;
 mod limits;
 mod loader;
@@ -44,6 +45,7 @@ pub(crate) use check::is_loopback;
 pub use check::{Fault, Faults};
 pub use database::Database;
 pub use events::{Consumer, Delivery, Events, Fanout, Outbox};
+pub use functions::Functions;
 pub use keys::Keys;
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
@@ -93,6 +95,8 @@ pub struct Config {
     pub admin: Admin,
     /// `[branding]`
     pub branding: Branding,
+    /// `[functions]`
+    pub functions: Functions,
     /// `[docs] enabled`: whether the interactive documentation is mounted.
     pub docs: bool,
     /// `[[entity]]`
@@ -118,6 +122,7 @@ impl Default for Config {
             mcp: Mcp::default(),
             admin: Admin::default(),
             branding: Branding::default(),
+            functions: Functions::default(),
             docs: cfg!(feature = "docs"),
             entities: Vec::new(),
         }
@@ -184,6 +189,7 @@ impl Config {
             mcp: section.section("mcp", Mcp::read),
             admin: section.section("admin", Admin::read),
             branding: section.section("branding", Branding::read),
+            functions: section.section("functions", Functions::read),
             docs: section.section("docs", |s| {
                 s.value("enabled", default.docs, "Whether the page at [`/api/docs`](openapi.md#the-page) is enabled.")
             }),

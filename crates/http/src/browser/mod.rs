@@ -98,7 +98,7 @@ impl BrowserBackend {
         if !public.is_https() && !public.is_loopback() {
             return Err(InsecureOrigin(public));
         }
-        let surface = Surface { api_prefix: "/api".to_owned(), auth_base: "/auth".to_owned() };
+        let surface = Surface { api_prefix: "/api".to_owned(), auth_base: "/auth".to_owned(), others: Vec::new() };
         let request_headers = HeaderValue::from_static(REQUEST_HEADERS);
         Ok(Self { public, allowed, surface, request_headers, posted: Vec::new() })
     }
@@ -106,6 +106,12 @@ impl BrowserBackend {
     /// Guards `path` and everything below it as the API. An empty path guards everything.
     pub fn api_prefix(mut self, path: impl Into<String>) -> Self {
         self.surface.api_prefix = path.into();
+        self
+    }
+
+    /// Guards one more path and everything below it.
+    pub fn also(mut self, path: impl Into<String>) -> Self {
+        self.surface.others.push(path.into());
         self
     }
 

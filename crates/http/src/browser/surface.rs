@@ -7,6 +7,8 @@ use percent_encoding::percent_decode_str;
 pub(super) struct Surface {
     pub(super) api_prefix: String,
     pub(super) auth_base: String,
+    /// Further paths.
+    pub(super) others: Vec<String>,
 }
 
 impl Surface {
@@ -23,7 +25,7 @@ impl Surface {
         let resolved = resolve(path);
         let decoded = percent_decode_str(path).decode_utf8_lossy().replace('\\', "/");
         let decoded = resolve(&decoded);
-        [&self.api_prefix, &self.auth_base].into_iter().any(|prefix| {
+        [&self.api_prefix, &self.auth_base].into_iter().chain(&self.others).any(|prefix| {
             let prefix = resolve(prefix);
             below(path, &prefix) || resolved.starts_with(&prefix) || decoded.starts_with(&prefix)
         })
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     fn surface(api_prefix: &str) -> Surface {
-        Surface { api_prefix: api_prefix.to_owned(), auth_base: "/auth".to_owned() }
+        Surface { api_prefix: api_prefix.to_owned(), auth_base: "/auth".to_owned(), others: Vec::new() }
     }
 
     #[test]

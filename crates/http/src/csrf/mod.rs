@@ -136,7 +136,7 @@ impl Csrf {
         self
     }
 
-    /// Exempts requests of exactly this method and path, for callers that are authenticated in another way, such as a
+    /// Exempts requests of exactly this method and path, in which a segment `{name}` stands for any, for callers that are authenticated in another way, such as a
     /// signed webhook. For a nested router, give the full path of the request.
     pub fn exempt(mut self, method: Method, path: impl Into<String>) -> Self {
         self.exempt = self.exempt.iter().cloned().chain([(method, path.into())]).collect();

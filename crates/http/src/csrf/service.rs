@@ -98,7 +98,19 @@ impl Csrf {
 
     fn is_exempt(&self, parts: &Parts) -> bool {
         let path = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
-        self.exempt.iter().any(|(method, exempt)| *method == parts.method && exempt == path)
+        self.exempt.iter().any(|(method, exempt)| *method == parts.method && is_at(exempt, path))
+    }
+}
+
+/// Whether `path` is the exempt one, in which `{name}` stands for one segment.
+fn is_at(exempt: &str, path: &str) -> bool {
+    let (mut exempt, mut path) = (exempt.split('/'), path.split('/'));
+    loop {
+        match (exempt.next(), path.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted == given || (wanted.starts_with('{') && !given.is_empty()) => {}
+            _ => return false,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ impl Table<'_> {
     /// for it, [`Error::NotServed`] if the query leads to an entity that the call's interface does not serve, and with
     /// [`Error::TooManyLists`] and [`Error::ListTooSlow`] if a limit of lists is reached.
     pub async fn list(self, call: &Call, query: &ListQuery) -> Result<List, Error> {
-        let Some(hooks) = self.entities.hooks_of(self.plan) else { return list(self, call, query).await };
+        let Some(hooks) = self.entities.read_hooks_of(self.plan) else { return list(self, call, query).await };
         let mut query = query.clone();
         reach(self, call, Action::Read).await?;
         hooks.before_list(call, &mut query).await?;

@@ -23,7 +23,7 @@ mod sums;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
+use gatewright_db::{Db, Error as DatabaseError, Lane, Share, Tx, Value};
 use gatewright_events::EventLog;
 use serde::de::DeserializeOwned;
 
@@ -153,11 +153,39 @@ struct Reading {
     log: Option<EventLog>,
 }
 
+/// Where a list is read.
+enum Source<'a> {
+    /// In the lane of lists.
+    Lane(Db),
+    /// In a transaction, which sees its own writes.
+    Transaction(&'a Tx),
+}
+
+impl Source<'_> {
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl AsyncFn(&Tx) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        match self {
+            Self::Lane(db) => db.read(work).await,
+            Self::Transaction(tx) => work(tx).await,
+        }
+    }
+}
+
+/// A list within a transaction.
+pub(super) async fn within(tx: &Tx, table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
+    let reach = reach(table, call, Action::Read).await?;
+    let (reading, paging) = ready(table, call, asked, reach).await?;
+    reading.run(table.entities, &Source::Transaction(tx), paging).await
+}
+
 async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
     let reach = reach(table, call, Action::Read).await?;
     let _entered = table.entities.list_gate().enter(call)?;
     let (reading, paging) = ready(table, call, asked, reach).await?;
-    let list = reading.run(table.entities, paging).await;
+    let source = Source::Lane(table.entities.db().clone().lane(Lane::Lists(reading.share)));
+    let list = reading.run(table.entities, &source, paging).await;
     list.map_err(|error| match error {
         Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
         error => error,
@@ -210,7 +238,7 @@ async fn ready(
 }
 
 impl Reading {
-    async fn run(self: Box<Self>, entities: &Entities, paging: Paging) -> Result<List, Error> {
+    async fn run(self: Box<Self>, entities: &Entities, source: &Source<'_>, paging: Paging) -> Result<List, Error> {
         match paging {
             Paging::Page { number, sort, count } => {
                 let order = sort.unwrap_or_else(|| self.plan.listed.clone());
@@ -219,7 +247,7 @@ impl Reading {
                 {
                     return Err(slice::refused(&order, true, most));
                 }
-                self.page(entities, number, order, count).await
+                self.page(entities, source, (number, order), count).await
             }
             Paging::Groups(grouping) => {
                 if let Some(most) = self.looks_at
@@ -227,7 +255,7 @@ impl Reading {
                 {
                     return Err(slice::refused_groups(most));
                 }
-                Box::pin(self.grouped(entities, grouping)).await
+                Box::pin(self.grouped(source, grouping)).await
             }
             Paging::Cursor { from, direction, sort } => {
                 let (order, place) = self.place(entities, &from, sort)?;
@@ -239,7 +267,7 @@ impl Reading {
                     }
                     return Box::pin(self.sliced(entities, order, place, direction, most)).await;
                 }
-                self.cursor(entities, order, place, direction).await
+                self.cursor(entities, source, (order, place), direction).await
             }
         }
     }
@@ -262,18 +290,23 @@ impl Reading {
         })
     }
 
-    async fn grouped(self: Box<Self>, entities: &Entities, grouping: Grouping) -> Result<List, Error> {
-        let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let (json, has_more, unreadable) =
-            db.read(async move |tx: &Tx| groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await).await?;
+    async fn grouped(self: Box<Self>, source: &Source<'_>, grouping: Grouping) -> Result<List, Error> {
+        let read =
+            async move |tx: &Tx| Ok(groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await?);
+        let (json, has_more, unreadable) = source.read(read).await?;
         Ok(List { json, place: PagePlace::Groups, has_more, searched: None, unreadable })
     }
 
-    async fn page(self: Box<Self>, entities: &Entities, page: u32, order: Keyset, count: Count) -> Result<List, Error> {
+    async fn page(
+        self: Box<Self>,
+        entities: &Entities,
+        source: &Source<'_>,
+        (page, order): (u32, Keyset),
+        count: Count,
+    ) -> Result<List, Error> {
         let (limit, offset) = (self.limit, i64::from(page - 1) * i64::from(self.limit));
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
-        let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
+        let read = source.read(async move |tx: &Tx| -> Result<_, Error> {
             let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
             // Only a page that ends early needs the keys of its records, for the cursor: it is read again, with them.
             let mut is_keyed = false;
@@ -366,13 +399,12 @@ impl Reading {
     async fn cursor(
         self: Box<Self>,
         entities: &Entities,
-        order: Keyset,
-        from: Option<Place>,
+        source: &Source<'_>,
+        (order, from): (Keyset, Option<Place>),
         direction: Direction,
     ) -> Result<List, Error> {
         let (plan, cursors, order_of) = (self.plan.clone(), entities.cursors().clone(), order.clone());
-        let db = entities.db().clone().lane(Lane::Lists(self.share));
-        let read = db.read(async move |tx: &Tx| -> Result<_, Error> {
+        let read = source.read(async move |tx: &Tx| -> Result<_, Error> {
             let projection = self.projection(Some(&order));
             let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
             let found = self.find(tx).await?;

@@ -72,7 +72,7 @@ impl Table<'_> {
         reach(self, call, Action::Read).await?;
         may_export(self, call).await?;
         let mut query = query.clone();
-        if let Some(hooks) = self.entities.hooks_of(self.plan) {
+        if let Some(hooks) = self.entities.read_hooks_of(self.plan) {
             hooks.before_list(call, &mut query).await?;
         }
         let running = self.entities.exports().enter(call)?;
@@ -82,7 +82,7 @@ impl Table<'_> {
         let Paging::Page { sort, .. } = paging else { return Err(misplaced("group")) };
         let order = sort.unwrap_or_else(|| self.plan.listed.clone());
         let columns = csv::columns(&reading.projection(None));
-        let hooks = self.entities.shared_hooks_of(self.plan);
+        let hooks = self.entities.read_hooks_of(self.plan).cloned();
         let hooks = hooks.map(|hooks| Hooked { hooks, call: call.clone(), format, columns: columns.clone() });
         // Hooks get records.
         let written = if hooks.is_some() { ExportFormat::Ndjson } else { format };

@@ -1,0 +1,69 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::read::Section;
+
+/// The folder that is used if there is one and `folder` is absent.
+const FOLDER: &str = "functions";
+
+/// `[functions]`: TypeScript that runs inside the server.
+#[derive(Debug, Clone)]
+pub struct Functions {
+    /// The folder of the files.
+    pub folder: Option<PathBuf>,
+    /// The memory of each call in bytes.
+    pub memory_bytes: usize,
+    /// How long all functions of a transaction may compute together.
+    pub write_timeout: Duration,
+    /// How long a function outside of a transaction may compute.
+    pub timeout: Duration,
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self {
+            folder: None,
+            memory_bytes: 32 << 20,
+            write_timeout: Duration::from_millis(250),
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Functions {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            folder: section
+                .derived::<String>(
+                    "folder",
+                    "`functions`, if it exists",
+                    "Folder of [functions](functions.md): TypeScript files that run inside the server.",
+                )
+                .map(PathBuf::from),
+            memory_bytes: section.value(
+                "memory_bytes",
+                default.memory_bytes,
+                "The memory of each call in bytes: from 1 MiB to 256 MiB.",
+            ),
+            write_timeout: section.milliseconds(
+                "write_timeout_ms",
+                default.write_timeout,
+                "How long all functions of a write may compute together. Statements and their waiting for locks are not counted.",
+            ),
+            timeout: section.milliseconds(
+                "timeout_ms",
+                default.timeout,
+                "How long the function of a route may compute. Waiting for answers is not counted.",
+            ),
+        }
+    }
+
+    /// The folder, if there are functions.
+    pub(crate) fn used_folder(&self) -> Option<&Path> {
+        match &self.folder {
+            Some(folder) => Some(folder),
+            None => Some(Path::new(FOLDER)).filter(|folder| folder.is_dir()),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Functions of the operator, in TypeScript: in the transactions of writes, and as routes.
+//!
+//! [`gatewright_functions`] runs the code and knows nothing of the service. [`before`] is its seam to entities, a set of
+//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP. Both give a function what it asks for
+//! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
+
+mod before;
+mod host;
+mod records;
+mod routes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use gatewright_base::{Ambient, Identity};
+use gatewright_entities::Builder as EntitiesBuilder;
+use gatewright_entities::Entities;
+use gatewright_functions::{Call, Data, Failure, Fault, Function, Limits, Program, Trigger};
+use gatewright_http::Problem;
+use http::StatusCode;
+pub(crate) use routes::PREFIX;
+
+use crate::Config;
+
+/// How many prepared engines each file keeps.
+const IDLE: usize = 4;
+/// The resource and the verb of the scope that API tokens need to call routes.
+pub(crate) const SCOPE: (&str, &str) = ("fn", "call");
+
+/// The functions of a configuration, compiled.
+#[derive(Clone)]
+pub(crate) struct Functions(Arc<Inner>);
+
+struct Inner {
+    program: Program,
+    write_timeout: Duration,
+    timeout: Duration,
+}
+
+impl Functions {
+    /// Compiles the folder, if there is one.
+    ///
+    /// Fails with all that is wrong in it.
+    pub(crate) fn load(config: &Config, ambient: &Ambient) -> Result<Option<Self>, String> {
+        Self::compile(config, ambient).map_err(|faults| {
+            let mut lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            lines.dedup();
+            lines.join("\n")
+        })
+    }
+
+    fn compile(config: &Config, ambient: &Ambient) -> Result<Option<Self>, Vec<Fault>> {
+        let functions = &config.functions;
+        let Some(folder) = functions.used_folder() else { return Ok(None) };
+        let limits = Limits { memory_bytes: functions.memory_bytes, idle: IDLE };
+        let program = Program::load(folder, limits, ambient.clone())?;
+        let faults = unsuitable(config, &program);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout }))))
+    }
+
+    /// Adds the functions that run in writes.
+    pub(crate) fn around(&self, entities: EntitiesBuilder) -> EntitiesBuilder {
+        let mut each: BTreeMap<&str, before::Before> = BTreeMap::new();
+        for function in self.all() {
+            if let Trigger::Before { entity, action } = &function.trigger {
+                each.entry(entity).or_insert_with(|| before::Before::new(self)).add(action, function);
+            }
+        }
+        each.into_iter().fold(entities, |entities, (entity, hooks)| entities.entity_hooks(entity.to_owned(), hooks))
+    }
+
+    /// The routes, at `/fn`.
+    pub(crate) fn routes(&self, config: &Config, entities: &Entities) -> Router {
+        routes::routes(self, config, entities)
+    }
+
+    /// The methods and paths of the routes that need no CSRF token.
+    pub(crate) fn open_routes(&self) -> impl Iterator<Item = (&str, String)> {
+        self.all().iter().filter_map(|function| match &function.trigger {
+            Trigger::Route { method, path, csrf: false } => Some((method.as_str(), routes::mounted(path))),
+            _ => None,
+        })
+    }
+
+    fn all(&self) -> &[Arc<Function>] {
+        self.0.program.functions()
+    }
+
+    /// Prepares a call.
+    fn call(&self, function: &Arc<Function>, argument: Data, time: Duration) -> Result<Call, Problem> {
+        self.0.program.call(function, argument, time).map_err(|fault| {
+            tracing::error!(function = function.name, %fault, "a function cannot be prepared");
+            failed()
+        })
+    }
+}
+
+/// Compiles and evaluates the functions of a configuration, and does nothing else.
+///
+/// Fails with a text that has a line for everything that is wrong: file, line, column and reason.
+pub fn check_functions(config: &Config) -> Result<usize, String> {
+    Ok(Functions::load(config, &Ambient::system())?.map_or(0, |functions| functions.all().len()))
+}
+
+/// What the declarations name that the configuration does not have.
+fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
+    let fault = |function: &Function, message: String| Fault {
+        file: function.file.clone(),
+        line: 0,
+        column: 0,
+        message: format!("{}: {message}", function.name),
+    };
+    let mut faults = Vec::new();
+    let mut mounted: BTreeMap<(String, String), &str> = BTreeMap::new();
+    for function in program.functions() {
+        match &function.trigger {
+            Trigger::Before { entity, .. } if !config.entities.iter().any(|known| known.name() == *entity) => {
+                faults.push(fault(function, format!("there is no entity \"{entity}\"")));
+            }
+            Trigger::Before { .. } => {}
+            Trigger::Route { method, path, .. } => {
+                let place = (method.clone(), routes::shape(path));
+                if let Some(other) = mounted.insert(place, &function.name) {
+                    faults.push(fault(function, format!("{method} {path} is the route of {other} already")));
+                }
+            }
+            Trigger::On { .. } | Trigger::Job { .. } => {
+                faults.push(fault(function, "this version runs `before` and `route` alone".to_owned()));
+            }
+        }
+    }
+    faults
+}
+
+/// The answer where a function has failed. What went wrong is in the log.
+fn failed() -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "function_failed", "a function of this service failed")
+}
+
+/// Logs what a function has logged.
+fn log_lines(call: &mut Call) {
+    let function = call.function().name.clone();
+    for line in call.take_lines() {
+        match line.level.as_str() {
+            "error" => tracing::error!(target: "gatewright::functions", function, "{}", line.text),
+            "warn" => tracing::warn!(target: "gatewright::functions", function, "{}", line.text),
+            "debug" => tracing::debug!(target: "gatewright::functions", function, "{}", line.text),
+            _ => tracing::info!(target: "gatewright::functions", function, "{}", line.text),
+        }
+    }
+}
+
+fn log_failure(function: &Function, failure: &Failure) {
+    tracing::error!(target: "gatewright::functions", function = function.name, "the function failed: {failure}");
+}
+
+/// The caller, as functions see it: null without one.
+fn caller(identity: &Identity) -> Data {
+    let Some(principal) = identity.principal() else { return Data::Null };
+    let kind = if principal.user_id().is_some() { "user" } else { "service" };
+    let roles = principal.roles.iter().map(|role| Data::from(role)).collect();
+    let email = principal.email.as_deref().map_or(Data::Null, Data::from);
+    Data::Object(vec![
+        ("kind".to_owned(), Data::from(kind)),
+        ("id".to_owned(), Data::from(principal.subject.as_str())),
+        ("email".to_owned(), email),
+        ("roles".to_owned(), Data::List(roles)),
+    ])
+}

@@ -1,0 +1,44 @@
+//! Without the feature `functions` there are none, and a configuration with a folder of them is refused.
+
+use std::convert::Infallible;
+
+use axum::Router;
+use gatewright_base::Ambient;
+use gatewright_entities::{Builder as EntitiesBuilder, Entities};
+
+use crate::Config;
+
+/// Before every path of a route.
+pub(crate) const PREFIX: &str = "/fn";
+
+/// There are none.
+#[derive(Clone)]
+pub(crate) struct Functions(Infallible);
+
+impl Functions {
+    pub(crate) fn load(config: &Config, _: &Ambient) -> Result<Option<Self>, String> {
+        match config.functions.used_folder() {
+            Some(folder) => Err(format!("{}: {}", folder.display(), crate::carriers::without("functions"))),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn around(&self, _: EntitiesBuilder) -> EntitiesBuilder {
+        match self.0 {}
+    }
+
+    pub(crate) fn routes(&self, _: &Config, _: &Entities) -> Router {
+        match self.0 {}
+    }
+
+    pub(crate) fn open_routes(&self) -> impl Iterator<Item = (&str, String)> {
+        match self.0 {}
+        #[expect(unreachable_code, reason = "names the type")]
+        std::iter::empty()
+    }
+}
+
+/// Fails if there is a folder of functions.
+pub fn check_functions(config: &Config) -> Result<usize, String> {
+    Functions::load(config, &Ambient::system()).map(|_| 0)
+}
