@@ -142,6 +142,9 @@ pub(crate) enum Command {
         /// The language
         #[arg(long, value_enum, default_value_t = Language::Ts)]
         lang: Language,
+        /// Prints the module `gatewright` for functions instead, as a declaration file
+        #[arg(long)]
+        functions: bool,
         /// Prints the types of `serve --dev`, with its example if there is no configuration file
         #[arg(long)]
         dev: bool,

@@ -55,7 +55,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Completions { shell } => Ok(commands::completions::completions(shell)),
             Command::Man { dir } => commands::completions::man(dir.as_deref()),
             Command::Openapi { dev } => commands::openapi(&common, dev),
-            Command::Types { lang, dev } => commands::types(&common, lang, dev),
+            Command::Types { lang, functions, dev } => commands::types(&common, lang, functions, dev),
             Command::Reference { dir } => commands::reference(&dir),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,

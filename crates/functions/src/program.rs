@@ -147,7 +147,8 @@ impl Shared {
         }
         if functions.len() + faults.len() < evaluated.declared.len() {
             let message = "a function is declared but not exported, or imported from another file of functions";
-            faults.push(fault(format!("{message}: write `export const name = …`, and put shared code into a subfolder")));
+            faults
+                .push(fault(format!("{message}: write `export const name = …`, and put shared code into a subfolder")));
         }
         let found = if faults.is_empty() { Ok(functions) } else { Err(faults) };
         Ok((realm, found, evaluated.globals))
@@ -235,7 +236,9 @@ fn trigger(declared: &Data) -> Result<Trigger, String> {
             }
             let is_plain = |unit: char| unit.is_ascii_alphanumeric() || "-_.~/{}:".contains(unit);
             if !path.starts_with('/') || path.len() < 2 || !path.chars().all(is_plain) {
-                return Err(format!("the path \"{path}\" must begin with / and have letters, digits, - _ . ~ and {{names}}"));
+                return Err(format!(
+                    "the path \"{path}\" must begin with / and have letters, digits, - _ . ~ and {{names}}"
+                ));
             }
             let csrf = !matches!(declared.get("csrf"), Some(Data::Bool(false)));
             Ok(Trigger::Route { method, path, csrf })

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use gatewright_base::Ambient;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::{Declared, Module as JsModule};
-use rquickjs::{Array, CatchResultExt, CaughtError, Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime, Value};
+use rquickjs::{
+    Array, CatchResultExt, CaughtError, Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime, Value,
+};
 
 use crate::arena::{Arena, ArenaAllocator, Image};
 use crate::data::Data;
@@ -113,7 +115,8 @@ impl Realm {
         let watch = Arc::new(Watch { base: Instant::now(), until: AtomicU64::new(0) });
         let watched = watch.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || watched.is_over())));
-        let context = Context::full(&runtime).map_err(|_| failed("functions.memory_bytes is too small for the engine"))?;
+        let context =
+            Context::full(&runtime).map_err(|_| failed("functions.memory_bytes is too small for the engine"))?;
         watch.begin(EVALUATION);
         let evaluated = context.with(|ctx| evaluate(&ctx, modules, file, &watch, ambient));
         watch.until.store(0, Ordering::Relaxed);
@@ -170,11 +173,12 @@ pub(crate) struct Thrown {
 impl From<CaughtError<'_>> for Thrown {
     fn from(caught: CaughtError<'_>) -> Self {
         match caught {
-            CaughtError::Exception(exception) => Self {
-                message: exception.message().unwrap_or_default(),
-                stack: exception.stack().unwrap_or_default(),
-            },
-            CaughtError::Value(value) => Self { message: format!("thrown: {}", value.type_name()), stack: String::new() },
+            CaughtError::Exception(exception) => {
+                Self { message: exception.message().unwrap_or_default(), stack: exception.stack().unwrap_or_default() }
+            }
+            CaughtError::Value(value) => {
+                Self { message: format!("thrown: {}", value.type_name()), stack: String::new() }
+            }
             CaughtError::Error(error) => Self { message: error.to_string(), stack: String::new() },
         }
     }
@@ -191,7 +195,8 @@ fn evaluate(
     let native = native::install(ctx, ambient).catch(ctx).map_err(broken)?;
     let native = Persistent::save(ctx, native);
     JsModule::evaluate(ctx.clone(), OWN, PRELUDE).and_then(|done| done.finish::<()>()).catch(ctx).map_err(broken)?;
-    let bridge = |name: &str| -> rquickjs::Result<Function<'_>> { ctx.globals().get::<_, Object<'_>>("bridge")?.get(name) };
+    let bridge =
+        |name: &str| -> rquickjs::Result<Function<'_>> { ctx.globals().get::<_, Object<'_>>("bridge")?.get(name) };
     let [start, settle, take, listed, exported] =
         ["start", "settle", "take", "listed", "exported"].map(|name| bridge(name).catch(ctx).map_err(broken));
     let (start, settle, take, listed, exported) = (start?, settle?, take?, listed?, exported?);

@@ -60,7 +60,11 @@ impl Module {
             return Err(faults(file, text, parsed.diagnostics));
         }
         let mut program = parsed.program;
-        let built = SemanticBuilder::new().with_build_nodes(true).with_check_syntax_error(true).with_enum_eval(true).build(&program);
+        let built = SemanticBuilder::new()
+            .with_build_nodes(true)
+            .with_check_syntax_error(true)
+            .with_enum_eval(true)
+            .build(&program);
         if built.diagnostics.has_errors() {
             return Err(faults(file, text, built.diagnostics));
         }
@@ -95,7 +99,8 @@ fn globals(text: &str, semantic: &oxc_semantic::Semantic<'_>) -> Vec<(String, u3
     let scoping = semantic.scoping();
     let mut found = Vec::new();
     for (name, references) in scoping.root_unresolved_references() {
-        let uses = references.iter().map(|id| (scoping.get_reference(*id), *id)).filter(|(reference, _)| reference.is_value());
+        let uses =
+            references.iter().map(|id| (scoping.get_reference(*id), *id)).filter(|(reference, _)| reference.is_value());
         // `typeof name` asks whether it is there.
         let uses = uses.filter(|(reference, _)| !is_asked(semantic, reference.node_id()));
         let first = uses.map(|(reference, _)| semantic.reference_span(reference).start).min();
@@ -155,7 +160,8 @@ mod tests {
 
     #[test]
     fn what_is_only_asked_for_is_no_use() {
-        let module = Module::compile("a.js", "export const a = typeof process === 'undefined' ? 1 : 2;").expect("valid");
+        let module =
+            Module::compile("a.js", "export const a = typeof process === 'undefined' ? 1 : 2;").expect("valid");
         assert_eq!(module.globals, []);
     }
 }

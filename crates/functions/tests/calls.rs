@@ -98,8 +98,19 @@ fn a_call_leaves_nothing_behind() {
     assert_eq!(
         first.map(gatewright_functions::Data::into_json),
         Some(json!([
-            "0", "0", "undefined", "undefined", "undefined", "undefined", "undefined", "undefined", "undefined",
-            "undefined", "[object Null]", "{\"a\":1}", "true"
+            "0",
+            "0",
+            "undefined",
+            "undefined",
+            "undefined",
+            "undefined",
+            "undefined",
+            "undefined",
+            "undefined",
+            "undefined",
+            "[object Null]",
+            "{\"a\":1}",
+            "true"
         ]))
     );
 }
@@ -126,8 +137,14 @@ fn each_call_has_its_own_random_numbers() {
 #[test]
 fn exceptions_have_lines_of_the_source() {
     let folder = Folder::new(&[
-        ("a.ts", "import { before } from \"gatewright\";\nimport { deep } from \"./lib/deep\";\n\ntype X = string;\n\nexport const f = before(\"a\", \"create\", async ({ values }) => {\n  deep(values as X);\n});\n"),
-        ("lib/deep.ts", "export interface Y {\n  a: string;\n}\n\nexport function deep(_: unknown): never {\n  const nothing: any = null;\n  return nothing.field;\n}\n"),
+        (
+            "a.ts",
+            "import { before } from \"gatewright\";\nimport { deep } from \"./lib/deep\";\n\ntype X = string;\n\nexport const f = before(\"a\", \"create\", async ({ values }) => {\n  deep(values as X);\n});\n",
+        ),
+        (
+            "lib/deep.ts",
+            "export interface Y {\n  a: string;\n}\n\nexport function deep(_: unknown): never {\n  const nothing: any = null;\n  return nothing.field;\n}\n",
+        ),
     ]);
     let program = folder.program().expect("valid");
     let Err(Failure::Thrown { message, stack, .. }) = run(&program, "f", data(json!({"values": {}}))) else {
@@ -207,7 +224,8 @@ fn values_keep_their_types() {
         ("far".into(), Data::from(json!(9_007_199_254_740_993_i64))),
         ("decimal".into(), Data::from("1.10")),
     ]);
-    let Ended::Value(ended) = run(&program, "types", Data::Object(vec![("values".into(), values)])).expect("ended") else {
+    let Ended::Value(ended) = run(&program, "types", Data::Object(vec![("values".into(), values)])).expect("ended")
+    else {
         panic!("a value")
     };
     let values = ended.get("values").expect("values");

@@ -62,6 +62,7 @@ pub use app::{App, AppBuilder, BuildError};
 pub use backups::{RestoreError, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
+pub use functions::check_functions;
 /// Accounts and sign-in.
 pub use gatewright_auth as auth;
 /// Identity, time and randomness.
@@ -79,7 +80,6 @@ pub use gatewright_limits as limits;
 /// Mails: their queue, templates and senders.
 #[cfg(feature = "mail")]
 pub use gatewright_mail as mail;
-pub use functions::check_functions;
 pub use inviting::{InviteError, invite};
 #[cfg(feature = "mail")]
 pub use mails::{MailQueueError, mail_queue};

@@ -42,3 +42,8 @@ impl Functions {
 pub fn check_functions(config: &Config) -> Result<usize, String> {
     Functions::load(config, &Ambient::system()).map(|_| 0)
 }
+
+/// Nothing is called.
+pub(crate) fn is_host(_: &str) -> bool {
+    true
+}

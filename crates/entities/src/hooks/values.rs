@@ -38,6 +38,11 @@ impl Values {
         self.values[index].as_ref().map(json)
     }
 
+    /// The field with this key on the wire, hidden or not, as declared.
+    pub fn column_of(&self, key: &str) -> Option<&str> {
+        self.plan.fields.iter().find(|field| field.key == key).map(Field::column)
+    }
+
     /// Sets `field`. An invalid value is a 422 for the caller. An unknown field, or one that the service sets itself,
     /// is an error of the hook.
     pub fn set(&mut self, field: &str, value: impl Into<serde_json::Value>) -> Result<(), Error> {

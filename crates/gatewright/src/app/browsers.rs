@@ -14,8 +14,8 @@ use tower::ServiceBuilder;
 
 use super::BuildError;
 use crate::Config;
-use crate::functions::{self, Functions};
 use crate::config::{Fault, Faults};
+use crate::functions::{self, Functions};
 
 /// The layers that `[csrf]` and `[browser_backend]` ask for.
 pub(super) struct Browsers {
@@ -39,6 +39,7 @@ impl Browsers {
         let programs = programs.iter().filter(|_| config.authorization_server.enabled);
         let csrf = programs.fold(csrf, |csrf, path| csrf.exempt(Method::POST, format!("{base}/oauth2/{path}")));
         let csrf = posted(config).fold(csrf, |csrf, path| csrf.exempt(Method::POST, path));
+        let csrf = csrf.sessions_only(&format!("{}/", functions::PREFIX));
         let open = functions.into_iter().flat_map(Functions::open_routes);
         let open = open.filter_map(|(method, path)| Some((method.parse::<Method>().ok()?, path)));
         let csrf = open.fold(csrf, |csrf, (method, path)| csrf.exempt(method, path));

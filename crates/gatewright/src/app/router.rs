@@ -148,7 +148,8 @@ impl Parts<'_> {
         #[cfg(feature = "mcp")]
         let routes = if self.config.mcp.enabled { routes.merge(self.tools()) } else { routes };
         let routes = self.pulls.map(|pulls| self.consumers(pulls)).into_iter().fold(routes, Router::merge);
-        let routes = self.functions.iter().fold(routes, |routes, functions| routes.merge(self.limited(functions.clone())));
+        let routes =
+            self.functions.iter().fold(routes, |routes, functions| routes.merge(self.limited(functions.clone())));
         let routes = match &self.admin {
             Some(state) => routes.merge(admin::routes(state)),
             None => routes,

@@ -17,6 +17,10 @@ pub struct Functions {
     pub write_timeout: Duration,
     /// How long a function outside of a transaction may compute.
     pub timeout: Duration,
+    /// The hosts that `fetch` may call.
+    pub allow_hosts: Vec<String>,
+    /// The environment variables that functions may read.
+    pub secrets: Vec<String>,
 }
 
 impl Default for Functions {
@@ -26,6 +30,8 @@ impl Default for Functions {
             memory_bytes: 32 << 20,
             write_timeout: Duration::from_millis(250),
             timeout: Duration::from_secs(5),
+            allow_hosts: Vec::new(),
+            secrets: Vec::new(),
         }
     }
 }
@@ -55,6 +61,17 @@ impl Functions {
                 "timeout_ms",
                 default.timeout,
                 "How long the function of a route may compute. Waiting for answers is not counted.",
+            ),
+            allow_hosts: section.value(
+                "allow_hosts",
+                default.allow_hosts,
+                "The hosts that `fetch` may call: `\"api.example.com\"`, with or without a port. Private addresses only if they are \
+                 named here as addresses, or as `localhost`.",
+            ),
+            secrets: section.value(
+                "secrets",
+                default.secrets,
+                "The environment variables that functions may read, as `secrets.NAME`. Their values are masked in the log.",
             ),
         }
     }

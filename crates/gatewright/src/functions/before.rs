@@ -11,7 +11,7 @@ use gatewright_http::{FieldError, Problem};
 use http::StatusCode;
 
 use super::host::Place;
-use super::{Functions, caller, failed, log_failure, log_lines, records};
+use super::{Functions, LOG, caller, failed, records};
 
 /// How deep writes of functions may be nested.
 const NESTING: u8 = 8;
@@ -56,8 +56,8 @@ impl Before {
             argument.extend(old.map(|old| ("old".to_owned(), records::record(writing.plan, old.json()))));
             let returned = self.run(named, writing, argument).await?;
             let returned = returned.get("values").cloned().unwrap_or(Data::Null);
-            change(writing, values, &given, returned).inspect_err(|error| {
-                tracing::error!(target: "gatewright::functions", function = named.function.name, "{error}");
+            change(values, &given, returned).inspect_err(|error| {
+                tracing::error!(target: LOG, function = named.function.name, "{error}");
             })?;
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Before {
     async fn run(&self, named: &Named, writing: Writing<'_>, mut argument: Vec<(String, Data)>) -> Result<Data, Error> {
         let Writing { transaction, call, .. } = writing;
         if call.nesting() >= NESTING {
-            tracing::error!(target: "gatewright::functions", function = named.function.name, "writes of functions are nested too deeply");
+            tracing::error!(target: LOG, function = named.function.name, "writes of functions are nested too deeply");
             return Err(failed().into());
         }
         argument.push(("caller".to_owned(), caller(&call.identity)));
@@ -78,7 +78,7 @@ impl Before {
             let before = running.left();
             let step = running.step();
             transaction.add_hook_time(before.saturating_sub(running.left()));
-            log_lines(&mut running);
+            self.functions.log_lines(&mut running);
             match step {
                 Step::Ended(ended) => break ended,
                 Step::Wants(requests) => {
@@ -95,7 +95,7 @@ impl Before {
             Ok(Ended::Value(value)) => Ok(value),
             Ok(Ended::Refused { status, answer }) => Err(refusal(&named.function, &status, &answer).into()),
             Err(failure) => {
-                log_failure(&named.function, &failure);
+                self.functions.log_failure(&named.function, &failure);
                 Err(failed().into())
             }
         }
@@ -139,12 +139,13 @@ fn given(values: &Values) -> Data {
 }
 
 /// Sets what the function has changed. A field that it has left alone keeps exactly what was sent.
-fn change(writing: Writing<'_>, values: &mut Values, given: &Data, returned: Data) -> Result<(), Error> {
-    let Data::Object(returned) = returned else { return Err(failed().with_detail("a function replaced `values`").into()) };
-    let column = |key: &str| writing.plan.fields().find(|field| field.key() == key).map(|field| field.column().to_owned());
+fn change(values: &mut Values, given: &Data, returned: Data) -> Result<(), Error> {
+    let Data::Object(returned) = returned else {
+        return Err(failed().with_detail("a function replaced `values`").into());
+    };
     let Data::Object(sent) = given else { return Ok(()) };
     for (key, _) in sent.iter().filter(|(key, _)| !returned.iter().any(|(name, _)| name == key)) {
-        if let Some(column) = column(key) {
+        if let Some(column) = values.column_of(key).map(str::to_owned) {
             values.leave(&column);
         }
     }
@@ -153,13 +154,13 @@ fn change(writing: Writing<'_>, values: &mut Values, given: &Data, returned: Dat
         if is_kept {
             continue;
         }
-        let column = column(&key).ok_or_else(|| {
-            tracing::error!(target: "gatewright::functions", "a function sets `{key}`, which is no field");
+        let column = values.column_of(&key).map(str::to_owned).ok_or_else(|| {
+            tracing::error!(target: LOG, "a function sets `{key}`, which is no field");
             failed()
         })?;
         values.set(&column, value.into_json()).map_err(|error| match error {
             Error::Hook(reason) => {
-                tracing::error!(target: "gatewright::functions", "{reason}");
+                tracing::error!(target: LOG, "{reason}");
                 failed().into()
             }
             error => error,
@@ -174,14 +175,16 @@ pub(super) fn refusal(function: &Function, status: &Data, answer: &Data) -> Prob
         Data::Number(status) => status.as_u64().and_then(|status| u16::try_from(status).ok()),
         _ => None,
     };
-    let status = status.filter(|status| (400..500).contains(status)).and_then(|status| StatusCode::from_u16(status).ok());
+    let status =
+        status.filter(|status| (400..500).contains(status)).and_then(|status| StatusCode::from_u16(status).ok());
     let Some(status) = status else {
-        tracing::error!(target: "gatewright::functions", function = function.name, "refuse() takes a status from 400 to 499");
+        tracing::error!(target: LOG, function = function.name, "refuse() takes a status from 400 to 499");
         return failed();
     };
     match answer {
         Data::Object(fields) => {
-            let text = |value: &Data| value.as_str().map_or_else(|| value.clone().into_json().to_string(), str::to_owned);
+            let text =
+                |value: &Data| value.as_str().map_or_else(|| value.clone().into_json().to_string(), str::to_owned);
             let errors = fields.iter().map(|(field, message)| FieldError {
                 field: Some(field.clone().into()),
                 code: "refused".into(),

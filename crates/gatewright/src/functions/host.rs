@@ -226,17 +226,21 @@ fn batched(MixedBatch { entities: names, batch }: MixedBatch, entities: &Entitie
         return Err(Error::from(problem));
     }
     let plan = |name: &str| -> Option<&Arc<Plan>> { entities.plan(name) };
-    let Data::Object(entries) = Data::from(serde_json::from_slice::<serde_json::Value>(&json).unwrap_or_default()) else {
+    let Data::Object(entries) = Data::from(serde_json::from_slice::<serde_json::Value>(&json).unwrap_or_default())
+    else {
         return Ok(Data::Null);
     };
     let result = |data: Data| {
         let known = data.get("entity").and_then(Data::as_str).and_then(plan).cloned();
         match (data, known) {
             (Data::Object(parts), Some(plan)) => Data::Object(
-                parts.into_iter().map(|(key, value)| {
-                    let value = if key == "data" { records::widened(&plan, value) } else { value };
-                    (key, value)
-                }).collect(),
+                parts
+                    .into_iter()
+                    .map(|(key, value)| {
+                        let value = if key == "data" { records::widened(&plan, value) } else { value };
+                        (key, value)
+                    })
+                    .collect(),
             ),
             (data, _) => data,
         }
@@ -248,6 +252,7 @@ fn batched(MixedBatch { entities: names, batch }: MixedBatch, entities: &Entitie
     Ok(Data::Object(entries.into_iter().map(entry).collect()))
 }
 
-fn wrong(message: &str) -> HostError {
+/// The function asks for what there is not.
+pub(super) fn wrong(message: &str) -> HostError {
     HostError { status: 500, code: "function_failed".to_owned(), message: message.to_owned(), errors: None }
 }

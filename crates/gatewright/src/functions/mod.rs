@@ -5,19 +5,22 @@
 //! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
 
 mod before;
+mod fetch;
 mod host;
 mod records;
 mod routes;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use gatewright_base::{Ambient, Identity};
+pub(crate) use fetch::is_host;
+use gatewright_base::{Ambient, Identity, Secret};
 use gatewright_entities::Builder as EntitiesBuilder;
 use gatewright_entities::Entities;
-use gatewright_functions::{Call, Data, Failure, Fault, Function, Limits, Program, Trigger};
+use gatewright_functions::{Call, Data, Fault, Function, Limits, Program, Trigger};
 use gatewright_http::Problem;
 use http::StatusCode;
 pub(crate) use routes::PREFIX;
@@ -26,6 +29,8 @@ use crate::Config;
 
 /// How many prepared engines each file keeps.
 const IDLE: usize = 4;
+/// The target of lines in the log.
+const LOG: &str = "gatewright::functions";
 /// The resource and the verb of the scope that API tokens need to call routes.
 pub(crate) const SCOPE: (&str, &str) = ("fn", "call");
 
@@ -37,6 +42,9 @@ struct Inner {
     program: Program,
     write_timeout: Duration,
     timeout: Duration,
+    fetch: fetch::Fetch,
+    /// The names and values of secrets.
+    secrets: Vec<(String, Secret)>,
 }
 
 impl Functions {
@@ -60,8 +68,12 @@ impl Functions {
         if !faults.is_empty() {
             return Err(faults);
         }
+        let fetch = fetch::Fetch::new(&functions.allow_hosts).map_err(|error| {
+            vec![Fault { file: "fetch".to_owned(), line: 0, column: 0, message: error.to_string() }]
+        })?;
         let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
-        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout }))))
+        let secrets = functions.secrets.iter().filter_map(|name| secret(name)).collect();
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, secrets }))))
     }
 
     /// Adds the functions that run in writes.
@@ -108,6 +120,19 @@ pub fn check_functions(config: &Config) -> Result<usize, String> {
     Ok(Functions::load(config, &Ambient::system())?.map_or(0, |functions| functions.all().len()))
 }
 
+/// The value of an environment variable.
+fn secret(name: &str) -> Option<(String, Secret)> {
+    match std::env::var(name) {
+        Ok(value) => Some((name.to_owned(), Secret::new(value))),
+        Err(_) => {
+            tracing::warn!(
+                "functions.secrets: the environment variable {name} is not set, so `secrets.{name}` is undefined"
+            );
+            None
+        }
+    }
+}
+
 /// What the declarations name that the configuration does not have.
 fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
     let fault = |function: &Function, message: String| Fault {
@@ -143,21 +168,37 @@ fn failed() -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "function_failed", "a function of this service failed")
 }
 
-/// Logs what a function has logged.
-fn log_lines(call: &mut Call) {
-    let function = call.function().name.clone();
-    for line in call.take_lines() {
-        match line.level.as_str() {
-            "error" => tracing::error!(target: "gatewright::functions", function, "{}", line.text),
-            "warn" => tracing::warn!(target: "gatewright::functions", function, "{}", line.text),
-            "debug" => tracing::debug!(target: "gatewright::functions", function, "{}", line.text),
-            _ => tracing::info!(target: "gatewright::functions", function, "{}", line.text),
+impl Functions {
+    /// Logs what a function has logged.
+    fn log_lines(&self, call: &mut Call) {
+        let function = call.function().name.clone();
+        for line in call.take_lines() {
+            let text = self.masked(&line.text);
+            match line.level.as_str() {
+                "error" => tracing::error!(target: LOG, function, "{text}"),
+                "warn" => tracing::warn!(target: LOG, function, "{text}"),
+                "debug" => tracing::debug!(target: LOG, function, "{text}"),
+                _ => tracing::info!(target: LOG, function, "{text}"),
+            }
         }
     }
-}
 
-fn log_failure(function: &Function, failure: &Failure) {
-    tracing::error!(target: "gatewright::functions", function = function.name, "the function failed: {failure}");
+    fn log_failure(&self, function: &Function, failure: &dyn Display) {
+        let failure = self.masked(&failure.to_string());
+        tracing::error!(target: LOG, function = function.name, "the function failed: {failure}");
+    }
+
+    /// The text without the values of secrets.
+    fn masked(&self, text: &str) -> String {
+        let secrets = self.0.secrets.iter().map(|(_, secret)| secret.expose()).filter(|secret| !secret.is_empty());
+        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+
+    /// The secrets, as functions see them.
+    fn secrets(&self) -> Data {
+        let entry = |(name, secret): &(String, Secret)| (name.clone(), Data::from(secret.expose()));
+        Data::Object(self.0.secrets.iter().map(entry).collect())
+    }
 }
 
 /// The caller, as functions see it: null without one.

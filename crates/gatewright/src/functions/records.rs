@@ -55,9 +55,8 @@ pub(super) fn is_same(one: &Data, other: &Data) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
         }
         (Data::Object(one), Data::Object(other)) => {
-            let is_there = |(key, value): &(String, Data)| {
-                other.iter().any(|(name, other)| name == key && is_same(value, other))
-            };
+            let is_there =
+                |(key, value): &(String, Data)| other.iter().any(|(name, other)| name == key && is_same(value, other));
             one.len() == other.len() && one.iter().all(is_there)
         }
         (Data::BigInt(one), Data::Number(other)) | (Data::Number(other), Data::BigInt(one)) => {

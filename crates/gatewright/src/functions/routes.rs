@@ -5,22 +5,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use gatewright_base::{Credential, Identity, Shares};
 use gatewright_db::Share;
 use gatewright_entities::{Call, Entities};
-use gatewright_functions::{Data, Ended, Function, Step, Trigger};
+use gatewright_functions::{Data, Ended, Function, HostError, Request as Wanted, Step, Trigger};
 use gatewright_http::{Caller, ClientAddr, Origin, Problem, cross_site, layers};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::host::Place;
-use super::{Functions, SCOPE, before, caller, failed, log_failure, log_lines};
+use super::host::{Place, wrong};
+use super::{Functions, SCOPE, before, caller, failed, records};
 use crate::Config;
 
 /// The most bytes of a body.
@@ -31,6 +34,10 @@ const CALLS: usize = 4;
 const ALL_CALLS: usize = 64;
 /// How many threads run code, at most one of each caller.
 const THREADS: usize = 16;
+/// How many things one call may wait for at once.
+const WAITING: usize = 100;
+/// In milliseconds. The request ends before.
+const LONGEST_TIMER: f64 = 3_600_000.0;
 /// Before every path.
 pub(crate) const PREFIX: &str = "/fn";
 
@@ -133,6 +140,7 @@ impl Route {
             ),
             ("caller".to_owned(), caller(&call.identity)),
             ("params".to_owned(), Data::Object(parameters.collect())),
+            ("secrets".to_owned(), surface.functions.secrets()),
         ]);
         self.run(call, share, argument).await
     }
@@ -141,6 +149,8 @@ impl Route {
         let surface = &self.surface;
         let mut running = surface.functions.call(&self.function, argument, surface.functions.0.timeout)?;
         let place = Place::Alone(&surface.entities);
+        // What the function waits for.
+        let mut waiting = FuturesUnordered::new();
         let ended = loop {
             let turn = surface.threads.take(share).await;
             let stepped = tokio::task::spawn_blocking(move || {
@@ -150,24 +160,54 @@ impl Route {
             let step;
             (running, step) = stepped.await.map_err(|_| failed())?;
             drop(turn);
-            log_lines(&mut running);
+            surface.functions.log_lines(&mut running);
             match step {
                 Step::Ended(ended) => break ended,
                 Step::Wants(requests) => {
+                    let is_full = waiting.len() + requests.len() > WAITING;
                     for request in requests {
-                        let answer = place.perform(&call, &self.name, &request).await.map_err(Problem::from)?;
-                        running.answer(request.id, answer);
+                        let place = &place;
+                        let call = &call;
+                        waiting.push(async move {
+                            let answer = if is_full {
+                                Err(wrong("a call waits for at most 100 things at once"))
+                            } else {
+                                self.perform(place, call, &request).await
+                            };
+                            (request.id, answer)
+                        });
                     }
                 }
+            }
+            // One answer is enough to go on.
+            let Some((id, answer)) = waiting.next().await else { continue };
+            running.answer(id, answer);
+            while let Some(Some((id, answer))) = waiting.next().now_or_never() {
+                running.answer(id, answer);
             }
         };
         match ended {
             Ok(Ended::Value(value)) => response(value).ok_or_else(failed),
             Ok(Ended::Refused { status, answer }) => Err(before::refusal(&self.function, &status, &answer)),
             Err(failure) => {
-                log_failure(&self.function, &failure);
+                surface.functions.log_failure(&self.function, &failure);
                 Err(failed())
             }
+        }
+    }
+
+    async fn perform(&self, place: &Place<'_>, call: &Call, request: &Wanted) -> Result<Data, HostError> {
+        match (request.operation.as_str(), request.arguments.as_slice()) {
+            ("fetch", arguments) => self.surface.functions.0.fetch.perform(arguments).await,
+            ("timer", [Data::Number(milliseconds)]) => {
+                let milliseconds = milliseconds.as_f64().unwrap_or_default().clamp(0.0, LONGEST_TIMER);
+                tokio::time::sleep(Duration::from_secs_f64(milliseconds / 1000.0)).await;
+                Ok(Data::Null)
+            }
+            _ => match place.perform(call, &self.name, request).await {
+                Ok(answer) => answer,
+                Err(error) => Err(records::error(&Problem::from(error))),
+            },
         }
     }
 

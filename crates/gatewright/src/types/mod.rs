@@ -1,5 +1,6 @@
 //! Generates types for clients from the declared entities: `gatewright types`.
 
+mod functions;
 mod names;
 mod typescript;
 
@@ -18,4 +19,12 @@ pub fn typescript(config: &Config) -> Result<String, DeclarationErrors> {
     let declarations = Declarations::check(&config.entities)?;
     let (case, profile) = (config.server.json_case, profiles::declared(config));
     Ok(typescript::module(case, &declarations.plans(case), profile.as_deref()))
+}
+
+/// The module `gatewright` for functions, typed by the declared entities: a declaration file (`.d.ts`). Fails if a declaration is
+/// invalid.
+pub fn for_functions(config: &Config) -> Result<String, DeclarationErrors> {
+    let declarations = Declarations::check(&config.entities)?;
+    let (case, profile) = (config.server.json_case, profiles::declared(config));
+    Ok(functions::module(case, &declarations.plans(case), profile.as_deref()))
 }

@@ -43,15 +43,9 @@ const SUFFIXES: [&str; 2] = ["Create", "Update"];
 
 /// The whole module.
 pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profile>) -> String {
-    let mut names = Names::new(["Json", "User", "Schema"]);
     let served: Vec<&Arc<Plan>> = plans.iter().filter(|plan| plan.crud()).collect();
-    let entities: Vec<(&Plan, String)> =
-        served.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
-    let mut module = format!("{HEAD}{}", user(profile));
-    for (plan, name) in &entities {
-        let entity = Entity { plan, plans, name, case, enums: enums(plan, name, &mut names) };
-        entity.write(&mut module);
-    }
+    let (mut module, entities) = interfaces(case, plans, &served, profile, "number");
+    module.insert_str(0, HEAD);
     module.push_str("\n/** Every entity by its path, for `@gatewright/client`. */\nexport interface Schema {\n");
     for (plan, name) in &entities {
         let relations = relations(plan, plans, case).join("; ");
@@ -64,12 +58,31 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
     module
 }
 
+/// The interfaces of entities, and the name of each. `wide` is the type of integers that a number does not hold exactly.
+pub(super) fn interfaces<'a>(
+    case: JsonCase,
+    plans: &'a [Arc<Plan>],
+    shown: &[&'a Arc<Plan>],
+    profile: Option<&Profile>,
+    wide: &'static str,
+) -> (String, Vec<(&'a Plan, String)>) {
+    let mut names = Names::new(["Json", "User", "Schema", "Entities", "Caller", "Database", "Refusal"]);
+    let entities: Vec<(&Plan, String)> = shown.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
+    let mut module = user(profile);
+    for (plan, name) in &entities {
+        let entity = Entity { plan, plans, name, case, wide, enums: enums(plan, name, &mut names) };
+        entity.write(&mut module);
+    }
+    (module, entities)
+}
+
 /// One entity, prepared for the module.
 struct Entity<'a> {
     plan: &'a Plan,
     plans: &'a [Arc<Plan>],
     name: &'a str,
     case: JsonCase,
+    wide: &'static str,
     /// The names of the enums by the keys of their fields.
     enums: Vec<(&'a str, String)>,
 }
@@ -167,6 +180,7 @@ impl Entity<'_> {
     fn kind(&self, field: &PlanField) -> String {
         match field.kind() {
             Kind::List => list(&self.item(field, "string")),
+            Kind::Int if field.is_wide() => self.wide.to_owned(),
             Kind::Json if field.is_required() => "Exclude<Json, null>".to_owned(),
             Kind::Json => "Json".to_owned(),
             Kind::Enum => self.named(field),
@@ -179,6 +193,7 @@ impl Entity<'_> {
         match field.items().map(|items| items.kind) {
             Some(Kind::Decimal) => decimal.to_owned(),
             Some(Kind::Enum) => self.named(field),
+            Some(Kind::Int) => self.wide.to_owned(),
             Some(kind) => plain(kind).to_owned(),
             None => "never".to_owned(),
         }
@@ -278,10 +293,10 @@ fn comment(text: &str) -> String {
 }
 
 /// A string literal.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-fn line(out: &mut String, text: &str) {
+pub(super) fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("text is written to memory");
 }

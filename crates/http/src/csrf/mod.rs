@@ -88,6 +88,8 @@ pub struct Csrf {
     ambient: Ambient,
     always_secure: bool,
     exempt: Arc<[(Method, String)]>,
+    /// Paths that begin with this need a token only with a session.
+    sessions_only: Option<Arc<str>>,
     form_bytes: usize,
 }
 
@@ -119,6 +121,7 @@ impl Csrf {
             ambient,
             always_secure: false,
             exempt: Arc::default(),
+            sessions_only: None,
             form_bytes: Self::FORM_BYTES,
         }
     }
@@ -141,6 +144,11 @@ impl Csrf {
     pub fn exempt(mut self, method: Method, path: impl Into<String>) -> Self {
         self.exempt = self.exempt.iter().cloned().chain([(method, path.into())]).collect();
         self
+    }
+
+    /// Asks for a token at paths that begin with `prefix` only if the request's [identity](gatewright_base::Identity) is that of a session cookie.
+    pub fn sessions_only(self, prefix: &str) -> Self {
+        Self { sessions_only: Some(prefix.into()), ..self }
     }
 
     /// The most bytes of a form that are searched for `_csrf`. Each searched request holds up to so many bytes in

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, Request};
+use gatewright_base::{Credential, Identity};
 use http::Method;
 use http::request::Parts;
 use tower::Layer;
@@ -56,7 +57,7 @@ impl Csrf {
         // Its cookies were removed.
         let has_no_cookies = parts.extensions.get::<FromAnyOrigin>().is_some_and(|from| from.is_foreign);
         let is_explicit = has_no_cookies || credential::is_explicit(&parts.headers);
-        if is_safe(&parts.method) || self.is_exempt(parts) || is_explicit {
+        if is_safe(&parts.method) || self.is_exempt(parts) || is_explicit || self.is_without_session(parts) {
             return Ok(body);
         }
         let missing = |reason: &'static str| {
@@ -96,10 +97,24 @@ impl Csrf {
         }
     }
 
+    /// Whether the path only asks for a token of requests with a session, and the request has none.
+    fn is_without_session(&self, parts: &Parts) -> bool {
+        let has_session = match parts.extensions.get::<Identity>() {
+            Some(Identity::Known(principal)) => matches!(principal.credential, Credential::Session { .. }),
+            Some(Identity::Pending(_)) => true,
+            Some(Identity::Anonymous) | None => false,
+        };
+        !has_session && self.sessions_only.as_ref().is_some_and(|prefix| path(parts).starts_with(&**prefix))
+    }
+
     fn is_exempt(&self, parts: &Parts) -> bool {
-        let path = parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path());
+        let path = path(parts);
         self.exempt.iter().any(|(method, exempt)| *method == parts.method && is_at(exempt, path))
     }
+}
+
+fn path(parts: &Parts) -> &str {
+    parts.extensions.get::<OriginalUri>().map_or(parts.uri.path(), |OriginalUri(uri)| uri.path())
 }
 
 /// Whether `path` is the exempt one, in which `{name}` stands for one segment.

@@ -291,8 +291,7 @@ impl Reading {
     }
 
     async fn grouped(self: Box<Self>, source: &Source<'_>, grouping: Grouping) -> Result<List, Error> {
-        let read =
-            async move |tx: &Tx| Ok(groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await?);
+        let read = async move |tx: &Tx| Ok(groups::read(tx, &self.plan, &self.scope, self.most, &grouping).await?);
         let (json, has_more, unreadable) = source.read(read).await?;
         Ok(List { json, place: PagePlace::Groups, has_more, searched: None, unreadable })
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use gatewright_base::nearest;
 use gatewright_events::outbox::Consumer;
@@ -9,11 +10,12 @@ use url::Url;
 
 use super::Faults;
 use crate::carriers::{RedisLimits, nats_fanout, redis_fanout};
-use crate::config::{Config, Delivery, Fanout, LimitStore, Plugin};
+use crate::config::{Config, Delivery, Fanout, Functions, LimitStore, Plugin};
 use crate::consumers::refuse_name;
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     rate_limit(config, faults);
+    functions(config, faults);
     events(config, faults);
     outbox(config, faults);
     #[cfg(not(feature = "docs"))]
@@ -42,6 +44,31 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
             "the name of a role within tenants has 1 to 64 letters, digits, `-`, `_` and `.`",
         );
     }
+}
+
+fn functions(config: &Config, faults: &mut Faults) {
+    let Functions { folder, memory_bytes, write_timeout, timeout, allow_hosts, .. } = &config.functions;
+    if let Some(folder) = folder {
+        faults.require(folder.is_dir(), "functions.folder", format!("{} is no folder", folder.display()));
+    }
+    faults.require(
+        (1 << 20..=256 << 20).contains(memory_bytes),
+        "functions.memory_bytes",
+        "must be from 1048576 (1 MiB) to 268435456 (256 MiB)",
+    );
+    let is_short = |time: &Duration| (Duration::from_millis(1)..=Duration::from_secs(60)).contains(time);
+    faults.require(is_short(write_timeout), "functions.write_timeout_ms", "must be from 1 to 60000");
+    faults.require(is_short(timeout), "functions.timeout_ms", "must be from 1 to 60000");
+    for host in allow_hosts {
+        let message = format!("`{host}` is no host: write a name or an address, with or without a port");
+        faults.require(crate::functions::is_host(host), "functions.allow_hosts", message);
+    }
+    let is_taken = config.api_prefix().is_empty() && config.entities.iter().any(|entity| entity.name() == "fn");
+    faults.require(
+        config.functions.used_folder().is_none() || !is_taken,
+        "entity.name",
+        "`fn` is the path of functions: take another name, or set `server.api_prefix`",
+    );
 }
 
 /// The smallest event log, in bytes.

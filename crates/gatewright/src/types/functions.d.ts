@@ -1,0 +1,82 @@
+/** What a write sets, by field. A function may change every field except the owner and the tenant. */
+export type Values<E extends keyof Entities> = { -readonly [K in keyof Entities[E]["record"]]?: Entities[E]["record"][K] | null };
+
+/** The caller of a write or of a route; null without one. */
+export type Caller = { kind: "user" | "service"; id: string; email: string | null; roles: string[] } | null;
+
+/** The options of a list, as the parameters of REST. */
+export interface ListOptions {
+  filter?: string;
+  sort?: string;
+  limit?: number;
+  page?: number;
+  cursor?: string;
+  fields?: string[] | string;
+  include?: string[] | string;
+  total?: "exact" | "estimate" | "none";
+  [parameter: string]: string | number | boolean | string[] | undefined;
+}
+
+export interface Page<R> {
+  data: R[];
+  total?: number;
+  page?: number;
+  limit?: number;
+  cursor?: string | null;
+  hasMore: boolean;
+}
+
+/** One operation of a batch. */
+export type Operation =
+  | { op: "create"; entity: keyof Entities; data: object; as?: string }
+  | { op: "update"; entity: keyof Entities; id: string | { $ref: string }; data: object; ifMatch?: string }
+  | { op: "delete"; entity: keyof Entities; id: string | { $ref: string }; ifMatch?: string }
+  | { op: "upsert"; entity: keyof Entities; on: string[]; data: object; resolution?: "update" | "ignore"; as?: string };
+
+/** Operations on records. Failures are exceptions with `status`, `code` and `errors`. */
+export interface Operations {
+  list<E extends keyof Entities>(entity: E, options?: ListOptions): Promise<Page<Entities[E]["record"]>>;
+  get<E extends keyof Entities>(entity: E, id: string, options?: ListOptions): Promise<{ data: Entities[E]["record"] }>;
+  create<E extends keyof Entities>(entity: E, data: Entities[E]["create"]): Promise<{ data: Entities[E]["record"] }>;
+  update<E extends keyof Entities>(entity: E, id: string, data: Entities[E]["update"]): Promise<{ data: Entities[E]["record"] }>;
+  delete<E extends keyof Entities>(entity: E, id: string): Promise<null>;
+  upsert<E extends keyof Entities>(entity: E, data: Entities[E]["create"], options: { on: string[]; resolution?: "update" | "ignore" }): Promise<{ data: Entities[E]["record"] }>;
+  batch(operations: Operation[]): Promise<{ committed: true; results: { index: number; entity: string; data: any }[] }>;
+}
+
+/** As the caller, with all rules; `system` without them. */
+export interface Database extends Operations {
+  system: Operations & { tenant(id: string): Operations };
+}
+
+export interface Declared {
+  readonly kind: string;
+}
+
+/** Refuses: a status from 400 to 499, with a text or with a message for each field. */
+export function refuse(status: number, answer?: string | Record<string, string>): never;
+
+/** Runs before a write, in its transaction. */
+export function before<E extends keyof Entities>(
+  entity: E,
+  action: "create",
+  run: (context: { values: Values<E>; old?: undefined; caller: Caller; db: Database }) => void | Promise<void>,
+): Declared;
+export function before<E extends keyof Entities>(
+  entity: E,
+  action: "update",
+  run: (context: { values: Values<E>; old: Entities[E]["record"]; caller: Caller; db: Database }) => void | Promise<void>,
+): Declared;
+export function before<E extends keyof Entities>(
+  entity: E,
+  action: "delete",
+  run: (context: { values?: undefined; old: Entities[E]["record"]; caller: Caller; db: Database }) => void | Promise<void>,
+): Declared;
+
+/** Answers requests at `/fn` and the path. */
+export function route(
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
+  path: string,
+  run: (request: Request, context: { caller: Caller; params: Record<string, string>; secrets: Record<string, string | undefined>; db: Database }) => Response | Promise<Response>,
+  options?: { csrf?: boolean },
+): Declared;
