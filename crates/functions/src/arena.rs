@@ -131,8 +131,7 @@ impl Arena {
     /// # Safety
     /// `block` is one that `take` has returned and that is not free.
     unsafe fn give_back(&self, block: *mut u8) {
-        // SAFETY: each block has a header before it.
-        let header = unsafe { block.cast::<Header>().sub(1) };
+        let header = header_of(block);
         // SAFETY: the header is initialized since `take`.
         let class = class_within(unsafe { (*header).size });
         let state = self.state();
@@ -144,8 +143,7 @@ impl Arena {
     /// # Safety
     /// As of [`give_back`](Self::give_back).
     unsafe fn resize(&self, block: *mut u8, size: usize) -> *mut u8 {
-        // SAFETY: each block has a header before it.
-        let header = unsafe { block.cast::<Header>().sub(1) };
+        let header = header_of(block);
         // SAFETY: the header is initialized since `take`.
         let present = unsafe { (*header).size };
         if size <= present {
@@ -221,8 +219,13 @@ unsafe impl Allocator for ArenaAllocator {
 
     unsafe fn usable_size(block: *mut u8) -> usize {
         // SAFETY: each block has a header before it.
-        unsafe { (*block.cast::<Header>().sub(1)).size }
+        unsafe { (*header_of(block)).size }
     }
+}
+
+/// The header before a block.
+fn header_of(block: *mut u8) -> *mut Header {
+    block.wrapping_sub(size_of::<Header>()).cast()
 }
 
 /// The smallest class whose blocks all hold `size` bytes.

@@ -212,16 +212,15 @@ impl Call {
             return Ok(Step::Ended(Err(Failure::Timeout)));
         }
         let taken = realm.take(&mut self.room)?;
-        self.read(taken)
+        Ok(self.read(&taken))
     }
 
-    fn read(&mut self, taken: Data) -> Result<Step, Thrown> {
+    fn read(&mut self, taken: &Data) -> Step {
         if let Some(Data::List(lines)) = taken.get("lines") {
             self.lines.extend(lines.iter().filter_map(line));
         }
-        match taken.get("outcome") {
-            Some(outcome @ Data::Object(_)) => return Ok(Step::Ended(self.ended(outcome))),
-            Some(_) | None => {}
+        if let Some(outcome @ Data::Object(_)) = taken.get("outcome") {
+            return Step::Ended(self.ended(outcome));
         }
         let requests = match taken.get("requests") {
             Some(Data::List(requests)) => requests.iter().filter_map(request).collect(),
@@ -229,9 +228,9 @@ impl Call {
         };
         self.open += requests.len();
         if self.open == 0 {
-            return Ok(Step::Ended(Err(Failure::NeverEnds)));
+            return Step::Ended(Err(Failure::NeverEnds));
         }
-        Ok(Step::Wants(requests))
+        Step::Wants(requests)
     }
 
     fn ended(&self, outcome: &Data) -> Result<Ended, Failure> {

@@ -174,7 +174,7 @@ impl std::fmt::Debug for Shared {
 
 /// Names that a file uses and that nothing declares. In plain JavaScript, bundles of packages may mention what they find absent.
 fn unknown(modules: &Modules, globals: &[String]) -> Vec<Fault> {
-    let typed = modules.iter().filter(|(file, _)| file.ends_with(".ts"));
+    let typed = modules.iter().filter(|(file, _)| Path::new(file).extension().is_some_and(|end| end == "ts"));
     let used = typed.flat_map(|(file, module)| module.globals.iter().map(move |used| (file, used)));
     let unknown = used.filter(|(_, (name, ..))| !globals.contains(name));
     let faults = unknown.map(|(file, (name, line, column))| Fault {

@@ -77,7 +77,8 @@ impl Module {
         }
         let options = CodegenOptions { source_map_path: Some(path.to_owned()), ..CodegenOptions::default() };
         let generated = Codegen::new().with_options(options).with_source_text(text).build(&program);
-        let places = generated.map.iter().flat_map(|map| map.get_tokens());
+        let places =
+            generated.map.as_ref().map(|map| map.get_tokens().collect::<Vec<_>>()).unwrap_or_default().into_iter();
         let places = places.map(|token| Place {
             to: (token.get_dst_line(), token.get_dst_col()),
             from: (token.get_src_line(), token.get_src_col()),

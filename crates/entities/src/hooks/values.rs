@@ -14,7 +14,7 @@ use crate::value::{BodyError, FieldError, code};
 #[derive(Debug)]
 pub struct Values {
     plan: Arc<Plan>,
-    values: Vec<Option<Value>>,
+    given: Vec<Option<Value>>,
     /// Which of them a hook has set.
     set: Vec<bool>,
 }
@@ -22,12 +22,12 @@ pub struct Values {
 impl Values {
     pub(crate) fn new(plan: &Arc<Plan>, values: Vec<Option<Value>>) -> Self {
         let set = vec![false; plan.fields.len()];
-        Self { plan: plan.clone(), values, set }
+        Self { plan: plan.clone(), given: values, set }
     }
 
     /// The fields that the write sets, as declared, with their values as JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&Field, serde_json::Value)> {
-        let pairs = self.plan.fields.iter().zip(&self.values);
+        let pairs = self.plan.fields.iter().zip(&self.given);
         pairs.filter_map(|(field, value)| Some((field, json(value.as_ref()?))))
     }
 
@@ -35,7 +35,7 @@ impl Values {
     /// field.
     pub fn get(&self, field: &str) -> Option<serde_json::Value> {
         let (index, _) = self.find(field)?;
-        self.values[index].as_ref().map(json)
+        self.given[index].as_ref().map(json)
     }
 
     /// The field with this key on the wire, hidden or not, as declared.
@@ -54,7 +54,7 @@ impl Values {
             serde_json::Value::Null => Value::Null,
             value => found.rule.read(&value.to_string()).map_err(|fault| invalid(vec![fault.at(&found.key)]))?,
         };
-        self.values[index] = Some(read);
+        self.given[index] = Some(read);
         self.set[index] = true;
         Ok(())
     }
@@ -62,13 +62,13 @@ impl Values {
     /// Ignores the value that the caller sent for `field`. The field stays unchanged; a new record has no value for it.
     pub fn leave(&mut self, field: &str) {
         if let Some((index, _)) = self.find(field).filter(|(_, field)| !field.stamped) {
-            self.values[index] = None;
+            self.given[index] = None;
             self.set[index] = true;
         }
     }
 
     pub(crate) fn into_inner(self) -> Vec<Option<Value>> {
-        self.values
+        self.given
     }
 
     /// Which fields a hook has set.
@@ -91,10 +91,10 @@ impl Values {
     /// The values of a whole record: no required value may be missing.
     pub(crate) fn complete(self) -> Result<Vec<Option<Value>>, Error> {
         let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| *value != Value::Null);
-        let pairs = self.plan.fields.iter().zip(&self.values);
+        let pairs = self.plan.fields.iter().zip(&self.given);
         let missing: Vec<&Field> =
             pairs.filter(|(field, value)| field.required && !given(value)).map(|(field, _)| field).collect();
-        if missing.is_empty() { Ok(self.values) } else { Err(required(missing)) }
+        if missing.is_empty() { Ok(self.given) } else { Err(required(missing)) }
     }
 
     fn find(&self, name: &str) -> Option<(usize, &Field)> {

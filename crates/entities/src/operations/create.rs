@@ -20,7 +20,7 @@ use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::encode::{Record, Stored};
 use crate::error::Error;
-use crate::hooks::{Values, Writing};
+use crate::hooks::{EntityHooks, Values, Writing};
 use crate::plan::Plan;
 use crate::value::body::{Mode, missing};
 use crate::value::{BodyError, Draft};
@@ -100,7 +100,7 @@ impl Create {
         mode: Mode,
     ) -> Result<Self, Error> {
         let Relations { table: Table { plan, entities }, call, .. } = relations;
-        let is_completed = entities.hooks_of(plan).is_some_and(|hooks| hooks.completes());
+        let is_completed = entities.hooks_of(plan).is_some_and(EntityHooks::completes);
         let turn = relations.turn_to_read(body).await;
         let read = Draft::read(&plan.fields, admission.rights.of(plan.index), body, mode);
         drop(turn);
