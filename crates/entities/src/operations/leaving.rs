@@ -97,7 +97,7 @@ impl Entities {
     /// Whether [`release_account`](Self::release_account) leaves no record of `table` that names the account in `column`. If so, the field
     /// is declared and [`holder_of_account`](Self::holder_of_account) checks it.
     pub fn releases_column(&self, table: &str, column: &str) -> bool {
-        let plan = self.plans().iter().find(|plan| *plan.table == *table);
+        let plan = self.plans().iter().find(|plan| *plan.table == *table && !plan.is_read_only);
         plan.is_some_and(|plan| {
             plan.fields.iter().enumerate().any(|(index, field)| {
                 let names_users = field.relation.is_some_and(|relation| relation.to == Target::Users);
@@ -253,7 +253,7 @@ async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId,
 /// Every field that may name an account.
 async fn references(entities: &Entities, owned: OwnedRecords) -> Result<Vec<AccountReference>, DatabaseError> {
     let mut references = Vec::new();
-    for plan in entities.plans() {
+    for plan in entities.plans().iter().filter(|plan| !plan.is_read_only) {
         let mut shape = None;
         for (index, field) in plan.fields.iter().enumerate() {
             if field.links == Some(Target::Users) {

@@ -125,7 +125,7 @@ impl Parts<'_> {
                 .entities
                 .plans()
                 .iter()
-                .find(|plan| plan.crud() && config.events.enabled)
+                .find(|plan| plan.crud() && !plan.is_read_only() && config.events.enabled)
                 .map(|plan| format!("{}/{}/_events", config.api_prefix(), plan.table())),
             warnings: config.warnings().iter().map(ToString::to_string).collect(),
         })

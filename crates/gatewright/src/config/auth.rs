@@ -10,7 +10,7 @@ use gatewright_entities::operations::OwnedRecords;
 use url::Url;
 
 use super::read::{FromNode, Keyword, Node, Report, Section};
-use super::{Keys, OAuth, entity, limits};
+use super::{Directory, Keys, OAuth, entity, limits};
 
 /// `[auth]`: accounts, sessions and the ways to sign in.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct Auth {
     pub on_account_delete: OwnedRecords,
     /// The fields of profiles.
     pub profile: Vec<ProfileField>,
+    /// The accounts as a read-only entity; absent: there is none.
+    pub directory: Option<Directory>,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost`.
     pub password: PasswordAlgorithm,
     /// What new passwords must meet.
@@ -214,6 +216,7 @@ impl Default for Auth {
             new_device_notice: true,
             on_account_delete: OwnedRecords::default(),
             profile: Vec::new(),
+            directory: None,
             password: PasswordAlgorithm::default(),
             password_policy: PasswordPolicy::default(),
             allow_weak_hashes: false,
@@ -298,6 +301,7 @@ impl Auth {
                  owns: they are kept without an owner, or deleted.",
             ),
             profile: section.section("profile", |s| s.sections("field", entity::profile_field)),
+            directory: section.optional_section("directory", Directory::read),
             password: password(section),
             password_policy: section.section("password_policy", password_policy),
             allow_weak_hashes: allow_weak_hashes(section),
