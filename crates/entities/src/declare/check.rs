@@ -391,7 +391,7 @@ impl Check<'_> {
             index: field.index,
             hidden: field.hidden,
             // Clients send what the server numbers back, and change nothing by it.
-            read_only: field.read_only || field.sequence.is_some(),
+            read_only: field.read_only || field.sequence.is_some() || self.entity.query.is_some(),
             default,
             word,
             relation: relation.filter(|_| !field.many),

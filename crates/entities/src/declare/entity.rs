@@ -321,6 +321,11 @@ impl Entity {
         self.query.is_some()
     }
 
+    /// Whether it is a view that shows the rows of all tenants to every caller whom its access allows.
+    pub fn shows_all_tenants(&self) -> bool {
+        self.query.as_ref().is_some_and(|query| query.all_tenants)
+    }
+
     /// Whether its records are the accounts.
     pub fn is_directory(&self) -> bool {
         self.is_directory

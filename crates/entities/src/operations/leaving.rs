@@ -159,7 +159,8 @@ impl Entities {
     /// the entity with this number. `None` if there is no entity with this number.
     pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
         let Some(plan) = self.plans().get(entity).cloned() else { return Ok(None) };
-        let Some(field) = plan.owner else {
+        // The rows of a view are records of others, or follow from them.
+        let Some(field) = plan.owner.filter(|_| !plan.is_read_only) else {
             return Ok(Some(Owned { table: None, records: Vec::new(), is_last: true }));
         };
         let mut hasher = DefaultHasher::new();

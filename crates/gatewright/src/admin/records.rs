@@ -3,7 +3,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_entities::operations::{Body, Call, Error, IfMatch};
-use gatewright_entities::{Count, ListQuery, PlanField, Record, RecordQuery, Table};
+use gatewright_entities::{Count, Kind, ListQuery, PlanField, Record, RecordQuery, Table};
 use gatewright_http::{PatchJson, Problem, Segment, Segments};
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, StatusCode};
@@ -34,7 +34,9 @@ async fn entities(State(state): State<AdminState>) -> Json<Value> {
     // Accounts have routes of their own.
     let described = plans.iter().filter(|plan| !plan.is_directory()).map(|plan| {
         let fields = plan.fields().map(|field| {
+            let is_relation = field.kind() == Kind::Relation || plan.names_many(field);
             let target = plan.target(field, plans).map(|target| target.name().to_owned());
+            let target = target.or_else(|| is_relation.then(|| "users".to_owned()));
             object(
                 case,
                 [

@@ -45,9 +45,6 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
             view = set(view, text);
         }
     }
-    if section.value("public", false, "Open it to everybody. Cannot be combined with `owner_field`.") {
-        view = view.public();
-    }
     view = section.section("access", |access| {
         let about = "The permission that reading needs. `public`: open to everybody.";
         let view = match access.derived::<String>("read", "any signed-in caller", about) {

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 
 use gatewright_base::{Grants, RolePermissions, nearest};
 use gatewright_entities::schema::ViewFinding;
-use gatewright_entities::{DeclarationError, Declarations, Location};
+use gatewright_entities::{DeclarationError, Declarations, Entity, Location};
 
 use super::Faults;
-use crate::config::Config;
+use crate::config::{Config, DirectoryScope};
 
 pub(super) fn check(config: &Config, faults: &mut Faults) {
     if let Err((key, message)) = config.directory() {
@@ -44,6 +44,17 @@ fn views(config: &Config, declarations: &Declarations, warnings: &mut Faults) {
             let message = "was not tried: `gatewright migrate` and the start ask the Postgres server about it";
             warnings.add(format!("view[{index}].sql"), message);
         }
+    }
+    for (index, view) in config.views.iter().enumerate() {
+        if view.shows_all_tenants() && !view.has_access() && !view.has_rules() && !view.is_owned() {
+            let message = "every signed-in caller can read the rows of all tenants; `access = { read = \"PERMISSION\" }` limits it";
+            warnings.add(format!("view[{index}].all_tenants"), message);
+        }
+    }
+    let has_tenants = config.entities.iter().any(Entity::is_multi_tenant);
+    if has_tenants && config.auth.directory.as_ref().is_some_and(|it| it.scope == Some(DirectoryScope::All)) {
+        let message = "callers of one tenant can list the accounts of all tenants";
+        warnings.add("auth.directory.scope", message);
     }
     if config.auth.directory.as_ref().is_some_and(|directory| directory.read.trim() == "true") {
         let message = "every signed-in account, also one that registered just now, can list the others";
