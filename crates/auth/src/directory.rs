@@ -56,8 +56,9 @@ pub struct Listed<'a> {
 
 /// The SELECT of `id`, these columns by their names and, of members, `tenant_id`.
 pub fn select(engine: Engine, columns: &[Column], listed: Listed<'_>) -> String {
-    let columns: String =
+    let columns: Vec<String> =
         columns.iter().map(|column| format!(", {} AS {}", column.sql(engine), column.name())).collect();
+    let columns = columns.concat();
     let (tenant, members) = match listed.members {
         None => ("", String::new()),
         Some(members) => {

@@ -60,7 +60,10 @@ fn compiled(connection: &mut rusqlite::Connection, allowed: &[String], text: &st
     /// Functions that return rows of their argument.
     const ROWS: [&str; 2] = ["json_each", "json_tree"];
 
-    let seen: Arc<Mutex<(Vec<(String, String)>, Option<Refused>)>> = Arc::default();
+    /// What was seen: the reads, and the first refusal.
+    type Seen = (Vec<(String, String)>, Option<Refused>);
+
+    let seen: Arc<Mutex<Seen>> = Arc::default();
     let (noted, tables) = (seen.clone(), allowed.to_vec());
     let authorize = move |context: AuthContext<'_>| {
         let mut noted = noted.lock();

@@ -54,7 +54,7 @@ impl Catalog {
         for (index, model) in models.iter().enumerate() {
             for field in model.fields.iter().filter(|field| field.links.is_some()) {
                 links.insert((index, field.name.clone()), entities.len());
-                entities.push(Entry::of_links(links_table(&model.table, &field.name), case));
+                entities.push(Entry::of_links(&links_table(&model.table, &field.name), case));
             }
         }
         let directory = models.iter().position(|model| model.is_directory);
@@ -102,10 +102,10 @@ impl Entry {
     }
 
     /// A table of links. Expressions cannot name its columns: paths lead through it.
-    fn of_links(table: String, case: JsonCase) -> Self {
+    fn of_links(table: &str, case: JsonCase) -> Self {
         Self {
             name: String::new(),
-            rows: [quoted(&table), quoted(&table)],
+            rows: [quoted(table), quoted(table)],
             is_read_only: false,
             columns: Columns::none(case),
             visible: Columns::none(case),

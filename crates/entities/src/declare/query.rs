@@ -27,12 +27,12 @@ pub(crate) enum Origin {
 impl Query {
     /// One text for both engines.
     pub fn new(sql: impl Into<String>) -> Self {
-        let sql = trimmed(sql.into());
+        let sql = trimmed(&sql.into());
         Self { sqlite: Some(sql.clone()), postgres: Some(sql), all_tenants: false, origin: Origin::Declared }
     }
 
     /// A text for each engine. An engine without one cannot serve the entity.
-    pub fn by_engine(sqlite: Option<String>, postgres: Option<String>) -> Self {
+    pub fn by_engine(sqlite: Option<&str>, postgres: Option<&str>) -> Self {
         let (sqlite, postgres) = (sqlite.map(trimmed), postgres.map(trimmed));
         Self { sqlite, postgres, all_tenants: false, origin: Origin::Declared }
     }
@@ -65,7 +65,7 @@ impl Query {
 }
 
 /// Without the semicolon that may end it.
-fn trimmed(sql: String) -> String {
+fn trimmed(sql: &str) -> String {
     sql.trim().trim_end_matches(';').trim_end().to_owned()
 }
 

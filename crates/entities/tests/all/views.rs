@@ -171,8 +171,8 @@ async fn two_rows_with_one_id_are_an_error_with_a_code() {
 #[tokio::test]
 async fn a_value_that_does_not_fit_its_type_makes_its_own_row_unreadable() {
     let sql = Query::by_engine(
-        Some("SELECT id, CASE desk WHEN 'bad' THEN 'no date' ELSE '2026-01-31' END AS day FROM tickets".to_owned()),
-        Some("SELECT id, CAST('2026-01-31' AS text) AS day FROM tickets WHERE desk <> 'bad'".to_owned()),
+        Some("SELECT id, CASE desk WHEN 'bad' THEN 'no date' ELSE '2026-01-31' END AS day FROM tickets"),
+        Some("SELECT id, CAST('2026-01-31' AS text) AS day FROM tickets WHERE desk <> 'bad'"),
     );
     let days = Entity::view("days", sql).public().field(Field::date("day"));
     for world in worlds([tickets(), days]).await {

@@ -310,11 +310,7 @@ impl Auth {
                 default.allow_in_memory_stores,
                 "Allows an in-memory database on a single server: sessions end with the process.",
             ),
-            account_pages: section.derived(
-                "account_pages",
-                "all",
-                "The pages of [`/account`](authentication.md#the-account-pages). A page that is not listed does not exist.",
-            ),
+            account_pages: account_pages(section),
             plugins: section.derived("plugins", "all", "The enabled parts of authentication."),
             max_body_bytes: section.value(
                 "max_body_bytes",
@@ -346,6 +342,12 @@ impl Auth {
 fn guest_days(section: &mut Section<'_>) -> u32 {
     let default = Auth::default().guest_days;
     section.value("guest_days", default, "Days after which an idle guest is deleted with its records: 1 to 365.")
+}
+
+fn account_pages(section: &mut Section<'_>) -> Option<Vec<AccountPage>> {
+    let about =
+        "The pages of [`/account`](authentication.md#the-account-pages). A page that is not listed does not exist.";
+    section.derived("account_pages", "all", about)
 }
 
 fn new_device_notice(section: &mut Section<'_>) -> bool {

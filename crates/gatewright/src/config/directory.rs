@@ -76,8 +76,8 @@ pub(super) fn declared(config: &Config) -> Result<Option<Entity>, (&'static str,
     let listed =
         Listed { members: is_of_tenant.then_some(USER_MEMBERS), verified_only: config.auth.require_verified_email };
     let (columns, fields): (Vec<Column>, Vec<Field>) = columns.into_iter().unzip();
-    let sql = |engine| Some(select(engine, &columns, listed));
-    let query = Query::by_engine(sql(Engine::Sqlite), sql(Engine::Postgres));
+    let [sqlite, postgres] = [Engine::Sqlite, Engine::Postgres].map(|engine| select(engine, &columns, listed));
+    let query = Query::by_engine(Some(&sqlite), Some(&postgres));
     let texts: Vec<&Column> = columns.iter().filter(|column| is_text(column)).collect();
     let entity = Entity::directory(query, &directory.read)
         .description("The accounts that may be shown to the caller.")

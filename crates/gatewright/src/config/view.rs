@@ -110,7 +110,7 @@ impl FromNode for Sql {
         Section::read(Some((table, &node.place)), report.clone(), |section| {
             let sqlite = section.optional::<String>("sqlite", "On SQLite.");
             let postgres = section.optional::<String>("postgres", "On Postgres.");
-            Some(Self(Query::by_engine(sqlite, postgres)))
+            Some(Self(Query::by_engine(sqlite.as_deref(), postgres.as_deref())))
         })
     }
 

@@ -67,9 +67,10 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
         let relations = relations(plan, plans, case).join("; ");
         let relations = if relations.is_empty() { "{}".to_owned() } else { format!("{{ {relations} }}") };
         line(&mut module, &format!("  {}: {{", quoted(plan.table())));
-        let (create, update) = match plan.is_read_only() {
-            true => ("never".to_owned(), "never".to_owned()),
-            false => (format!("{name}Create"), format!("{name}Update")),
+        let [create, update] = if plan.is_read_only() {
+            ["never".to_owned(), "never".to_owned()]
+        } else {
+            [format!("{name}Create"), format!("{name}Update")]
         };
         line(&mut module, &format!("    record: {name};\n    create: {create};\n    update: {update};"));
         line(&mut module, &format!("    relations: {relations};\n    trash: {};\n  }};", plan.soft_delete()));

@@ -249,8 +249,8 @@ async fn one(world: &World, actor: &Actor, planted: &Planted, said: &mut Said) {
         ["", "?fields=text", "?include=link", "?include=zz_link", "?fields=zz_secret", "?fields=id&include=link"]
     {
         said.hear(&actor.get(&format!("{path}{query}")).await);
-        said.hear(&actor.get(&format!("/seen_{table}/{id}{query}")).await);
     }
+    said.hear(&actor.get(&format!("/seen_{table}/{id}?include=link")).await);
     for body in [json!({}), json!({ "text": 1, "zzSecret": "x", "link": "nowhere" })] {
         said.hear(&actor.json(Method::PUT, &path, &body).await);
         let mut item = body;
