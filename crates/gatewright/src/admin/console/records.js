@@ -41,14 +41,14 @@ export async function records({ parts: [, name], query, signal, remember }) {
     tenant: entity.multiTenant && el("input", { value: query.get("tenant") || "", autocomplete: "off", placeholder: "all tenants" }),
   };
   const shown = entity.fields.slice(0, COLUMNS);
-  const labels = new Map([...await labelled(entity, signal)].filter(([key]) => shown.some((of) => of.key === key)));
+  const targets = new Map([...await labelled(entity, signal)].filter(([key]) => shown.some((of) => of.key === key)));
   let latest = 0;
   const search = async (cursor = "", before = 0) => {
     const mine = ++latest;
     const asked = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input ? input.value.trim() : ""]));
     remember(asked);
     const { tenant, ...rest } = asked;
-    const given = Object.entries({ ...newest(entity, searching(entity, rest)), include: [...labels.keys()].join(","), limit: "50" }).filter(([, held]) => held);
+    const given = Object.entries({ ...newest(entity, searching(entity, rest)), include: [...targets.keys()].join(","), limit: "50" }).filter(([, held]) => held);
     let found;
     try {
       found = await get(`/records/${encodeURIComponent(name)}?${new URLSearchParams([...given, ["cursor", cursor]])}`, { signal, tenant });
@@ -59,7 +59,7 @@ export async function records({ parts: [, name], query, signal, remember }) {
     if (mine !== latest) return;
     const rows = found.data.map((record) => [
       opening(entity, record, tenant),
-      ...shown.map(({ key }) => linked(entity, key, record[key], tenant, said(labels.get(key), (record._included || {})[key]))),
+      ...shown.map(({ key }) => linked(entity, key, record[key], tenant, said(targets.get(key), (record._included || {})[key]))),
       ...(entity.readOnly ? [] : [ago(record.createdAt || record.created_at)]),
     ]);
     const looked = found.searched ? before + found.searched : 0;
