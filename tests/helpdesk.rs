@@ -59,6 +59,9 @@ impl Person {
         browser.fill("Password", PASSWORD).await;
         browser.press("Sign in").await;
         browser.sees(&format!("Signed in as {email}")).await;
+        // The page of passkeys may send requests.
+        browser.open(&format!("http://{}/account/sign-in", server.address())).await;
+        browser.sees("Passkeys").await;
         let person = Self { browser, id: String::new() };
         let (_, me) = person.asks("GET", "/auth/me", Value::Null).await;
         let id = me["user"]["id"].as_str().unwrap().to_owned();
