@@ -66,6 +66,7 @@ pub fn select(engine: Engine, columns: &[Column], listed: Listed<'_>) -> String 
         }
     };
     let verified = if listed.verified_only { " AND users.email_verified" } else { "" };
+    // Bytes: a subquery; what is selected of it is bounded by the list.
     format!(
         "SELECT users.id AS id{columns}{tenant} FROM users{members} \
          WHERE NOT (users.{CLOSED}) AND users.email NOT LIKE '%{GUEST_DOMAIN}'{verified}"
