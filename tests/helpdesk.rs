@@ -59,6 +59,9 @@ impl Person {
         browser.fill("Password", PASSWORD).await;
         browser.press("Sign in").await;
         browser.sees(&format!("Signed in as {email}")).await;
+        // The page of passkeys may send requests.
+        browser.open(&format!("http://{}/account/sign-in", server.address())).await;
+        browser.sees("Passkeys").await;
         let person = Self { browser, id: String::new() };
         let (_, me) = person.asks("GET", "/auth/me", Value::Null).await;
         let id = me["user"]["id"].as_str().unwrap().to_owned();
@@ -202,6 +205,8 @@ async fn a_customer_an_agent_and_an_admin_work_at_the_help_desk() {
             person.may_not(403, "DELETE", &printer, Value::Null).await;
         }
 
+        are_named_and_counted(&cleo, &ben).await;
+
         // A filter has a name of its own for each account, whatever its case.
         let filter = json!({"name": "Open", "filter": "status = 'open'"});
         ben.does("POST", "/saved_filters", filter).await;
@@ -222,4 +227,26 @@ async fn a_customer_an_agent_and_an_admin_work_at_the_help_desk() {
         assert_eq!(cleo.does("POST", "/tickets", json!({"subject": "Another printer"})).await["number"], 4);
         assert_eq!(ben.does("GET", "/comments", Value::Null).await, json!([]));
     }
+}
+
+/// Agents see who asked, by name, and how much there is to do. Customers see ids.
+async fn are_named_and_counted(cleo: &Person, ben: &Person) {
+    cleo.does("PATCH", "/auth/me", json!({"profile": {"displayName": "Cleo"}})).await;
+    let named = "/tickets?include=requester&filter=requester.displayName%20%3D%20%22Cleo%22&sort=number";
+    let tickets = ben.does("GET", named, Value::Null).await;
+    assert_eq!(tickets[0]["_included"]["requester"]["displayName"], "Cleo", "{tickets}");
+    assert_eq!(tickets.as_array().unwrap().len(), 2);
+    cleo.may_not(403, "GET", named, Value::Null).await;
+    cleo.may_not(403, "GET", "/users", Value::Null).await;
+    let included = cleo.does("GET", "/tickets?include=requester", Value::Null).await;
+    assert_eq!(included[0]["_included"]["requester"], json!({"id": cleo.id}));
+    let people = ben.does("GET", "/users?q=example.com&fields=email&sort=email", Value::Null).await;
+    assert_eq!(people.as_array().unwrap().len(), 4, "{people}");
+    let days = ben.does("GET", "/tickets?group=day(created_at)", Value::Null).await;
+    assert_eq!(days[0]["count"], 3, "{days}");
+    let load = ben.does("GET", "/workload?include=assignee", Value::Null).await;
+    assert_eq!((load.as_array().unwrap().len(), &load[0]["tickets"]), (1, &json!(2)), "{load}");
+    cleo.may_not(403, "GET", "/workload", Value::Null).await;
+    let (status, csv) = ben.asks("GET", "/tickets?format=csv&fields=number,subject&sort=number", Value::Null).await;
+    assert_eq!((status, csv.as_str().unwrap().lines().nth(1)), (200, Some("1,The printer is on fire")));
 }

@@ -24,7 +24,7 @@ pub struct EmailAddress(Arc<str>);
 pub struct InvalidEmail;
 
 /// The domain of the reserved addresses of guests (RFC 2606, section 2). No mailbox has it.
-const GUEST_DOMAIN: &str = "@guest.invalid";
+pub(crate) const GUEST_DOMAIN: &str = "@guest.invalid";
 /// How the reserved address of a guest begins, so that they are together in the index of addresses.
 const GUEST_PREFIX: &str = "guest-";
 

@@ -42,6 +42,7 @@ mod config;
 mod core;
 mod credentials;
 mod devices;
+pub mod directory;
 mod disabling;
 mod email;
 mod email_changes;

@@ -80,6 +80,14 @@ pub enum Error {
         /// The requested kind.
         expected: &'static str,
     },
+    /// Two rows of what is read as records have the same id.
+    #[error("two rows of {table} have the id {id:?}")]
+    IdRepeats {
+        /// The view.
+        table: String,
+        /// The id.
+        id: String,
+    },
     /// A stored value of one record has an unexpected type or format. The other records are not affected.
     #[error(
         "column {column} of the record {id} of {table} holds {found} where {expected} belongs; \

@@ -63,6 +63,7 @@ pub mod dialect;
 mod engine;
 mod error;
 mod export;
+pub mod inspect;
 pub mod json;
 mod lane;
 pub mod legacy;

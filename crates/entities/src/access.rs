@@ -66,6 +66,9 @@ pub enum Refusal {
     /// The caller's roles lack the permission.
     #[error("the permission {0} is required")]
     Forbidden(Permission),
+    /// The entity's rule over the caller does not hold. Holds its name.
+    #[error("this caller may not read {0}")]
+    NotReader(Arc<str>),
     /// The entity is multi-tenant, and the request names no tenant. Holds the header that would name it.
     #[error("a tenant is required; send its id in the header {0}")]
     NoTenant(String),

@@ -70,6 +70,7 @@ pub struct Builder {
     public_origin: Option<Origin>,
     users: Users,
     profiles: Option<(Arc<Profile>, String)>,
+    closed_users: Option<String>,
     tables: Tables,
     cursors: CursorKey,
     lists: ListLimits,
@@ -137,6 +138,12 @@ impl Builder {
     /// read from the columns `id` and `profile` of `table` in the same database. Without it, only the id is shown.
     pub fn profiles(self, profile: Arc<Profile>, table: impl Into<String>) -> Self {
         Self { profiles: Some((profile, table.into())), ..self }
+    }
+
+    /// The condition, on the columns of the table of [`profiles`](Self::profiles), of closed accounts. Callers who read the
+    /// [directory](Entity::directory) get their ids alone.
+    pub fn closed_users(self, condition: impl Into<String>) -> Self {
+        Self { closed_users: Some(condition.into()), ..self }
     }
 
     /// The secret that authenticates cursors. Replicas with the same secret accept each other's cursors. Without it the
@@ -234,6 +241,7 @@ impl Builder {
                 warn_of(schema::remember_kept_rules(&self.db, &declarations, Rules::Unknown).await);
             }
         }
+        schema::check_views(&self.db, &declarations).await?.iter().for_each(|remark| tracing::warn!("{remark}"));
         let plans = Plan::compile(&declarations, self.db.engine(), self.json_case);
         let by_name = plans.iter().map(|plan| (plan.name.clone(), plan.index)).collect();
         let users_exist = match self.users {
@@ -243,7 +251,8 @@ impl Builder {
             Users::Elsewhere => None,
         };
         let engine = self.db.engine();
-        let public_users = self.profiles.and_then(|(profile, table)| PublicUsers::new(profile, &table, engine));
+        let closed = self.closed_users.as_deref();
+        let public_users = self.profiles.and_then(|(profile, table)| PublicUsers::new(profile, &table, closed, engine));
         Ok(Entities::new(Parts {
             db: self.db,
             ambient: self.ambient,
@@ -293,6 +302,7 @@ impl Entities {
             public_origin: None,
             users: Users::default(),
             profiles: None,
+            closed_users: None,
             tables: Tables::default(),
             hooks: Vec::new(),
             own_hooks: Vec::new(),

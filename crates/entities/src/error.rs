@@ -35,6 +35,9 @@ pub enum Error {
     /// A relation leads to an entity that the request's interface does not serve.
     #[error("\"{0}\" leads to records that are not served here")]
     NotServed(String),
+    /// The entity's records are only read.
+    #[error("\"{0}\" is read-only")]
+    ReadOnly(String),
     /// An access rule does not hold for a record that the caller may read or wants to create.
     #[error("the access rule for {} does not allow this", .0.as_str())]
     Rule(Action),

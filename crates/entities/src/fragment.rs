@@ -18,11 +18,16 @@ pub(crate) fn null(engine: Engine, word: &str) -> String {
 pub(crate) fn typed(engine: Engine, word: &str, number: usize) -> String {
     match engine {
         Engine::Sqlite => format!("?{number}"),
-        Engine::Postgres => {
-            let name = column_types(word, engine);
-            let (name, collation) = name.split_once(" COLLATE ").map_or((&*name, ""), |(name, by)| (name, by));
-            let collate = if collation.is_empty() { String::new() } else { format!(" COLLATE {collation}") };
-            format!("CAST(?{number} AS {name}){collate}")
-        }
+        Engine::Postgres => cast(engine, &column_types(word, engine), &format!("?{number}")),
     }
+}
+
+/// An expression as a type, as a column names it. Text compares by its bytes.
+pub(crate) fn cast(engine: Engine, name: &str, expression: &str) -> String {
+    let (name, collation) = name.split_once(" COLLATE ").map_or((name, ""), |(name, by)| (name, by));
+    let collate = match (engine, collation) {
+        (Engine::Sqlite, _) | (_, "") => String::new(),
+        (Engine::Postgres, by) => format!(" COLLATE {by}"),
+    };
+    format!("CAST({expression} AS {name}){collate}")
 }

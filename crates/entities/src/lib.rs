@@ -49,7 +49,7 @@ pub use context::gate::ListLimits;
 pub use context::table::Table;
 pub use declare::{
     DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
-    OnDelete, RecordCheck, TextPlace, Unique, UnknownKind, UnknownOnDelete,
+    OnDelete, Query, RecordCheck, TextPlace, Unique, UnknownKind, UnknownOnDelete,
 };
 pub use encode::Record;
 pub use error::UnknownTable;

@@ -48,6 +48,7 @@ impl From<Error> for Problem {
                     message: "may not be set or changed by this caller".into(),
                 }))
             }
+            Error::ReadOnly(_) => Self::new(StatusCode::METHOD_NOT_ALLOWED, "read_only", error.to_string()),
             Error::NotFound => Self::not_found("no such record"),
             Error::Body(BodyError::Malformed(_)) => Self::bad_request(error.to_string()),
             Error::Body(BodyError::Invalid(errors)) => {
@@ -121,7 +122,7 @@ impl From<Refusal> for Problem {
             Refusal::Unauthenticated => Self::unauthorized("authentication is required"),
             Refusal::SecondFactor => Self::forbidden(refusal.to_string()).with_code("two_factor_required"),
             Refusal::OutOfScope { ref resource, verb } => Self::out_of_scope(refusal.to_string(), resource, verb),
-            Refusal::Forbidden(_) | Refusal::NotMember => Self::forbidden(refusal.to_string()),
+            Refusal::Forbidden(_) | Refusal::NotReader(_) | Refusal::NotMember => Self::forbidden(refusal.to_string()),
             Refusal::NoTenant(_) | Refusal::UnreadableTenant => {
                 Self::bad_request(refusal.to_string()).with_code("tenant_required")
             }
@@ -154,6 +155,11 @@ fn database(error: &DatabaseError) -> Problem {
         tracing::error!(%error, "a newer configuration changed the tables; restart this server with that configuration");
         return Problem::unavailable("this server runs a configuration from before a change of the tables", RETRY)
             .with_code("schema_changed");
+    }
+    if let DatabaseError::IdRepeats { table, id } = error {
+        tracing::error!(view = table, id, "two rows of a view have the same id; correct its SELECT");
+        let detail = "two rows of this view have the same id; the server's log names it";
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "view_id_repeats", detail);
     }
     if DatabaseError::is_unreadable(error) {
         return Problem::record_unreadable(error);

@@ -269,14 +269,17 @@ pub(crate) struct PublicUsers {
     profile: Arc<Profile>,
     /// Reads the profiles of the users whose ids are in a JSON array.
     pub(crate) sql: Sql,
+    /// The same without closed accounts.
+    pub(crate) open: Sql,
 }
 
 impl PublicUsers {
-    /// From the column `profile` of `table`; `None` if no field is public.
-    pub(crate) fn new(profile: Arc<Profile>, table: &str, engine: Engine) -> Option<Self> {
+    /// From the column `profile` of `table`; `None` if no field is public. `closed` is a condition of closed accounts.
+    pub(crate) fn new(profile: Arc<Profile>, table: &str, closed: Option<&str>, engine: Engine) -> Option<Self> {
         let among = dialect::is_among(engine, "\"id\"", "?1");
-        let sql = format!("SELECT \"id\", \"profile\" FROM {} WHERE {among}", quoted(table)).into();
-        profile.has_public().then_some(Self { profile, sql })
+        let sql = format!("SELECT \"id\", \"profile\" FROM {} WHERE {among}", quoted(table));
+        let open = closed.map_or_else(|| sql.clone(), |closed| format!("{sql} AND NOT ({closed})"));
+        profile.has_public().then_some(Self { profile, sql: sql.into(), open: open.into() })
     }
 
     /// One user as signed-in callers see them.

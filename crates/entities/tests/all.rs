@@ -12,6 +12,7 @@ mod all {
     mod cascade;
     mod client_ids;
     mod cursor;
+    mod directory;
     mod entity_hooks;
     mod events;
     mod exhaustion;
@@ -72,5 +73,6 @@ mod all {
     mod validation;
     mod verify;
     mod view;
+    mod views;
     mod written;
 }

@@ -45,14 +45,21 @@ pub enum MigrationError {
 pub async fn plan(config: &Config) -> Result<Changes, MigrationError> {
     let (db, _scratch) = open_to_look(config).await?;
     let mut changes = missing(config, &db).await?;
-    let broken = schema::broken_rules(&db, &Declarations::check(&config.entities)?, Rules::All).await;
+    let declarations = Declarations::check(&config.declared())?;
+    if changes.statements.is_empty() || db.engine() == Engine::Sqlite {
+        changes.notes.extend(schema::check_views(&db, &declarations).await?);
+    } else if declarations.has_views() {
+        // The server looks for tables that are not there yet.
+        changes.notes.push("the views were not tried, because their tables may change".to_owned());
+    }
+    let broken = schema::broken_rules(&db, &declarations, Rules::All).await;
     changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
 }
 
 /// The same for a database that is open, and without a look for records that break a rule: that would read all of them.
 pub(crate) async fn missing(config: &Config, db: &Db) -> Result<Changes, MigrationError> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     let mut own = Vec::new();
     for (component, steps) in components(config, db) {
         let missing = legacy::pending(db, component, steps, legacy_booleans(component)).await?;
@@ -73,7 +80,7 @@ pub(crate) async fn missing(config: &Config, db: &Db) -> Result<Changes, Migrati
 
 /// Runs the missing statements, and returns them.
 pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     let mut changes = plan(config).await?;
     let db = parts::open(config).await?;
     for (component, steps) in components(config, &db) {
@@ -81,6 +88,7 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     }
     let made = schema::apply(&db, &declarations, &parts::users(config)).await?;
     changes.notes = made.notes;
+    changes.notes.extend(schema::check_views(&db, &declarations).await?);
     let broken = schema::remember_kept_rules(&db, &declarations, Rules::All).await;
     changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
@@ -132,7 +140,7 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
 /// Creates the tables of `source` in `target`: those of the entities, and the service's own, whether or not the
 /// configuration enables the parts that use them.
 pub(crate) async fn make_like(config: &Config, source: &Db, target: &Db) -> Result<(), MigrationError> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     for (component, steps) in recorded(config, source).await? {
         legacy::migrate(target, component, steps, legacy_booleans(component)).await?;
     }

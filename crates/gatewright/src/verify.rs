@@ -37,7 +37,7 @@ pub async fn check_encoding(config: &Config) -> Result<(), OpenError> {
 /// type, and for JSON with a number that is not in canonical form. Returns the number of records. A server may run at
 /// the same time. Nothing is changed.
 pub async fn verify(config: &Config, each: impl FnMut(Finding)) -> Result<u64, VerifyError> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     let mut config = config.clone();
     config.database.create_file = false;
     let db = parts::open(&config).await?;

@@ -18,7 +18,7 @@ mod tenants;
 
 pub use authority::{ADMIN, Change, MEMBER, OWNER, permits};
 pub use member::{Member, MemberKind};
-pub use sql::{MembershipsInitError, SqlMemberships};
+pub use sql::{MembershipsInitError, SqlMemberships, USER_MEMBERS};
 pub use steps::{COMPONENT, INVITATION_STEPS, INVITATIONS, STEPS};
 pub use store::{Changed, Joined, NewTenant, TenantMember, TenantOfUser, TenantStore, TenantStoreError, TenantsWithin};
 pub use tenants::TenantSummary;

@@ -121,6 +121,9 @@ impl SqlMemberships {
     }
 }
 
+/// Selects the members that are users, with `member_id` and `tenant_id`.
+pub const USER_MEMBERS: &str = "SELECT member_id, tenant_id FROM tenant_members WHERE member_kind = 'user'";
+
 const ROLES: &str = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
 
 fn member(row: &Row) -> Result<Member, Error> {

@@ -1,10 +1,12 @@
 use std::collections::HashMap;
 
 use gatewright_base::JsonCase;
+use gatewright_db::Engine;
 
 use crate::declare::model::links_table;
-use crate::declare::{Model, names};
+use crate::declare::{Model, Target, names};
 use crate::filter::Columns;
+use crate::fragment::quoted;
 
 /// The entities, in the form that expressions use.
 #[derive(Debug)]
@@ -13,13 +15,18 @@ pub(crate) struct Catalog {
     by_name: HashMap<String, usize>,
     /// The tables of links, after the entities, by their entity and column.
     links: HashMap<(usize, String), usize>,
+    /// The entity to which relations to users lead.
+    directory: Option<usize>,
 }
 
 /// One entity.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) table: String,
+    /// Its rows, as FROM names them before an alias, on SQLite and on Postgres.
+    rows: [String; 2],
+    /// Whether they are those of a query.
+    pub(crate) is_read_only: bool,
     /// The names that declarations may use.
     pub(crate) columns: Columns,
     /// The names that clients may use.
@@ -33,7 +40,8 @@ impl Catalog {
     pub(crate) fn new(models: &[Model], case: JsonCase) -> Self {
         let entry = |model: &Model| Entry {
             name: model.name.to_string(),
-            table: model.table.to_string(),
+            rows: [model.rows(Engine::Sqlite), model.rows(Engine::Postgres)],
+            is_read_only: model.is_read_only(),
             columns: Columns::with_hidden(model, case),
             visible: Columns::new(model, case),
             owner: model.owner_column().map(str::to_owned),
@@ -46,15 +54,24 @@ impl Catalog {
         for (index, model) in models.iter().enumerate() {
             for field in model.fields.iter().filter(|field| field.links.is_some()) {
                 links.insert((index, field.name.clone()), entities.len());
-                entities.push(Entry::of_links(links_table(&model.table, &field.name), case));
+                entities.push(Entry::of_links(&links_table(&model.table, &field.name), case));
             }
         }
-        Self { entities, by_name, links }
+        let directory = models.iter().position(|model| model.is_directory);
+        Self { entities, by_name, links, directory }
     }
 
     /// The table of links of a relation to many records.
     pub(crate) fn links(&self, entity: usize, column: &str) -> Option<usize> {
         self.links.get(&(entity, column.to_owned())).copied()
+    }
+
+    /// The entity that a relation leads to. `None`: accounts, of which only the id is known.
+    pub(crate) fn entity(&self, to: Target) -> Option<usize> {
+        match to {
+            Target::Entity(index) => Some(index),
+            Target::Users => self.directory,
+        }
     }
 
     /// Whether it is a table of links, and no entity.
@@ -76,11 +93,20 @@ impl Catalog {
 }
 
 impl Entry {
+    /// Its rows, as FROM names them before an alias.
+    pub(crate) fn rows(&self, engine: Engine) -> &str {
+        match engine {
+            Engine::Sqlite => &self.rows[0],
+            Engine::Postgres => &self.rows[1],
+        }
+    }
+
     /// A table of links. Expressions cannot name its columns: paths lead through it.
-    fn of_links(table: String, case: JsonCase) -> Self {
+    fn of_links(table: &str, case: JsonCase) -> Self {
         Self {
             name: String::new(),
-            table,
+            rows: [quoted(table), quoted(table)],
+            is_read_only: false,
             columns: Columns::none(case),
             visible: Columns::none(case),
             owner: None,

@@ -71,16 +71,12 @@ impl Resolver<'_> {
                     let path = rest.iter().map(key).collect::<Result<_, _>>()?;
                     return Ok(Ended { hops, operand: Operand::Json { row, name: column.name.clone(), path }, column });
                 }
-                (_, Some(Target::Users)) => {
+                (_, Some(Target::Users)) if rest.len() == 1 && rest[0].back.is_none() && rest[0].name == "id" => {
                     // The relation's column contains the account's id.
-                    let [Step { name, back: None, .. }] = rest else { return Err(stops_at_users(&rest[0])) };
-                    if name != "id" {
-                        return Err(stops_at_users(&rest[0]));
-                    }
                     let operand = Operand::Column { row, name: column.name.clone(), kind: Kind::Relation };
                     return Ok(Ended { hops, operand, column });
                 }
-                (_, Some(Target::Entity(entity))) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
+                (_, Some(to)) => at = self.forward(at, &column, to, (step.place, &rest[0]), &mut hops)?,
                 (_, None) => {
                     return Err(Fault::new(
                         step.place,
@@ -161,8 +157,7 @@ impl Resolver<'_> {
                 column = Column { name: LINK.to_owned(), to: Some(to), ..column };
             }
             match column.to {
-                Some(Target::Entity(entity)) => at = self.forward(at, &column, entity, step.place, &mut hops)?,
-                Some(Target::Users) => return Err(stops_at_users(step)),
+                Some(to) => at = self.forward(at, &column, to, (step.place, step), &mut hops)?,
                 None => return Err(Fault::new(step.place, format!("\"{}\" is not a relation", column.key))),
             }
         }
@@ -173,10 +168,13 @@ impl Resolver<'_> {
         &mut self,
         at: At,
         column: &Column,
-        entity: usize,
-        place: Place,
+        to: Target,
+        (place, next): (Place, &Step),
         hops: &mut Vec<Hop>,
     ) -> Result<At, Fault> {
+        // A declaration knows nothing about accounts: what it reads of them would change without an event.
+        let known = self.catalog.entity(to).filter(|_| to != Target::Users || matches!(self.rights, Rights::Reader(_)));
+        let entity = known.ok_or_else(|| stops_at_users(next))?;
         let hop = |row| Hop {
             from: at.row,
             from_column: column.name.clone(),
@@ -216,11 +214,16 @@ impl Resolver<'_> {
             let hint = hint.map(|meant| format!(", did you mean \"{meant}\"?")).unwrap_or_default();
             return Err(Fault::new(step.place, format!("there is no entity \"{}\"{hint}", cut(&step.name))));
         };
+        if catalog.at(entity).is_read_only && !matches!(self.rights, Rights::Reader(_)) {
+            let message = format!("\"{}\" is a view, whose records change without events", step.name);
+            return Err(Fault::new(step.place, message));
+        }
         let column = self.column(entity, &back.field, back.place)?;
-        if column.links == Some(Target::Entity(at.entity)) {
+        let leads_here = |to: Option<Target>| to.and_then(|to| catalog.entity(to)) == Some(at.entity);
+        if leads_here(column.links) {
             return self.back_over_links(at, (entity, &column), step.place, hops);
         }
-        if column.to != Some(Target::Entity(at.entity)) {
+        if !leads_here(column.to) {
             let message = format!(
                 "\"{}\" of \"{}\" is not a relation to \"{}\"",
                 column.key,

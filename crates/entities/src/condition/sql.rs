@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
         let from_column = if leads || !by_list { hop.lead() } else { &hop.from_column };
         let from = format!("{}.{}", rows[&hop.from], quoted(from_column));
         rows.insert(hop.row, alias.clone());
-        let table = quoted(&self.catalog.at(hop.entity).table);
+        let table = self.catalog.at(hop.entity).rows(self.engine);
         let column = format!("{alias}.{}", quoted(&hop.column));
         let not = if negated { "NOT " } else { "" };
         let _infallible = match (leads, self.engine) {
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
     pub(super) fn led(&mut self, related: &Related) -> String {
         self.aliases += 1;
         let alias = quoted(&format!("_r{}", self.aliases));
-        let table = quoted(&self.catalog.at(related.hop.entity).table);
+        let table = self.catalog.at(related.hop.entity).rows(self.engine);
         let column = format!("{alias}.{}", quoted(&related.hop.column));
         let _infallible =
             write!(self.sql, "SELECT {column} AS \"_v\" FROM {table} AS {alias} WHERE {column} IS NOT NULL");

@@ -9,7 +9,7 @@ use super::entities::Entities;
 use super::table::Table;
 use crate::access::{Action, Reach, Refusal, decide, decide_export};
 use crate::call::Call;
-use crate::condition::{Bound, Rule, Viewer};
+use crate::condition::{Bound, Rule, Viewer, caller};
 use crate::declare::Target;
 use crate::error::Error;
 use crate::plan::Plan;
@@ -82,10 +82,11 @@ pub(crate) async fn reach(table: Table<'_>, call: &Call, action: Action) -> Resu
 async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach, Option<Arc<Viewer>>), Error> {
     let Table { entities, plan } = table;
     if call.is_operators() {
+        is_served(plan, action)?;
         return Ok((operator_reach(call, plan, action, &entities.policy().tenant_header)?, None));
     }
     let standing = standing(table, call).await?;
-    let reach = decide(entities.policy(), &plan.rules, &call.identity, &standing, action)?;
+    let reach = admitted(table, call, &standing, action)?;
     if !plan.needs_viewer() {
         return Ok((reach, None));
     }
@@ -93,6 +94,28 @@ async fn judged(table: Table<'_>, call: &Call, action: Action) -> Result<(Reach,
     // What is changed or deleted must be readable too.
     let read = plan.row_rules.get(Action::Read).filter(|_| action != Action::Create);
     Ok((reach.under(read.map(|rule| bound(plan, rule, &viewer))), Some(viewer)))
+}
+
+/// How far a caller with this standing reaches, apart from the rules about records, or why not.
+pub(crate) fn admitted(table: Table<'_>, call: &Call, standing: &Standing, action: Action) -> Result<Reach, Error> {
+    let Table { entities, plan } = table;
+    is_served(plan, action)?;
+    let reach = decide(entities.policy(), &plan.rules, &call.identity, standing, action)?;
+    let Some(rule) = &plan.readers else { return Ok(reach) };
+    let viewer = Viewer::new(&call.identity, standing, entities.ambient().now());
+    if caller::is_true(&rule.resolved.condition, &viewer) {
+        Ok(reach)
+    } else {
+        Err(Refusal::NotReader(plan.name.clone()).into())
+    }
+}
+
+/// Nobody writes what is read-only.
+fn is_served(plan: &Plan, action: Action) -> Result<(), Error> {
+    if plan.is_read_only && action != Action::Read {
+        return Err(Error::ReadOnly(plan.name.to_string()));
+    }
+    Ok(())
 }
 
 /// How far the operator reaches.

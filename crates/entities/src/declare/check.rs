@@ -2,6 +2,7 @@
 
 mod keys;
 mod queries;
+mod read_only;
 mod stamped;
 
 use std::collections::{BTreeSet, HashMap};
@@ -36,6 +37,8 @@ pub struct Declarations {
     pub(crate) write_rules: Vec<WriteRules>,
     /// Who may read fields, by their positions, in the order of the entities.
     pub(crate) read_rules: Vec<Vec<(usize, Arc<Rule>)>>,
+    /// Who may read entities at all, as rules over the caller, by the models' positions.
+    pub(crate) readers: Vec<Option<Arc<Rule>>>,
 }
 
 impl Declarations {
@@ -53,11 +56,13 @@ impl Declarations {
         }
         // Rules follow relations into other entities, which must be right before.
         let (mut row_rules, mut write_rules, mut read_rules) = (Vec::new(), Vec::new(), Vec::new());
+        let mut readers = Vec::new();
         if errors.is_empty() {
             let catalog = Catalog::new(&models, JsonCase::Snake);
             row_rules = super::row_rules::compile(entities, &catalog, &mut errors);
             write_rules = super::written::compile(entities, &models, &catalog, &mut errors);
             read_rules = super::read::compile(entities, &catalog, &mut errors);
+            readers = super::read::readers(entities, &catalog, &mut errors);
         }
         if !errors.is_empty() {
             return Err(DeclarationErrors(errors));
@@ -65,7 +70,7 @@ impl Declarations {
         for (model, rules) in models.iter_mut().zip(&row_rules) {
             model.leading = super::row_rules::leading(model, rules);
         }
-        Ok(Self { models, row_rules, write_rules, read_rules })
+        Ok(Self { models, row_rules, write_rules, read_rules, readers })
     }
 
     /// The entities' names in the order of their declaration.
@@ -117,6 +122,7 @@ impl Check<'_> {
         self.check_limits();
         self.check_descriptions();
         self.check_renames();
+        self.read_only();
         let mut fields = self.fields();
         let owner = self.owner(&mut fields);
         let tenant = self.tenant(&mut fields);
@@ -144,6 +150,8 @@ impl Check<'_> {
             indexes,
             fields,
             leading: BTreeSet::new(),
+            query: entity.query.as_deref().cloned().map(Arc::new),
+            is_directory: entity.is_directory,
         }
     }
 
@@ -163,7 +171,7 @@ impl Check<'_> {
 
     fn check_names(&mut self) {
         let entity = self.entity;
-        if let Some(message) = names::refuse_entity(&entity.name) {
+        if let Some(message) = names::refuse_entity(&entity.name).filter(|_| !entity.is_directory) {
             self.wrong("name", message);
         }
         if let Some(table) = &entity.table
@@ -326,7 +334,9 @@ impl Check<'_> {
         let entity = self.entity;
         let mut models = Vec::with_capacity(entity.fields.len() + 1);
         for (index, field) in entity.fields.iter().enumerate() {
-            if let Some(message) = names::refuse_field(&field.name) {
+            // A view may have the times that a table has.
+            let is_own = names::OWN_COLUMNS[1..].contains(&&*field.name) && entity.query.is_some();
+            if let Some(message) = names::refuse_field(&field.name).filter(|_| !is_own) {
                 self.note(Some(index), Some("name"), message);
             }
             if entity.soft_delete && field.name == names::DELETED_COLUMN {
@@ -381,7 +391,7 @@ impl Check<'_> {
             index: field.index,
             hidden: field.hidden,
             // Clients send what the server numbers back, and change nothing by it.
-            read_only: field.read_only || field.sequence.is_some(),
+            read_only: field.read_only || field.sequence.is_some() || self.entity.query.is_some(),
             default,
             word,
             relation: relation.filter(|_| !field.many),
@@ -400,6 +410,9 @@ impl Check<'_> {
             None => return Err(Wrong::new("to", "a relation needs to = the name of an entity, or \"users\"")),
             Some(names::USERS) => Target::Users,
             Some(name) => match self.names.get(name) {
+                Some(index) if self.entities[*index].query.is_some() => {
+                    return Err(Wrong::new("to", format!("\"{name}\" is a view, to which no relation leads")));
+                }
                 Some(index) => Target::Entity(*index),
                 None => {
                     let known = self.names.keys().copied().chain([names::USERS]);

@@ -1,4 +1,4 @@
-use super::{Field, RecordCheck, Unique};
+use super::{Field, Query, RecordCheck, Unique, names};
 use crate::access::Action;
 
 /// An entity as declared: nothing is checked before the entities are built.
@@ -38,6 +38,12 @@ pub struct Entity {
     pub(crate) description: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) fields: Vec<Field>,
+    /// What its records are selected by, if they are in no table of its own.
+    pub(crate) query: Option<Box<Query>>,
+    /// Who may read it, as a rule over the caller alone.
+    pub(crate) readers: Option<String>,
+    /// Whether relations to users lead to it.
+    pub(crate) is_directory: bool,
 }
 
 /// The permission that each action requires, as text: `posts:read`, or `public` for none.
@@ -106,7 +112,33 @@ impl Entity {
             description: None,
             label: None,
             fields: Vec::new(),
+            query: None,
+            readers: None,
+            is_directory: false,
         }
+    }
+
+    /// A read-only entity: its records are the rows of a query, which has a column `id` with a value that no other row has. They have
+    /// no events. If the query names the column `tenant_id` and is not for [all tenants](Query::all_tenants), callers see the rows
+    /// of their tenant.
+    ///
+    /// ```
+    /// use gatewright_entities::{Entity, Field, Query};
+    /// let load = Entity::view(
+    ///     "desk_load",
+    ///     Query::new("SELECT desk AS id, count(*) AS open FROM tickets WHERE state = 'open' GROUP BY desk"),
+    /// )
+    /// .field(Field::int("open"));
+    /// ```
+    pub fn view(name: impl Into<String>, query: Query) -> Self {
+        let multi_tenant = query.names(names::TENANT_COLUMN) && !query.all_tenants;
+        Self { query: Some(Box::new(query)), multi_tenant, ..Self::new(name) }
+    }
+
+    /// The accounts as a read-only entity called `users`, to which relations to users lead, in `include`, `filter` and `sort`. The
+    /// columns of the query are `id` and those of the fields, and `tenant_id` if callers see the members of their tenant alone.
+    pub fn directory(query: Query, readers: impl Into<String>) -> Self {
+        Self { is_directory: true, readers: Some(readers.into()), ..Self::view(names::USERS, query.of_program()) }
     }
 
     /// The name of the table, which is also the path of the endpoints.
@@ -282,6 +314,21 @@ impl Entity {
     /// Whether an export needs a permission.
     pub fn has_export(&self) -> bool {
         self.access.export.is_some()
+    }
+
+    /// Whether its records are the rows of a query, which nobody writes.
+    pub fn is_read_only(&self) -> bool {
+        self.query.is_some()
+    }
+
+    /// Whether it is a view that shows the rows of all tenants to every caller whom its access allows.
+    pub fn shows_all_tenants(&self) -> bool {
+        self.query.as_ref().is_some_and(|query| query.all_tenants)
+    }
+
+    /// Whether its records are the accounts.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
     }
 
     /// Whether it isolates the records of tenants.

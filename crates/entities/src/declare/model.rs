@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatewright_db::Value;
 use sha2::{Digest, Sha256};
 
-use super::{DefaultWord, Kind, OnDelete};
+use super::{DefaultWord, Kind, OnDelete, Query};
 use crate::access::Rules;
 use crate::value::Type;
 
@@ -45,6 +45,10 @@ pub(crate) struct Model {
     pub(crate) indexes: Vec<Vec<(String, bool)>>,
     /// The columns by which lists under the rule for reading find their records.
     pub(crate) leading: BTreeSet<String>,
+    /// What its records are selected by, if they are in no table of its own.
+    pub(crate) query: Option<Arc<Query>>,
+    /// Whether its records are the accounts.
+    pub(crate) is_directory: bool,
 }
 
 impl Model {
@@ -59,7 +63,9 @@ impl Model {
         let keys = self.keys.iter().filter_map(|key| key.fields.first()).filter(|field| !field.folded);
         let keys = keys.map(|field| &*self.fields[field.index].name);
         let indexes = self.indexes.iter().filter_map(|columns| columns.first()).map(|(column, _)| column.as_str());
-        fields.chain(["id"]).chain(self.cursor_fields.first().map(String::as_str)).chain(keys).chain(indexes)
+        let all = fields.chain(["id"]).chain(self.cursor_fields.first().map(String::as_str)).chain(keys).chain(indexes);
+        // Nothing is known about the indexes behind a query.
+        all.take(if self.is_read_only() { 0 } else { usize::MAX })
     }
 
     /// The positions of the fields whose folded text is stored too, each once and in order.
@@ -73,7 +79,8 @@ impl Model {
 
     /// The columns whose index has the records of a value in the order of lists.
     pub(crate) fn ordered(&self) -> impl Iterator<Item = &str> {
-        self.leading.iter().map(String::as_str).chain(["id"]).chain(self.owner_column())
+        let all = self.leading.iter().map(String::as_str).chain(["id"]).chain(self.owner_column());
+        all.take(if self.is_read_only() { 0 } else { usize::MAX })
     }
 }
 

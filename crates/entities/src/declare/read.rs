@@ -1,4 +1,4 @@
-//! The rules of fields for reading, which are about the caller alone.
+//! The rules for reading that are about the caller alone: of fields, and of whole entities.
 
 use std::sync::Arc;
 
@@ -36,6 +36,27 @@ pub(super) fn compile(
             }
         }
         all.push(rules);
+    }
+    all
+}
+
+/// Who may read entities at all, in the order of the entities.
+pub(super) fn readers(
+    entities: &[Entity],
+    catalog: &Catalog,
+    errors: &mut Vec<DeclarationError>,
+) -> Vec<Option<Arc<Rule>>> {
+    let mut all = Vec::with_capacity(entities.len());
+    for (entity, declared) in entities.iter().enumerate() {
+        let rule = declared.readers.as_ref().map(|text| rule(text, catalog, entity, Rights::Caller));
+        all.push(match rule.transpose() {
+            Ok(rule) => rule.map(Arc::new),
+            Err((message, place)) => {
+                let location = Location { entity, field: None, attribute: Some("read") };
+                errors.push(DeclarationError { location, entity: declared.name.clone(), field: None, message, place });
+                None
+            }
+        });
     }
     all
 }

@@ -47,7 +47,8 @@ impl Shape {
         let visible = model.fields.iter().filter(|field| !field.hidden);
         let mut columns = vec![Column::new("id", Codec::Id, case, true)];
         columns.extend(visible.map(|field| Column::new(&field.name, Codec::of(field.kind), case, false)));
-        columns.extend(["created_at", "updated_at"].map(|name| Column::new(name, Codec::Time, case, false)));
+        let times = &model.own_columns()[1..];
+        columns.extend(times.iter().map(|name| Column::new(name, Codec::Time, case, false)));
         if model.soft_delete {
             columns.push(Column::new(names::DELETED_COLUMN, Codec::Time, case, false));
         }

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use gatewright_db::{Error, RowRef, Value};
 use gatewright_http::entity_tag;
 
@@ -63,6 +65,15 @@ impl<'a> Projection<'a> {
                 shown.unwrap_or(chosen.len() + self.beside.len())
             }
         }
+    }
+
+    /// The id in a row. Fails if it is one of the `earlier`.
+    pub(crate) fn unlike(&self, row: &RowRef<'_>, earlier: &HashSet<String>) -> Result<String, Error> {
+        let id: String = row.get(self.id())?;
+        if earlier.contains(&id) {
+            return Err(Error::IdRepeats { table: self.shape.table.clone(), id });
+        }
+        Ok(id)
     }
 
     /// Where the columns begin that are not shown.

@@ -65,7 +65,8 @@ impl Columns {
             to,
             links: None,
         };
-        let mut list: Vec<Column> = names::OWN_COLUMNS
+        let mut list: Vec<Column> = model
+            .own_columns()
             .iter()
             // An id is text without a fixed format; the other two are times.
             .map(|name| column(name, if *name == "id" { Kind::Relation } else { Kind::Timestamp }, &[], None))

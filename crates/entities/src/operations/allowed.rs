@@ -1,6 +1,6 @@
-use crate::access::{Action, Reach, Standing, decide};
+use crate::access::{Action, Reach, Standing};
 use crate::call::Call;
-use crate::context::admission::{self, standing};
+use crate::context::admission::{self, admitted, named_standing};
 use crate::context::entities::Entities;
 use crate::context::table::Table;
 use crate::error::Error;
@@ -22,11 +22,12 @@ impl Entities {
         let mut allowed = Vec::with_capacity(wanted.len());
         for (table, action) in wanted {
             let plan = table.plan;
-            if plan.tenant.is_some() && known.is_none() {
-                known = Some(standing(*table, call).await?);
+            let needs_standing = plan.tenant.is_some() || plan.readers.is_some();
+            if needs_standing && known.is_none() {
+                known = Some(named_standing(self, call).await?);
             }
-            let standing = known.as_ref().filter(|_| plan.tenant.is_some()).unwrap_or(&Standing::Unnamed);
-            allowed.push(decide(table.entities.policy(), &plan.rules, &call.identity, standing, *action).is_ok());
+            let standing = known.as_ref().filter(|_| needs_standing).unwrap_or(&Standing::Unnamed);
+            allowed.push(admitted(*table, call, standing, *action).is_ok());
         }
         Ok(allowed)
     }

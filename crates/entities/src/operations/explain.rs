@@ -12,11 +12,11 @@ use serde_json::{Value as Json, json};
 
 use super::rules::{self, Count, Subject};
 use super::write;
-use crate::access::{Action, Reach, Refusal, decide};
+use crate::access::{Action, Reach, Refusal};
 use crate::call::Call;
 use crate::condition::terms::{Compared, Source, Term as Part, terms};
 use crate::condition::{Bound, Operand, Rule, Viewer};
-use crate::context::admission::{bound, standing};
+use crate::context::admission::{admitted, bound, standing};
 use crate::context::table::Table;
 use crate::declare::Kind;
 use crate::encode;
@@ -116,10 +116,13 @@ pub(crate) async fn explain(
     let id = id.map(|id| canonical_id(id).into_owned());
     let standing = standing(table, call).await?;
     let viewer = Arc::new(Viewer::new(&call.identity, &standing, entities.ambient().now()));
-    let decided = decide(entities.policy(), &plan.rules, &call.identity, &standing, action);
-    let mut findings = vec![finding("access", decided.as_ref().err().cloned().map(Error::from))];
+    let (decided, refusal) = match admitted(table, call, &standing, action) {
+        Ok(reach) => (Some(reach), None),
+        Err(error) => (None, Some(error)),
+    };
+    let mut findings = vec![finding("access", refusal)];
     let anonymous = call.identity.principal().is_none();
-    let asked = Asked { plan: plan.clone(), viewer, action, reach: decided.ok(), anonymous };
+    let asked = Asked { plan: plan.clone(), viewer, action, reach: decided, anonymous };
     findings.extend(unreadable(&asked).map(|check| (check, None)));
     match id.clone() {
         None => findings.extend(asked.rules().map(|(check, rule)| (unasked(check, rule), None))),

@@ -97,7 +97,7 @@ impl Entities {
     /// Whether [`release_account`](Self::release_account) leaves no record of `table` that names the account in `column`. If so, the field
     /// is declared and [`holder_of_account`](Self::holder_of_account) checks it.
     pub fn releases_column(&self, table: &str, column: &str) -> bool {
-        let plan = self.plans().iter().find(|plan| *plan.table == *table);
+        let plan = self.plans().iter().find(|plan| *plan.table == *table && !plan.is_read_only);
         plan.is_some_and(|plan| {
             plan.fields.iter().enumerate().any(|(index, field)| {
                 let names_users = field.relation.is_some_and(|relation| relation.to == Target::Users);
@@ -159,7 +159,8 @@ impl Entities {
     /// the entity with this number. `None` if there is no entity with this number.
     pub async fn records_of_account(&self, user: &UserId, entity: usize, after: &str) -> Result<Option<Owned>, Error> {
         let Some(plan) = self.plans().get(entity).cloned() else { return Ok(None) };
-        let Some(field) = plan.owner else {
+        // The rows of a view are records of others, or follow from them.
+        let Some(field) = plan.owner.filter(|_| !plan.is_read_only) else {
             return Ok(Some(Owned { table: None, records: Vec::new(), is_last: true }));
         };
         let mut hasher = DefaultHasher::new();
@@ -253,7 +254,7 @@ async fn empty(entities: &Entities, reference: &AccountReference, user: &UserId,
 /// Every field that may name an account.
 async fn references(entities: &Entities, owned: OwnedRecords) -> Result<Vec<AccountReference>, DatabaseError> {
     let mut references = Vec::new();
-    for plan in entities.plans() {
+    for plan in entities.plans().iter().filter(|plan| !plan.is_read_only) {
         let mut shape = None;
         for (index, field) in plan.fields.iter().enumerate() {
             if field.links == Some(Target::Users) {

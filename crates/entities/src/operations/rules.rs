@@ -140,7 +140,7 @@ pub(super) fn row(plan: &Plan, subject: Subject<'_>, old: &BTreeSet<&str>) -> (S
         Subject::Stored(id) => {
             let old = old.iter().map(|column| format!(", {} AS {}", quoted(column), quoted(&old_name(column))));
             // Bytes: a subquery, of which a condition is tested.
-            let select = format!("SELECT *{} FROM {table} WHERE \"id\" = ?1", old.collect::<String>());
+            let select = format!("SELECT *{} FROM {} WHERE \"id\" = ?1", old.collect::<String>(), plan.sql.source());
             (select, vec![Value::from(id)])
         }
         Subject::Created(values) => (created(plan, values.len(), old), values.to_vec()),

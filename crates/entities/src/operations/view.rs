@@ -58,8 +58,9 @@ async fn view(table: Table<'_>, call: &Call, id: &str, query: &RecordQuery) -> R
     let plan = table.plan.clone();
     let db = table.entities.db_for(call);
     let read = db.read(async move |tx: &Tx| -> Result<Option<Viewed>, Error> {
-        let row: Option<(Record, Vec<u8>, Vec<Value>)> = tx
-            .fold(sql.clone(), params.clone(), None, |found, row| {
+        let row = tx
+            .fold(sql.clone(), params.clone(), None, |found: &mut Option<(Record, Vec<u8>, Vec<Value>)>, row| {
+                plan.refuse_second(found.as_ref().map(|(record, ..)| record.id()), &reach)?;
                 let record = plan.shape.record(row)?.seen_by(&readable);
                 let mut json = Vec::new();
                 match &view.fields {

@@ -101,7 +101,7 @@ impl Plan {
         for plan in plans.iter().filter(|plan| serves(plan)) {
             for field in plan.fields().filter(|field| seen.shows(plan, field)) {
                 let to = field.relation.map(|relation| relation.to).or(field.links);
-                if to == Some(Target::Entity(self.index)) {
+                if to == Some(Target::Entity(self.index)) || (self.is_directory && to == Some(Target::Users)) {
                     all.push((format!("{}({})", plan.name, field.key), Includable::Back, Some(plan)));
                 }
             }

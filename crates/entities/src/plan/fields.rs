@@ -132,7 +132,7 @@ impl Fields {
     pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
         let mut fields = Self { operators: true, ..Self::declared(model, case) };
         // An answer with related records, or with its entity tag, can be sent back too.
-        let own = names::OWN_COLUMNS.into_iter().chain(model.soft_delete.then_some(names::DELETED_COLUMN));
+        let own = model.own_columns().iter().copied().chain(model.soft_delete.then_some(names::DELETED_COLUMN));
         if model.client_ids {
             fields.keys.insert("id".to_owned(), Key::Id);
         }

@@ -63,7 +63,7 @@ impl Statements {
         part: &Part<'_>,
         engine: Engine,
     ) -> (Sql, Vec<Value>) {
-        let table = &self.table;
+        let (table, from) = (&self.table, &self.from);
         let mut params = scope.params.clone();
         let step = (part.range)(params.len() + 1);
         params.extend(step.params);
@@ -79,13 +79,13 @@ impl Statements {
             let is_value = format!("{table}.{} = \"_k\".\"_v\"", quoted(column));
             let condition = all([&is_value, scope.bare(), &rest, &step.condition]);
             let first =
-                |count: &str| format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {order} LIMIT {count}");
+                |count: &str| format!("SELECT \"id\" FROM {from} WHERE {condition} ORDER BY {order} LIMIT {count}");
             let values = if i64::try_from(values.len()).is_ok_and(|values| values <= part.most()) {
                 texts
             } else {
                 let heads = dialect::for_each(engine, &texts, &first("1"));
                 format!(
-                    "(SELECT \"_h\".\"_v\" FROM ({heads}) AS \"_h\" JOIN {table} ON {table}.\"id\" = \"_h\".\"_id\" \
+                    "(SELECT \"_h\".\"_v\" FROM ({heads}) AS \"_h\" JOIN {from} ON {table}.\"id\" = \"_h\".\"_id\" \
                      ORDER BY {order} LIMIT ?{most})"
                 )
             };
@@ -96,8 +96,7 @@ impl Statements {
         params.extend([Value::Int(part.wanted), Value::Int(part.offset)]);
         let (limit, offset) = (params.len() - 1, params.len());
         // Bytes: rows are folded one by one until the answer is full.
-        let sql =
-            format!("SELECT {select} FROM {table} WHERE {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}");
+        let sql = format!("SELECT {select} FROM {from} WHERE {among} ORDER BY {order} LIMIT ?{limit} OFFSET ?{offset}");
         (sql.into(), params)
     }
 
@@ -108,7 +107,7 @@ impl Statements {
         (rule, branches): (&Bound, &'a [Branch<'_>]),
         part: &Part<'_>,
     ) -> Vec<(OfValue, &'a [String])> {
-        let table = &self.table;
+        let (table, from) = (&self.table, &self.from);
         let mut statements = Vec::with_capacity(branches.len());
         for Branch { lead, values } in branches {
             let (Some(values), Some(column)) = (values, lead.source.column()) else { continue };
@@ -121,7 +120,7 @@ impl Statements {
             let (most, value) = (params.len(), params.len() + 1);
             let is_value = format!("{table}.{} = ?{value}", quoted(column));
             let condition = all([&is_value, scope.bare(), &rest, &step.condition]);
-            let sql = format!("SELECT \"id\" FROM {table} WHERE {condition} ORDER BY {} LIMIT ?{most}", step.order);
+            let sql = format!("SELECT \"id\" FROM {from} WHERE {condition} ORDER BY {} LIMIT ?{most}", step.order);
             statements.push((OfValue { sql: sql.into(), params }, values.as_slice()));
         }
         statements
@@ -133,7 +132,7 @@ impl Statements {
         // Bytes: rows are folded one by one until the answer is full.
         let sql = format!(
             "SELECT {select} FROM {} WHERE {among} ORDER BY {} LIMIT ?2 OFFSET ?3",
-            self.table,
+            self.from,
             (part.range)(1).order
         );
         (sql.into(), vec![Value::Text(ids), Value::Int(part.wanted), Value::Int(part.offset)])
@@ -149,7 +148,7 @@ impl Statements {
         part: &Part<'_>,
         judge: impl FnOnce(&mut Scope),
     ) -> (Sql, Vec<Value>) {
-        let table = &self.table;
+        let (table, from) = (&self.table, &self.from);
         let mut bounds = bounds;
         let step = (part.range)(bounds.next());
         let order = step.order;
@@ -158,7 +157,7 @@ impl Statements {
         } else {
             bounds.and(&step.condition, step.params);
         }
-        let window = format!("SELECT * FROM {table}{} ORDER BY {order} LIMIT {most}", bounds.condition());
+        let window = format!("SELECT * FROM {from}{} ORDER BY {order} LIMIT {most}", bounds.condition());
         let mut scope = Scope { condition: String::new(), ..bounds };
         judge(&mut scope);
         let condition = scope.condition();

@@ -101,7 +101,7 @@ impl Keyset {
                 _ => quoted(name),
             };
             // A column that was created before its field became required may contain nulls.
-            let nullable = !names::OWN_COLUMNS.contains(&&**name);
+            let nullable = !model.own_columns().contains(&&**name);
             Column { name: name.clone(), expression, nullable, direction: Direction::Forward, path: None }
         };
         Self::of(model.cursor_fields.iter().map(column).collect(), engine)

@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Engine, Sql, Value};
+use gatewright_db::{Engine, Error as DatabaseError, Sql, Value};
 
-use crate::access::{Action, Rules};
+use crate::access::{Action, Reach, Rules};
 use crate::condition::{Catalog, Rule};
 use crate::declare::model::folded_column;
 use crate::declare::written::WriteRules;
@@ -60,6 +60,12 @@ pub struct Plan {
     pub(crate) write_rules: WriteRules,
     /// Who may read fields, by their positions: rules over the caller.
     pub(crate) read_rules: Vec<(usize, Arc<Rule>)>,
+    /// Who may read it at all: a rule over the caller.
+    pub(crate) readers: Option<Arc<Rule>>,
+    /// Whether its records are the rows of a query, which nobody writes.
+    pub(crate) is_read_only: bool,
+    /// Whether its records are the accounts.
+    pub(crate) is_directory: bool,
     /// Whether its rules depend on the request's tenant.
     pub(crate) names_tenant: bool,
     /// The entities, in the form that expressions use.
@@ -148,6 +154,7 @@ impl Plan {
         let plan = |index: usize| {
             let (model, rules) = (&models[index], &declarations.row_rules[index]);
             let write_rules = declarations.write_rules[index].clone();
+            let readers = declarations.readers[index].clone();
             let shape = Shape::new(model, case);
             let columns = Columns::new(model, case);
             let sql = Statements::new(model, shape.select(), engine);
@@ -159,7 +166,11 @@ impl Plan {
                 label: model.label,
                 rules: model.rules.clone(),
                 row_rules: rules.clone(),
-                names_tenant: names_tenant(model, rules, &write_rules, models),
+                names_tenant: readers.as_ref().is_some_and(|rule| rule.resolved.names_tenant)
+                    || names_tenant(model, rules, &write_rules, models),
+                readers,
+                is_read_only: model.is_read_only(),
+                is_directory: model.is_directory,
                 write_rules,
                 read_rules: declarations.read_rules[index].clone(),
                 catalog: catalog.clone(),
@@ -208,6 +219,37 @@ impl Plan {
     /// The field that stands for a record where people read.
     pub fn label(&self) -> Option<&Field> {
         self.label.map(|index| self.fields.at(index))
+    }
+
+    /// Whether its records are only read: it has no writes, no events and no trash.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether its records are the accounts, to which relations to users lead.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    /// The times that every record has besides its fields: of its creation and of its last change.
+    pub fn times(&self) -> &'static [&'static str] {
+        if self.is_read_only { &[] } else { &["created_at", "updated_at"] }
+    }
+
+    /// Whether two rows within a reach cannot have the same id. An operator who names no tenant reads the rows of all, in which ids of a
+    /// view may repeat.
+    pub(crate) fn has_unique_ids(&self, reach: &Reach) -> bool {
+        !self.is_read_only || self.tenant.is_none() || reach.tenant().is_some()
+    }
+
+    /// Fails if a row comes after another with the same id.
+    pub(crate) fn refuse_second(&self, first: Option<&str>, reach: &Reach) -> Result<(), DatabaseError> {
+        match first {
+            Some(id) if self.has_unique_ids(reach) => {
+                Err(DatabaseError::IdRepeats { table: self.table.to_string(), id: id.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether it has endpoints.
@@ -343,7 +385,8 @@ fn names_tenant(model: &Model, rules: &ByAction<Arc<Rule>>, written: &WriteRules
 }
 
 fn incoming(models: &[Model], to: usize) -> Vec<Incoming> {
-    let all = models.iter().enumerate().flat_map(|(from, model)| {
+    let stored = models.iter().enumerate().filter(|(_, model)| !model.is_read_only());
+    let all = stored.flat_map(|(from, model)| {
         model.fields.iter().enumerate().filter_map(move |(field, declared)| {
             let links = declared.links.map(|to| Relation { to, on_delete: OnDelete::SetNull });
             Some((from, field, declared.relation.or(links)?))

@@ -41,8 +41,9 @@ struct Column {
 
 impl Order {
     pub(crate) fn new(model: &Model, engine: Engine, case: JsonCase, catalog: Arc<Catalog>, entity: usize) -> Self {
-        let own = names::OWN_COLUMNS
-            .map(|name| (name, Column { name: name.to_owned(), expression: Ok(quoted(name)), nullable: false }));
+        let own = model.own_columns().iter();
+        let own =
+            own.map(|name| (*name, Column { name: (*name).to_owned(), expression: Ok(quoted(name)), nullable: false }));
         let deleted = model.soft_delete.then(|| {
             let name = names::DELETED_COLUMN;
             (name, Column { name: name.to_owned(), expression: Ok(quoted(name)), nullable: true })
@@ -59,7 +60,7 @@ impl Order {
         });
         let mut columns = HashMap::new();
         let mut names = Vec::new();
-        for (name, column) in own.into_iter().chain(declared).chain(deleted) {
+        for (name, column) in own.chain(declared).chain(deleted) {
             if column.expression.is_ok() {
                 names.push(name.to_owned());
             }

@@ -34,6 +34,8 @@ pub(crate) enum Trashed {
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(super) table: String,
+    /// The rows under the name of the table, for FROM.
+    pub(super) from: String,
     columns: String,
     bounds: Bounds,
     soft_delete: bool,
@@ -63,12 +65,12 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(model: &Model, columns: &str, engine: Engine) -> Self {
-        let table = quoted(&model.table);
+        let (table, from) = (quoted(&model.table), model.from(engine));
         let bounds = Bounds::new(model);
         let has_json = model.fields.iter().any(|field| matches!(field.kind, Kind::Json | Kind::List));
         let one = |before: &str, after: &str| One::new(&bounds, before, live(model.soft_delete), after);
         // Bytes: of one record, which is counted before a write reads it.
-        let select = format!("SELECT {columns} FROM {table}");
+        let select = format!("SELECT {columns} FROM {from}");
         let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into());
         let row_size = size(model, engine);
         // The id and the two times, in addition to the fields.
@@ -87,10 +89,16 @@ impl Statements {
             row_size,
             may_be_large: model.fields.iter().any(may_be_large),
             table,
+            from,
             bounds,
             soft_delete: model.soft_delete,
             folded: model.folded().map(|index| model.fields[index].name.clone()).collect(),
         }
+    }
+
+    /// The rows under the name of the table, for FROM.
+    pub(crate) fn source(&self) -> &str {
+        &self.from
     }
 
     /// Sets columns of a record.
@@ -172,7 +180,7 @@ impl Statements {
 
     /// The ids among these that records within a reach have, outside of the trash.
     pub(crate) fn exist(&self, ids: &[&str], reach: &Reach, engine: Engine) -> Statement {
-        let mut text = Text::new(format!("SELECT \"id\" FROM {} WHERE ", self.table));
+        let mut text = Text::new(format!("SELECT \"id\" FROM {} WHERE ", self.from));
         let ids = Value::Text(serde_json::json!(ids).to_string());
         text.bind_as(ids, |ids| dialect::is_among(engine, "\"id\"", ids));
         self.bounds.limit(&mut text, reach);
@@ -181,7 +189,7 @@ impl Statements {
     }
 
     fn found(&self, id: &str, reach: &Reach) -> Text {
-        let mut text = Text::new(format!("SELECT 1 AS found FROM {} WHERE \"id\" = ", self.table));
+        let mut text = Text::new(format!("SELECT 1 AS found FROM {} WHERE \"id\" = ", self.from));
         text.bind(Value::from(id));
         self.bounds.limit(&mut text, reach);
         text
@@ -207,12 +215,12 @@ impl Statements {
 
     /// The FROM clause of the rows of `scope`, and the remaining condition.
     fn rows<'a>(&'a self, scope: &'a Scope) -> (Cow<'a, str>, &'a str) {
-        let (table, condition) = (&self.table, &scope.condition);
+        let (table, from, condition) = (&self.table, &self.from, &scope.condition);
         match &scope.beside {
-            None => (Cow::Borrowed(table), condition),
+            None => (Cow::Borrowed(from), condition),
             // Bytes: a subquery; what is selected of it is bounded outside.
             Some((columns, _)) => {
-                (Cow::Owned(format!("(SELECT {table}.*, {columns} FROM {table}{condition}) AS {table}")), "")
+                (Cow::Owned(format!("(SELECT {table}.*, {columns} FROM {from}{condition}) AS {table}")), "")
             }
         }
     }
@@ -224,11 +232,11 @@ impl Statements {
 
     /// The same with what `select` names of them.
     pub(crate) fn among_selecting(&self, select: &str, scope: &Scope, ids: usize, engine: Engine) -> Sql {
-        let (table, condition) = (&self.table, &scope.condition);
+        let (from, condition) = (&self.from, &scope.condition);
         let word = if condition.is_empty() { " WHERE" } else { " AND" };
         let among = dialect::is_among(engine, "\"id\"", &format!("?{ids}"));
         // Bytes: rows are folded one by one until the answer is full, or only their prints are kept.
-        format!("SELECT {select} FROM {table}{condition}{word} {among}").into()
+        format!("SELECT {select} FROM {from}{condition}{word} {among}").into()
     }
 
     /// The rows of `scope` for each id of a JSON array, which is the parameter with the number `ids`: those for which `condition` is
@@ -241,27 +249,27 @@ impl Statements {
         ids: usize,
         engine: Engine,
     ) -> Sql {
-        let (table, bounds) = (&self.table, &scope.condition);
+        let (table, from, bounds) = (&self.table, &self.from, &scope.condition);
         let word = if bounds.is_empty() { " WHERE" } else { " AND" };
         let most = ids + 1;
-        let first = format!("SELECT \"id\" FROM {table}{bounds}{word} {condition} ORDER BY {order} LIMIT ?{most}");
+        let first = format!("SELECT \"id\" FROM {from}{bounds}{word} {condition} ORDER BY {order} LIMIT ?{most}");
         let each = dialect::for_each(engine, &dialect::texts(engine, &format!("?{ids}")), &first);
         // Bytes: rows are folded one by one until the answer is full.
         format!(
-            "SELECT {select} FROM ({each}) AS \"_r\" JOIN {table} ON {table}.\"id\" = \"_r\".\"_id\" ORDER BY {order}"
+            "SELECT {select} FROM ({each}) AS \"_r\" JOIN {from} ON {table}.\"id\" = \"_r\".\"_id\" ORDER BY {order}"
         )
         .into()
     }
 
     /// Parameters: those of `scope`.
     pub(crate) fn count(&self, scope: &Scope) -> Sql {
-        format!("SELECT COUNT(*) FROM {}{}", self.table, scope.condition).into()
+        format!("SELECT COUNT(*) FROM {}{}", self.from, scope.condition).into()
     }
 
     /// The number of rows in `scope`, counted to a limit. Parameters: those of `scope`, then the limit.
     pub(crate) fn count_some(&self, scope: &Scope, engine: Engine) -> Sql {
-        let (table, condition) = (&self.table, &scope.condition);
-        dialect::count_to(engine, &format!("SELECT 1 FROM {table}{condition}"), scope.next()).into()
+        let (from, condition) = (&self.from, &scope.condition);
+        dialect::count_to(engine, &format!("SELECT 1 FROM {from}{condition}"), scope.next()).into()
     }
 
     /// Counts the rows of `scope` in one range of an order, up to a limit.
@@ -327,9 +335,9 @@ impl Statements {
 
     /// The rows whose id is one of `count` parameters, locked as `lock` says.
     pub(crate) fn with_ids(&self, count: usize, lock: &str) -> Sql {
-        let (columns, table, ids) = (&self.columns, &self.table, list(1, count));
+        let (columns, from, ids) = (&self.columns, &self.from, list(1, count));
         // Bytes: their sizes were read before: those of a piece of a cascade, or of a page of an export.
-        format!("SELECT {columns} FROM {table} WHERE \"id\" IN ({ids}){lock}").into()
+        format!("SELECT {columns} FROM {from} WHERE \"id\" IN ({ids}){lock}").into()
     }
 
     /// Deletes the rows whose id is one of `count` parameters.

@@ -53,6 +53,12 @@ impl Table<'_> {
         let endpoint = Arc::new(Endpoint::new(self));
         let plan = self.plan();
         let table = plan.table();
+        if plan.is_read_only {
+            let router = Router::new()
+                .route(&format!("/{table}"), only(get(records::list)))
+                .route(&format!("/{table}/{{id}}"), only(get(records::get)));
+            return router.with_state(endpoint);
+        }
         let list = get(records::list).post(records::create);
         let batch = post(batch::create).patch(batch::update).delete(batch::delete);
         let record = get(records::get).put(records::update).patch(records::update).delete(records::delete);

@@ -129,6 +129,11 @@ impl Source {
     async fn wanted(&self, call: &Call, related: Option<&Expression>) -> Result<Option<Wanted>, Error> {
         let Some(expression) = related else { return Ok(None) };
         let bound = self.table().condition(call, expression).await?;
+        if bound.rule.resolved.entities.iter().any(|index| self.entities.at(*index).is_read_only) {
+            let message =
+                "filter: a stream does not follow relations to accounts and views: they change without events";
+            return Err(Error::Query(message.to_owned()));
+        }
         Wanted::new(expression, bound).map(Some).map_err(Error::Query)
     }
 

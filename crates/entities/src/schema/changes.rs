@@ -83,6 +83,14 @@ pub enum SchemaError {
          pg_stat_activity), then start again"
     )]
     Locked,
+    /// A view cannot be served.
+    #[error("view \"{view}\": {reason}")]
+    View {
+        /// The view.
+        view: String,
+        /// Why not.
+        reason: String,
+    },
     /// The database failed.
     #[error(transparent)]
     Database(#[from] Error),

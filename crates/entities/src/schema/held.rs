@@ -73,7 +73,7 @@ pub async fn remember_kept_rules(db: &Db, declarations: &Declarations, which: Ru
 async fn look(db: &Db, declarations: &Declarations, which: Rules) -> Result<(Vec<String>, Vec<Seen>), Error> {
     let known = known(db).await?;
     let (mut remarks, mut kept) = (Vec::new(), Vec::new());
-    for model in &declarations.models {
+    for model in declarations.models.iter().filter(|model| !model.is_read_only()) {
         let Some(shape) = gatewright_db::schema::describe(db, &model.table).await? else { continue };
         let mut fields = Vec::new();
         for field in model.fields.iter().filter(|field| field.has_rules() && shape.column(&field.name).is_some()) {

@@ -18,6 +18,7 @@ mod links;
 pub(crate) mod marks;
 mod obstacles;
 mod order;
+mod queries;
 mod rename;
 mod script;
 pub(crate) mod sequences;
@@ -35,6 +36,8 @@ use history::History;
 pub use changes::{Changes, Refusal, SchemaError, Users};
 pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
+pub(crate) use queries::MAX_QUERY;
+pub use queries::{ViewFinding, check_views};
 pub(crate) use table::type_word;
 pub use verify::{Finding, verify};
 

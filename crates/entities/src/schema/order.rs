@@ -4,8 +4,9 @@ use crate::declare::{Model, Target};
 /// of a cycle that would refer to a table that is created later.
 pub(super) fn creation_order(models: &[Model]) -> Vec<(usize, Vec<&str>)> {
     let mut order: Vec<(usize, Vec<&str>)> = Vec::with_capacity(models.len());
-    let mut placed = vec![false; models.len()];
-    while order.len() < models.len() {
+    // Those without a table count as created.
+    let mut placed: Vec<bool> = models.iter().map(Model::is_read_only).collect();
+    while placed.contains(&false) {
         let ready = (0..models.len()).find(|&index| !placed[index] && waiting(models, index, &placed).is_empty());
         // In a cycle, no table is ready; one is created without the columns that refer to later tables.
         let Some(next) = ready.or_else(|| in_circle(models, &placed)) else { break };

@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use gatewright_base::{Identity, Roles, Subject, TenantId, TenantLimit, UserId};
 use gatewright_db::{Error as DatabaseError, Tx};
 
-pub use gatewright_tenancy::{COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships};
+pub use gatewright_tenancy::{
+    COMPONENT, Member, MemberKind, MembershipsInitError, STEPS, SqlMemberships, USER_MEMBERS,
+};
 pub use named::{Named, TENANT_HEADER};
 
 /// The memberships of tenants.

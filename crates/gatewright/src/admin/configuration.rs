@@ -31,7 +31,7 @@ async fn show(State(state): State<AdminState>) -> Json<Value> {
 fn shown(config: &Config) -> Value {
     let (server, events, outbox) = (&config.server, &config.events, &config.outbox);
     let consumers: Vec<_> = outbox.consumers.iter().map(consumer).collect();
-    let entities: Vec<_> = config.entities.iter().map(entity).collect();
+    let entities: Vec<_> = config.declared().iter().map(entity).collect();
     json!({
         "server": {
             "listen": server.listen.to_string(),

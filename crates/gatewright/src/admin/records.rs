@@ -3,7 +3,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gatewright_entities::operations::{Body, Call, Error, IfMatch};
-use gatewright_entities::{Count, ListQuery, PlanField, Record, RecordQuery, Table};
+use gatewright_entities::{Count, Kind, ListQuery, PlanField, Record, RecordQuery, Table};
 use gatewright_http::{PatchJson, Problem, Segment, Segments};
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, StatusCode};
@@ -31,9 +31,12 @@ pub(super) fn routes() -> Router<AdminState> {
 
 async fn entities(State(state): State<AdminState>) -> Json<Value> {
     let (case, plans) = (state.config.server.json_case, state.entities.plans());
-    let described = plans.iter().map(|plan| {
+    // Accounts have routes of their own.
+    let described = plans.iter().filter(|plan| !plan.is_directory()).map(|plan| {
         let fields = plan.fields().map(|field| {
+            let is_relation = field.kind() == Kind::Relation || plan.names_many(field);
             let target = plan.target(field, plans).map(|target| target.name().to_owned());
+            let target = target.or_else(|| is_relation.then(|| "users".to_owned()));
             object(
                 case,
                 [
@@ -56,6 +59,7 @@ async fn entities(State(state): State<AdminState>) -> Json<Value> {
                 ("table", plan.table().into()),
                 ("description", plan.description().into()),
                 ("label", plan.label().map(PlanField::key).into()),
+                ("read_only", plan.is_read_only().into()),
                 ("soft_delete", plan.soft_delete().into()),
                 ("searchable", plan.is_searchable().into()),
                 ("multi_tenant", plan.rules().multi_tenant.into()),
@@ -169,6 +173,9 @@ fn opened<'a>(
     headers: &HeaderMap,
 ) -> Result<(Table<'a>, Call), Problem> {
     let table = self::entity(state, entity)?;
+    if table.plan().is_directory() {
+        return Err(Problem::not_found("accounts are not among the records; see /users"));
+    }
     let call = state.entities.call(operator.identity.clone(), headers).from_address(operator.address).as_operator();
     Ok((table, call))
 }

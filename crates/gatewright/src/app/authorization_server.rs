@@ -5,6 +5,7 @@ use gatewright_auth::plugins::authorization_server::{
 };
 use gatewright_auth::tokens::TokenDraft;
 use gatewright_base::Scope;
+use gatewright_entities::Entity;
 
 use crate::Config;
 
@@ -28,7 +29,8 @@ fn claims(config: &Config) -> IdentityClaims {
 
 /// The scopes that clients may request.
 fn scopes(config: &Config) -> SupportedScopes {
-    let served = config.entities.iter().filter(|entity| entity.has_crud() || entity.has_tools());
+    let declared = config.declared();
+    let served = declared.iter().filter(|entity| entity.has_crud() || entity.has_tools());
     served.fold(SupportedScopes::new(), |all, entity| {
         let (table, name) = (entity.table_name(), entity.name().replace(['_', '-'], " "));
         let scope = |verb: &str| format!("{table}:{verb}").parse::<Scope>().ok();
@@ -36,13 +38,16 @@ fn scopes(config: &Config) -> SupportedScopes {
         let all = scope("read").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Read(name.clone())));
         let export = entity.has_export().then(|| scope("export")).flatten();
         let all = export.into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Export(name.clone())));
-        scope("write").into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Write(name.clone())))
+        let write = if entity.is_read_only() { None } else { scope("write") };
+        write.into_iter().fold(all, |all, scope| add(all, scope, ScopeText::Write(name.clone())))
     })
 }
 
 /// The scopes in the challenge of `/mcp`: those of a client that uses every tool.
 pub(super) fn for_tools(config: &Config) -> String {
-    let tools = config.entities.iter().filter(|entity| entity.has_tools());
-    let scopes = tools.flat_map(|entity| ["read", "write"].map(|verb| format!("{}:{verb}", entity.table_name())));
+    let declared = config.declared();
+    let tools = declared.iter().filter(|entity| entity.has_tools());
+    let verbs = |entity: &Entity| if entity.is_read_only() { &["read"][..] } else { &["read", "write"] };
+    let scopes = tools.flat_map(|entity| verbs(entity).iter().map(|verb| format!("{}:{verb}", entity.table_name())));
     scopes.take(TokenDraft::MAX_SCOPES).collect::<Vec<_>>().join(" ")
 }

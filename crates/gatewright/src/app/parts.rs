@@ -129,7 +129,7 @@ pub(crate) fn entities(config: &Config, db: &Db, ambient: &Ambient) -> EntitiesB
     origin
         .into_iter()
         .fold(builder, EntitiesBuilder::public_origin)
-        .declare_all(config.entities.iter().cloned())
+        .declare_all(config.declared())
         .roles(RolePermissions::new(config.roles.clone()))
         .tenant_roles(RolePermissions::new(config.tenancy.roles.clone()))
         .scope_guard(true)

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use gatewright_auth::Auth;
 use gatewright_auth::plugins::profile::{InputKind, ProfileFields, ProfileInput, ProfilePlugin};
+use gatewright_auth::{Auth, directory};
 use gatewright_entities::operations::Error;
 use gatewright_entities::{Bound, Builder as EntitiesBuilder, Kind, PlanField, Profile};
 use gatewright_http::Problem;
@@ -30,6 +30,9 @@ pub(super) fn plugin(config: &Config) -> Option<ProfilePlugin> {
 /// Has entities show the public ones, where the user store keeps them in the same database.
 pub(super) fn shown_by(entities: EntitiesBuilder, config: &Config, auth: Option<&Auth>) -> EntitiesBuilder {
     match (declared(config), auth.and_then(Auth::profile_table)) {
+        (Some(profile), Some(table)) if config.auth.directory.is_some() => {
+            entities.profiles(profile, table).closed_users(directory::CLOSED)
+        }
         (Some(profile), Some(table)) => entities.profiles(profile, table),
         (Some(_), None) | (None, _) => entities,
     }

@@ -117,6 +117,8 @@ impl Parts<'_> {
             table: plan.table().to_owned(),
             path: plan.crud().then(|| format!("{}/{}", config.api_prefix(), plan.table())),
         };
+        let warnings = config.warnings();
+        let warnings = warnings.iter().filter(|warning| !warning.key.starts_with("view["));
         Home::Start(StartPage {
             db: self.db.clone(),
             auth_base: self.auth.map(|auth| auth.base_path().to_owned()),
@@ -127,9 +129,10 @@ impl Parts<'_> {
                 .entities
                 .plans()
                 .iter()
-                .find(|plan| plan.crud() && config.events.enabled)
+                .find(|plan| plan.crud() && !plan.is_read_only() && config.events.enabled)
                 .map(|plan| format!("{}/{}/_events", config.api_prefix(), plan.table())),
-            warnings: config.warnings().iter().map(ToString::to_string).collect(),
+            // What a view shows of hidden fields is for operators, and everybody reads this page.
+            warnings: warnings.map(ToString::to_string).collect(),
         })
     }
 

@@ -10,7 +10,7 @@ use gatewright_entities::operations::OwnedRecords;
 use url::Url;
 
 use super::read::{FromNode, Keyword, Node, Report, Section};
-use super::{Keys, OAuth, entity, limits};
+use super::{Directory, Keys, OAuth, entity, limits};
 
 /// `[auth]`: accounts, sessions and the ways to sign in.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct Auth {
     pub on_account_delete: OwnedRecords,
     /// The fields of profiles.
     pub profile: Vec<ProfileField>,
+    /// The accounts as a read-only entity; absent: there is none.
+    pub directory: Option<Directory>,
     /// How new passwords are hashed: `password_hash` and `bcrypt_cost`.
     pub password: PasswordAlgorithm,
     /// What new passwords must meet.
@@ -214,6 +216,7 @@ impl Default for Auth {
             new_device_notice: true,
             on_account_delete: OwnedRecords::default(),
             profile: Vec::new(),
+            directory: None,
             password: PasswordAlgorithm::default(),
             password_policy: PasswordPolicy::default(),
             allow_weak_hashes: false,
@@ -298,6 +301,7 @@ impl Auth {
                  owns: they are kept without an owner, or deleted.",
             ),
             profile: section.section("profile", |s| s.sections("field", entity::profile_field)),
+            directory: section.optional_section("directory", Directory::read),
             password: password(section),
             password_policy: section.section("password_policy", password_policy),
             allow_weak_hashes: allow_weak_hashes(section),
@@ -306,11 +310,7 @@ impl Auth {
                 default.allow_in_memory_stores,
                 "Allows an in-memory database on a single server: sessions end with the process.",
             ),
-            account_pages: section.derived(
-                "account_pages",
-                "all",
-                "The pages of [`/account`](authentication.md#the-account-pages). A page that is not listed does not exist.",
-            ),
+            account_pages: account_pages(section),
             plugins: section.derived("plugins", "all", "The enabled parts of authentication."),
             max_body_bytes: section.value(
                 "max_body_bytes",
@@ -342,6 +342,12 @@ impl Auth {
 fn guest_days(section: &mut Section<'_>) -> u32 {
     let default = Auth::default().guest_days;
     section.value("guest_days", default, "Days after which an idle guest is deleted with its records: 1 to 365.")
+}
+
+fn account_pages(section: &mut Section<'_>) -> Option<Vec<AccountPage>> {
+    let about =
+        "The pages of [`/account`](authentication.md#the-account-pages). A page that is not listed does not exist.";
+    section.derived("account_pages", "all", about)
 }
 
 fn new_device_notice(section: &mut Section<'_>) -> bool {

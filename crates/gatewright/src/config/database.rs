@@ -51,6 +51,11 @@ impl Database {
         url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
     }
 
+    /// Whether it is a SQLite database.
+    pub(crate) fn is_sqlite(&self) -> bool {
+        self.url.expose().starts_with("sqlite:")
+    }
+
     /// The file of a SQLite database.
     pub fn file(&self) -> Option<&Path> {
         let url = self.url.expose();

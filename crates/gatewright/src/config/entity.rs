@@ -166,7 +166,7 @@ pub(super) fn profile_field(section: &mut Section<'_>) -> ProfileField {
 
 fn field(section: &mut Section<'_>) -> Field {
     let name: String = section.required("name", "`^[a-z][a-z0-9_]{0,62}$`; not `id`, `created_at`, `updated_at`.");
-    let mut field = Field::new(name, section.required::<Type>("type", "The type of its values.").0);
+    let mut field = Field::new(name, kind(section, "The type of its values."));
     for (key, switch, about) in [
         ("required", Field::required as fn(Field) -> Field, "Whether the field must have a value."),
         ("unique", Field::unique, "No two records may have the same value: 409."),
@@ -216,11 +216,7 @@ fn field(section: &mut Section<'_>) -> Field {
     {
         field = field.renamed_from(name);
     }
-    if let Some(values) =
-        section.optional::<Vec<String>>("values", "The values of an `enum`, or of the items of a `list` of them.")
-    {
-        field = field.values(values);
-    }
+    field = listed_values(section, field);
     field = items(section, field);
     if section.value("many", false, "Of a `relation`: it names many records, in an order and each once.") {
         field = field.many();
@@ -236,12 +232,27 @@ fn field(section: &mut Section<'_>) -> Field {
     field
 }
 
+/// The words of an enum, and the type of a list's items.
+pub(super) fn listed_values(section: &mut Section<'_>, mut field: Field) -> Field {
+    if let Some(values) =
+        section.optional::<Vec<String>>("values", "The values of an `enum`, or of the items of a `list` of them.")
+    {
+        field = field.values(values);
+    }
+    let about = "Of a `list`: the type of its items: `string`, `int`, `float`, `decimal`, `enum`, `date`, `timestamp` or `uuid`.";
+    match section.optional("of", about) {
+        Some(Type(kind)) => field.of(kind),
+        None => field,
+    }
+}
+
+/// The type of a field.
+pub(super) fn kind(section: &mut Section<'_>, about: &'static str) -> Kind {
+    section.required::<Type>("type", about).0
+}
+
 /// What a list may hold.
 fn items(section: &mut Section<'_>, mut field: Field) -> Field {
-    let about = "Of a `list`: the type of its items: `string`, `int`, `float`, `decimal`, `enum`, `date`, `timestamp` or `uuid`.";
-    if let Some(Type(kind)) = section.optional("of", about) {
-        field = field.of(kind);
-    }
     if let Some(most) = section.derived::<u32>(
         "max_items",
         "`1000`",
@@ -257,7 +268,7 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
 }
 
 /// A text. An empty one counts as absent.
-fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
+pub(super) fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
     section.optional::<String>(key, about).filter(|text| !text.is_empty())
 }
 

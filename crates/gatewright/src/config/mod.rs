@@ -12,6 +12,7 @@ mod authorization_server;
 mod branding;
 mod check;
 mod database;
+mod directory;
 mod entity;
 mod events;
 mod functions;
@@ -27,6 +28,7 @@ mod roles;
 mod server;
 mod surfaces;
 mod template;
+mod view;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -44,6 +46,7 @@ pub(crate) use branding::LogoPlace;
 pub(crate) use check::is_loopback;
 pub use check::{Fault, Faults};
 pub use database::Database;
+pub use directory::{Directory, DirectoryScope};
 pub use events::{Consumer, Delivery, Events, Fanout, Outbox};
 pub use functions::Functions;
 pub use keys::Keys;
@@ -101,6 +104,8 @@ pub struct Config {
     pub docs: bool,
     /// `[[entity]]`
     pub entities: Vec<Entity>,
+    /// `[[view]]`
+    pub views: Vec<Entity>,
 }
 
 impl Default for Config {
@@ -125,6 +130,7 @@ impl Default for Config {
             functions: Functions::default(),
             docs: cfg!(feature = "docs"),
             entities: Vec::new(),
+            views: Vec::new(),
         }
     }
 }
@@ -137,6 +143,18 @@ impl Config {
             None if self.browser_backend.is_some() => "/api",
             None => "",
         }
+    }
+
+    /// Everything that is served as records: the entities, the views, and the directory of accounts.
+    pub fn declared(&self) -> Vec<Entity> {
+        // The configuration's check reports a directory that cannot be declared.
+        let directory = self.directory().ok().flatten();
+        self.entities.iter().chain(&self.views).cloned().chain(directory).collect()
+    }
+
+    /// The directory of accounts as an entity. The error names its setting.
+    pub(crate) fn directory(&self) -> Result<Option<Entity>, (&'static str, String)> {
+        directory::declared(self)
     }
 
     /// The enabled plugins: the configured ones, or all.
@@ -194,6 +212,7 @@ impl Config {
                 s.value("enabled", default.docs, "Whether the page at [`/api/docs`](openapi.md#the-page) is enabled.")
             }),
             entities: section.sections("entity", entity::read),
+            views: section.sections("view", view::read),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Config {
     /// Warnings about the scopes of a token, one sentence each: scopes of a resource that the configuration does not
     /// have. A program may have its own scopes.
     pub fn scope_warnings<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-        let Ok(declarations) = Declarations::check(&self.entities) else { return Vec::new() };
+        let Ok(declarations) = Declarations::check(&self.declared()) else { return Vec::new() };
         let known = || declarations.tables().chain(SERVICES);
         let resources = scopes.into_iter().filter_map(|scope| Some((scope, scope.split_once(':')?.0)));
         let unknown = resources.filter(|(_, resource)| *resource != "*" && known().all(|name| name != *resource));

@@ -80,7 +80,7 @@ impl Catalogue {
                     plan: plan.clone(),
                     verb,
                 };
-                Verb::ALL.map(tool)
+                Verb::ALL.into_iter().filter(|verb| !plan.is_read_only() || verb.action() == Action::Read).map(tool)
             })
             .collect();
         let by_name = entries.iter().enumerate().map(|(index, entry)| (entry.tool.name.to_string(), index)).collect();
@@ -203,7 +203,7 @@ pub(super) fn hints(reads: bool, destroys: bool, repeats: bool) -> ToolAnnotatio
 /// The fields in one line, each with its type and its target.
 fn fields(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase, seen: &SeenFields) -> String {
     let own = [("id".to_owned(), "text".to_owned())];
-    let times = ["created_at", "updated_at"].map(|name| (case.spell(name), "timestamp".to_owned()));
+    let times = plan.times().iter().map(|name| (case.spell(name), "timestamp".to_owned()));
     let declared = plan.fields().filter(|field| seen.shows(plan, field)).map(|field| {
         let kind = match (field.kind(), plan.target(field, plans)) {
             (Kind::Relation, Some(target)) => format!("id of {}", target.name()),

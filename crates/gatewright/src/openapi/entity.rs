@@ -25,6 +25,12 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
     let subject = Subject::new(config, plan, plans);
     draft.tag(plan.name(), &subject.about());
     subject.schemas(draft);
+    if plan.is_read_only() {
+        for described in [subject.list(draft), subject.get(draft)] {
+            draft.add(described);
+        }
+        return;
+    }
     for described in [
         subject.list(draft),
         subject.create(draft),
@@ -86,6 +92,9 @@ impl Subject<'_> {
         add("View", view.examples([self.example(case)]));
         let record = sometimes.into_iter().fold(object(always), |record, (key, schema)| record.property(key, schema));
         add("", record.examples([self.example(case)]));
+        if plan.is_read_only() {
+            return;
+        }
         let writable = || plan.fields().filter(|field| field.is_writable());
         let body = |required: bool| {
             writable().fold(
@@ -287,7 +296,7 @@ impl Subject<'_> {
                 .map(|field| (field.key().to_owned(), schema::example(field))),
         );
         let now = "2026-01-31T12:00:00.000000Z";
-        record.extend(["created_at", "updated_at"].map(|name| (case.spell(name), now.into())));
+        record.extend(self.plan.times().iter().map(|name| (case.spell(name), now.into())));
         record.extend(self.plan.soft_delete().then(|| (case.spell("deleted_at"), Value::Null)));
         record.into()
     }
@@ -330,7 +339,7 @@ fn members(plan: &Plan, case: JsonCase) -> Vec<(String, Part)> {
     let trash = plan.soft_delete().then(|| (case.spell("deleted_at"), deleted));
     let own = |(key, schema): (String, ObjectBuilder)| (key, Part::from(schema));
     let id = [id].into_iter().map(own);
-    id.chain(fields).chain(times(case).into_iter().map(own)).chain(trash.map(own)).collect()
+    id.chain(fields).chain(times(plan, case).map(own)).chain(trash.map(own)).collect()
 }
 
 /// Members that may be sent back but are ignored.
@@ -348,8 +357,8 @@ fn ignored(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectB
     own.chain(plan.fields().filter(unwritable).map(move |field| (field.key().to_owned(), anything("Ignored."))))
 }
 
-fn times(case: JsonCase) -> [(String, ObjectBuilder); 2] {
-    ["created_at", "updated_at"].map(|name| (case.spell(name), instant().read_only(true)))
+fn times(plan: &Plan, case: JsonCase) -> impl Iterator<Item = (String, ObjectBuilder)> {
+    plan.times().iter().map(move |name| (case.spell(name), instant().read_only(true)))
 }
 
 /// The answer of a list with `group`, `sum`, `min`, `max` or `avg`.

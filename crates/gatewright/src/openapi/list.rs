@@ -121,7 +121,7 @@ fn sort(plan: &Plan, case: JsonCase) -> String {
         ["id".to_owned()]
             .into_iter()
             .chain(fields)
-            .chain(["created_at", "updated_at"].map(|name| case.spell(name)))
+            .chain(plan.times().iter().map(|name| case.spell(name)))
             .collect::<Vec<_>>()
             .join(", ")
     )
@@ -130,7 +130,7 @@ fn sort(plan: &Plan, case: JsonCase) -> String {
 /// Everything that can be compared: key, kind, and operators.
 fn compared(plan: &Plan, case: JsonCase) -> Vec<(String, Kind, Object)> {
     let id = ("id".to_owned(), Kind::Relation, string().build());
-    let own = ["created_at", "updated_at"].map(|name| (case.spell(name), Kind::Timestamp, instant().build()));
+    let own = plan.times().iter().map(|name| (case.spell(name), Kind::Timestamp, instant().build()));
     let fields = plan.fields().map(|field| (field.key().to_owned(), field.kind(), schema::compared(field)));
     [id].into_iter().chain(fields.filter(|(_, kind, _)| !matches!(kind, Kind::Json | Kind::List))).chain(own).collect()
 }

@@ -33,7 +33,7 @@ pub(crate) use route::routes;
 
 /// The document of a configuration. Fails if a declaration is invalid.
 pub fn document(config: &Config) -> Result<OpenApi, DeclarationErrors> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     Ok(describe(config, &declarations.plans(config.server.json_case)))
 }
 

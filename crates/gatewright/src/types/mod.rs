@@ -16,7 +16,7 @@ use crate::app::profiles;
 /// that changes one. `Schema` lists them by path, as the type parameter of `@gatewright/client`. Hidden fields are
 /// omitted.
 pub fn typescript(config: &Config) -> Result<String, DeclarationErrors> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     let (case, profile) = (config.server.json_case, profiles::declared(config));
     Ok(typescript::module(case, &declarations.plans(case), profile.as_deref()))
 }

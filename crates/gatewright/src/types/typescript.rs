@@ -16,11 +16,20 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 ";
 
 /// The fields that a record of users shows.
-fn user(profile: Option<&Profile>) -> String {
+fn user(profile: Option<&Profile>, directory: Option<&Plan>) -> String {
     let mut user =
         "\n/** An account, as a relation to it shows it. */\nexport interface User {\n  readonly id: string;\n"
             .to_owned();
-    for (field, _) in profile.into_iter().flat_map(Profile::fields).filter(|(_, is_public)| *is_public) {
+    let public = profile.into_iter().flat_map(Profile::fields).filter(|(_, is_public)| *is_public);
+    let public = public.map(|(field, _)| (field, "For signed-in callers."));
+    let listed = directory.into_iter().flat_map(Plan::fields).map(|field| (field, "For readers of the directory."));
+    let mut fields: Vec<(&PlanField, &str)> = public.collect();
+    for (field, about) in listed {
+        if fields.iter().all(|(known, _)| known.key() != field.key()) {
+            fields.push((field, about));
+        }
+    }
+    for (field, about) in fields {
         let kind = match field.kind() {
             Kind::Int | Kind::Float => "number".to_owned(),
             Kind::Bool => "boolean".to_owned(),
@@ -31,7 +40,7 @@ fn user(profile: Option<&Profile>) -> String {
                 "string".to_owned()
             }
         };
-        line(&mut user, "  /** For signed-in callers. */");
+        line(&mut user, &format!("  /** {about} */"));
         line(&mut user, &format!("  readonly {}?: {kind} | null;", field.key()));
     }
     user.push_str("}\n");
@@ -51,7 +60,12 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
         let relations = relations(plan, plans, case).join("; ");
         let relations = if relations.is_empty() { "{}".to_owned() } else { format!("{{ {relations} }}") };
         line(&mut module, &format!("  {}: {{", quoted(plan.table())));
-        line(&mut module, &format!("    record: {name};\n    create: {name}Create;\n    update: {name}Update;"));
+        let [create, update] = if plan.is_read_only() {
+            ["never".to_owned(), "never".to_owned()]
+        } else {
+            [format!("{name}Create"), format!("{name}Update")]
+        };
+        line(&mut module, &format!("    record: {name};\n    create: {create};\n    update: {update};"));
         line(&mut module, &format!("    relations: {relations};\n    trash: {};\n  }};", plan.soft_delete()));
     }
     module.push_str("}\n");
@@ -68,7 +82,8 @@ pub(super) fn interfaces<'a>(
 ) -> (String, Vec<(&'a Plan, String)>) {
     let mut names = Names::new(["Json", "User", "Schema", "Entities", "Caller", "Database", "Refusal"]);
     let entities: Vec<(&Plan, String)> = shown.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
-    let mut module = user(profile);
+    let directory = plans.iter().find(|plan| plan.is_directory());
+    let mut module = user(profile, directory.map(|plan| &**plan));
     for (plan, name) in &entities {
         let entity = Entity { plan, plans, name, case, wide, enums: enums(plan, name, &mut names) };
         entity.write(&mut module);
@@ -96,6 +111,9 @@ impl Entity<'_> {
             line(out, &format!("\nexport type {name} = {words};"));
         }
         self.record(out);
+        if self.plan.is_read_only() {
+            return;
+        }
         self.body(out, "Create", "What creates a record", true);
         self.body(out, "Update", "What changes a record", false);
     }
@@ -111,7 +129,7 @@ impl Entity<'_> {
             let optional = if self.plan.is_read_by_some(field) { "?" } else { "" };
             line(out, &format!("  {readonly}{}{optional}: {};", field.key(), self.read(field)));
         }
-        for name in ["created_at", "updated_at"] {
+        for name in self.plan.times() {
             line(out, &format!("  readonly {}: string;", self.case.spell(name)));
         }
         if self.plan.soft_delete() {

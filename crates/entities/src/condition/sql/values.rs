@@ -50,7 +50,7 @@ impl Writer<'_> {
             if hop.direction == HopDirection::Links {
                 from.push(dialect::elements(self.engine, &start, &alias));
             } else {
-                from.push(format!("{} AS {alias}", quoted(&self.catalog.at(hop.entity).table)));
+                from.push(format!("{} AS {alias}", self.catalog.at(hop.entity).rows(self.engine)));
                 let _infallible = write!(self.sql, " AND {alias}.{} = {start}", quoted(&hop.column));
             }
             self.scope(hop.entity, &alias);

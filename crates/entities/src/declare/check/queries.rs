@@ -47,7 +47,7 @@ impl Check<'_> {
             }
             if name == "id" {
                 self.wrong("cursor_fields", "the id comes last: it is unique, so fields after it have no effect");
-            } else if !names::OWN_COLUMNS.contains(&name.as_str())
+            } else if (entity.query.is_some() || !names::OWN_COLUMNS.contains(&name.as_str()))
                 && let Some(field) = self.visible("cursor_fields", name)
                 && let Some(what) = field.kind.unordered()
             {

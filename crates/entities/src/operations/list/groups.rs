@@ -185,7 +185,7 @@ impl Grouping {
                 });
             }
         }
-        let (select, table) = (select.join(", "), quoted(&plan.table));
+        let (select, table) = (select.join(", "), plan.sql.source());
         let from = match list {
             None => format!("{table}{condition}"),
             // The condition is inside, where its columns are those of the table only. A record without items has the group null.

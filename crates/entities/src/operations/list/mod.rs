@@ -229,7 +229,8 @@ async fn ready(
         most: call.surface.most_bytes(),
         looks_at: None,
         share: gate::share(call),
-        log: table.entities.log().cloned(),
+        // The rows of a query change without events.
+        log: table.entities.log().cloned().filter(|_| !plan.is_read_only),
         plan,
     });
     // Conditions over relations are read differently.
@@ -392,7 +393,13 @@ impl Reading {
 
     /// Room for the rows of a page.
     fn room(&self) -> Rows {
-        Rows::new(self.most, usize::try_from(self.limit).map_or(0, |limit| limit + 1))
+        let rows = Rows::new(self.most, usize::try_from(self.limit).map_or(0, |limit| limit + 1));
+        if self.is_of_view() { rows.of_view() } else { rows }
+    }
+
+    /// Whether two of the rows have the same id only by a mistake in a query.
+    fn is_of_view(&self) -> bool {
+        self.plan.is_read_only && self.plan.has_unique_ids(&self.reach)
     }
 
     async fn cursor(

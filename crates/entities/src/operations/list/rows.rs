@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use gatewright_db::{Error, RowRef, Sql, Tx, Value, unless_unreadable};
 
 use crate::encode::Projection;
@@ -22,6 +24,8 @@ pub(super) struct Rows {
     width: usize,
     /// Whether rows were left out because the answer is full.
     pub(super) is_cut: bool,
+    /// The ids of the rows, if two could have the same.
+    ids: Option<HashSet<String>>,
 }
 
 impl Rows {
@@ -29,7 +33,12 @@ impl Rows {
     pub(super) fn new(most: usize, expected: usize) -> Self {
         let json = Vec::with_capacity(expected.saturating_mul(TYPICAL).min(most).min(RESERVED));
         let ends = Vec::with_capacity(expected);
-        Self { most, json, ends, unreadable: Vec::new(), beside: Vec::new(), width: 0, is_cut: false }
+        Self { most, json, ends, unreadable: Vec::new(), beside: Vec::new(), width: 0, is_cut: false, ids: None }
+    }
+
+    /// The same, for rows of which two could have the same id: then reading them fails.
+    pub(super) fn of_view(self) -> Self {
+        Self { ids: Some(HashSet::new()), ..self }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -63,6 +72,9 @@ impl Rows {
     fn take(&mut self, row: &RowRef<'_>, projection: &Projection<'_>) -> Result<(), Error> {
         if self.is_cut {
             return Ok(());
+        }
+        if let Some(ids) = &mut self.ids {
+            ids.insert(projection.unlike(row, ids)?);
         }
         let start = self.json.len();
         match projection.append(row, &mut self.json) {

@@ -24,7 +24,7 @@ export async function entities({ signal }) {
   const all = await described(signal);
   const rows = all.map((entity) => [
     link(["records", entity.table], entity.name), String(entity.fields.length),
-    [entity.owned && tag("owned"), entity.multiTenant && tag("multi-tenant"), entity.softDelete && tag("trash")],
+    [entity.readOnly && tag("read-only"), entity.owned && tag("owned"), entity.multiTenant && tag("multi-tenant"), entity.softDelete && tag("trash")],
   ]);
   return [el("h1", {}, "Records"), section("", table("Entities", ["Entity", "Fields", "Properties"], rows, "No entity is declared. Add an [[entity]] to the configuration."))];
 }
@@ -34,20 +34,21 @@ export async function records({ parts: [, name], query, signal, remember }) {
   const entity = await find(name, signal);
   const list = el("div", { "aria-live": "polite" });
   const inputs = {
-    q: entity.searchable && el("input", { name: "q", type: "search", value: query.get("q") || "", autocomplete: "off" }),
+    q: (entity.searchable || texts(entity).length > 0) && el("input", { name: "q", type: "search", value: query.get("q") || "", autocomplete: "off" }),
     filter: el("input", { name: "filter", value: query.get("filter") || "", placeholder: "created_at > '2026-01-01'", autocomplete: "off", spellcheck: "false" }),
     sort: el("input", { name: "sort", value: query.get("sort") || "", placeholder: "-created_at", autocomplete: "off", spellcheck: "false" }),
     trashed: entity.softDelete && select({}, [["", "Not deleted"], ["with", "All"], ["only", "Deleted"]], query.get("trashed") || ""),
     tenant: entity.multiTenant && el("input", { value: query.get("tenant") || "", autocomplete: "off", placeholder: "all tenants" }),
   };
   const shown = entity.fields.slice(0, COLUMNS);
+  const targets = new Map([...await labelled(entity, signal)].filter(([key]) => shown.some((of) => of.key === key)));
   let latest = 0;
   const search = async (cursor = "", before = 0) => {
     const mine = ++latest;
     const asked = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input ? input.value.trim() : ""]));
     remember(asked);
     const { tenant, ...rest } = asked;
-    const given = Object.entries({ ...rest, limit: "50" }).filter(([, held]) => held);
+    const given = Object.entries({ ...newest(entity, searching(entity, rest)), include: [...targets.keys()].join(","), limit: "50" }).filter(([, held]) => held);
     let found;
     try {
       found = await get(`/records/${encodeURIComponent(name)}?${new URLSearchParams([...given, ["cursor", cursor]])}`, { signal, tenant });
@@ -58,8 +59,8 @@ export async function records({ parts: [, name], query, signal, remember }) {
     if (mine !== latest) return;
     const rows = found.data.map((record) => [
       opening(entity, record, tenant),
-      ...shown.map((described) => value(record[described.key])),
-      ago(record.createdAt || record.created_at),
+      ...shown.map(({ key }) => linked(entity, key, record[key], tenant, said(targets.get(key), (record._included || {})[key]))),
+      ...(entity.readOnly ? [] : [ago(record.createdAt || record.created_at)]),
     ]);
     const looked = found.searched ? before + found.searched : 0;
     const empty = looked ? "No match so far." : "No record matches. Programs write records over the API; see openapi.json.";
@@ -67,7 +68,7 @@ export async function records({ parts: [, name], query, signal, remember }) {
     fill(list, ...[
       looked && el("p", { role: "status" }, `${rows.length ? "These are the matches" : "No match"} among ${looked.toLocaleString("en")} records. Continue the search for more.`),
       ...missing(entity, asked, looked).map((message) => el("p", {}, message)),
-      table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), "Created"], rows, empty),
+      table(`Records of ${entity.name}`, ["Record", ...shown.map((described) => described.key), ...(entity.readOnly ? [] : ["Created"])], rows, empty),
       el("div", { class: "acts" }, cursor && doing("First page", () => search()), found.cursor && doing(next, () => search(found.cursor, looked))),
     ].filter(Boolean));
   };
@@ -79,6 +80,24 @@ export async function records({ parts: [, name], query, signal, remember }) {
     el("h1", {}, entity.name),
     section("", el("div", { class: "line" }, Object.entries(inputs).filter(([, input]) => input).map(([key, input]) => field(labels[key], input))), list),
   ];
+}
+
+/** The fields that a search looks into where the entity declares none. */
+function texts(entity) {
+  return entity.fields.filter(({ type }) => ["string", "text", "enum"].includes(type));
+}
+
+/** A search of an entity without searched fields: any of its texts contains the words. */
+function searching(entity, { q, filter, ...rest }) {
+  if (entity.searchable || !q) return { q, filter, ...rest };
+  const any = texts(entity).map(({ key }) => `${key} ~ ${JSON.stringify(q)}`).join(" || ");
+  return { ...rest, filter: filter ? `(${filter}) && (${any})` : any };
+}
+
+/** Without a sort, the newest come first: ids of the server are in the order of creation. Rows of a view keep their order. */
+function newest(entity, { sort, ...rest }) {
+  const byTime = entity.indexed.some((key) => ["createdAt", "created_at"].includes(key));
+  return { ...rest, sort: sort || (entity.readOnly ? "" : byTime ? "-created_at" : "-id") };
 }
 
 /** What to declare so that a list need not look at all records. */
@@ -142,7 +161,7 @@ export async function record({ parts: [, name, id], query, me, signal, go }) {
     entity.description && el("p", {}, entity.description),
     el("p", {}, el("a", { href: `${path("explain")}?${new URLSearchParams({ table: tableName, id, operation: "read", ...(ofTenant && { tenant: ofTenant }) })}` }, "Explain who may read it")),
     section("", facts([["Id", copied(String(data.id), "the id")],
-      ...[...known, ...others].map((key) => [key, linked(entity, key, data[key], tenant, labels.has(key) && related[key] && named(labels.get(key), related[key]))])])),
+      ...[...known, ...others].map((key) => [key, linked(entity, key, data[key], tenant, said(labels.get(key), related[key]))])])),
     inTrash && section("In the trash", el("p", {}, "This record is deleted. Programs do not see it."), me.mayWrite && el("div", { class: "acts" }, restore)),
     inputs.size > 0 && section("Change", form([save, remove],
       [...inputs].map(([of, input]) => field(of.key + (of.required && of.type !== "list" ? " (required)" : ""), input, of.type)))),
@@ -166,8 +185,10 @@ function opening(entity, record, tenant) {
 /** The entities with a label that relations lead to, by the relation's key. */
 async function labelled(entity, signal) {
   const all = await described(signal);
-  const target = ({ relation }) => relation && all.find((of) => of.name === relation && of.label);
-  return new Map(entity.fields.filter(target).map((of) => [of.key, target(of)]));
+  const users = { name: "users", label: "" };
+  const target = ({ relation, type }) => type === "relation" && (relation === "users" ? users : all.find((of) => of.name === relation && of.label));
+  // An answer includes a few relations only.
+  return new Map(entity.fields.filter(target).slice(0, 8).map((of) => [of.key, target(of)]));
 }
 
 /** The records that these relations lead to, by the relation's key. Without them, ids are shown. */
@@ -180,11 +201,18 @@ async function included(at, labels, options) {
   }
 }
 
+/** What stands for a related record or account, as far as it is known. */
+function said(entity, record) {
+  if (!entity || !record) return "";
+  if (entity.name !== "users") return named(entity, record, "");
+  return named({ label: "is" }, { is: record.displayName || record.display_name || record.email }, "");
+}
+
 /** A relation leads to the record that it names. */
 function linked(entity, key, held, tenant, label) {
   const { relation } = entity.fields.find((of) => of.key === key) || {};
   if (!relation || typeof held !== "string") return value(held);
-  return relation === "users" ? link(["users", held], held) : recordLink(relation, held, tenant, label || held);
+  return relation === "users" ? link(["users", held], label || held) : recordLink(relation, held, tenant, label || held);
 }
 
 function control(of, held) {

@@ -21,9 +21,11 @@ pub(crate) fn names_of(config: &Config, key: &str) -> String {
             names.push(format!("{what} {:?}", name.chars().take(64).collect::<String>()));
         }
     };
-    if let Some((index, rest)) = counted(key, "entity") {
-        if let Some(entity) = config.entities.get(index) {
-            note("entity", entity.name());
+    let declared = [("entity", &config.entities), ("view", &config.views)];
+    let section = declared.into_iter().find_map(|(what, of)| Some((what, of, counted(key, what)?)));
+    if let Some((what, of, (index, rest))) = section {
+        if let Some(entity) = of.get(index) {
+            note(what, entity.name());
             if let Some(field) = counted(rest, ".field").and_then(|(index, _)| entity.field_name(index)) {
                 note("field", field);
             }

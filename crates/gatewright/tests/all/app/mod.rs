@@ -52,6 +52,7 @@ mod presets;
 mod profile;
 mod profile_mailed;
 mod providers;
+mod read_only;
 mod safe_methods;
 mod shutdown;
 mod siblings;

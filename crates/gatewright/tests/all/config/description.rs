@@ -8,7 +8,7 @@ use gatewright::config::{Absent, Setting};
 use super::{problems, read};
 
 /// Sections that are written `[[…]]`.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 9] = [
     "entity",
     "entity.field",
     "entity.check",
@@ -16,6 +16,8 @@ const LISTS: [&str; 7] = [
     "auth.oauth.oidc",
     "auth.oauth.oauth2",
     "auth.profile.field",
+    "view",
+    "view.field",
 ];
 
 /// Sections whose keys the operator chooses.
@@ -31,7 +33,9 @@ fn sample(key: &str) -> &'static str {
         "issuer" | "url" | "authorize_url" | "token_url" | "userinfo_url" => "\"https://example.com/there\"",
         "secret" => "\"whsec_aGFuZGJvb2staGFuZGJvb2staGFuZGJvb2s=\"",
         "smtp_url" => "\"smtp://127.0.0.1\"",
+        "sql" => "\"SELECT '1' AS id, 'x' AS things\"",
         "from" => "\"a@example.com\"",
+        "fields" => "[\"email\"]",
         _ => "\"things\"",
     }
 }

@@ -58,6 +58,24 @@ const ROWS: &[Row] = &[
         "[server]\nlisten = \"0.0.0.0:80\"\n[auth.limits.login]\ntrust_forwarded_for = true",
         Warned,
     ),
+    // Everybody lists the accounts of all.
+    row(
+        "auth.directory.read",
+        "[[auth.profile.field]]\nname = \"nick\"\ntype = \"string\"\n[auth.directory]\nread = \"true\"\nfields = [\"nick\"]",
+        Warned,
+    ),
+    row(
+        "auth.directory.scope",
+        "[auth.directory]\nread = \"@roles has 'x'\"\nfields = [\"email\"]\nscope = \"all\"\n[[entity]]\nname = \"notes\"\nmulti_tenant = true",
+        Warned,
+    ),
+    row(
+        "view.all_tenants",
+        "[[entity]]\nname = \"notes\"\nmulti_tenant = true\n\
+         [[view]]\nname = \"counts\"\nsql = \"SELECT 'all' AS id FROM notes\"\nall_tenants = true",
+        Warned,
+    ),
+    row("view.sql", "[[view]]\nname = \"seen\"\nsql = \"SELECT id FROM sessions\"", Refused),
     // Guessing is not limited.
     row("auth.limits.login.max_attempts", "[auth.limits.login]\nmax_attempts = 100000", Warned),
     row("auth.limits.login.window_seconds", "[auth.limits.login]\nwindow_seconds = 1", Warned),
@@ -291,6 +309,11 @@ const HARMLESS: &[(&str, &str)] = &[
         "name table crud mcp search_fields max_list_limit renamed_from description label owner_field cross_owner_read \
          cross_owner_write cursor_fields public multi_tenant soft_delete client_ids unique index",
     ),
+    ("auth.directory", "fields"),
+    ("view", "name crud mcp search_fields cursor_fields max_list_limit description label owner_field cross_owner_read"),
+    ("view.access", "read export"),
+    ("view.rules", "read"),
+    ("view.field", "name type hidden description to read values of"),
     ("entity.access", "read create update delete export"),
     ("entity.rules", "read create update delete update_before update_after"),
     ("entity.check", "rule message field"),

@@ -6,6 +6,7 @@
 mod csv;
 mod format;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,9 +163,13 @@ impl Reading {
         self: Box<Self>,
         format: ExportFormat,
     ) -> impl FnMut(&RowRef<'_>, &mut Vec<u8>) -> Result<(), gatewright_db::Error> + Send + 'static {
-        let mut scratch = Vec::new();
+        let (mut scratch, mut last) = (Vec::new(), HashSet::new());
         move |row, out| {
             let projection = self.projection(None);
+            if self.is_of_view() {
+                // Of the rows of a whole view, each is compared with the one before it.
+                last = HashSet::from([projection.unlike(row, &last)?]);
+            }
             match format {
                 ExportFormat::Ndjson => {
                     projection.append(row, out)?;

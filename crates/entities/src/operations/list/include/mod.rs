@@ -63,7 +63,7 @@ struct Back {
 
 #[derive(Debug, Clone)]
 enum From {
-    Users(Option<Known>),
+    Users(Option<Box<Known>>),
     Entity(Box<Target>),
 }
 
@@ -115,7 +115,7 @@ impl Included {
             ids.sort_unstable();
             ids.dedup();
             let (target, back) = match (&self.from, &self.via) {
-                (From::Users(known), _) => return users::load(known.as_ref(), tx, &ids, most).await,
+                (From::Users(known), _) => return users::load(known.as_deref(), tx, &ids, most).await,
                 (From::Entity(target), Via::Back(back)) => (target, Some(back)),
                 (From::Entity(target), Via::One | Via::Many) => (target, None),
             };

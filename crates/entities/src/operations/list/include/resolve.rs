@@ -71,7 +71,7 @@ fn below<'a>(
                             let message = format!("include: accounts have no relation \"{}\"", shown(&child.name));
                             return Err(Error::Query(message));
                         }
-                        From::Users(known(table, call).await?)
+                        From::Users(known(table, call, rights).await?.map(Box::new))
                     }
                 };
                 Included { column: field.column.clone(), key: field.key.clone(), via, from }
@@ -173,5 +173,6 @@ fn backward<'a>(table: Table<'a>, wanted: &Wanted, rights: &FieldRights) -> Resu
     let column = names.find(written).map(|index| names.at(index)).ok_or_else(none)?;
     let field = other.plan.fields().find(|field| field.column == column.name).ok_or_else(none)?;
     let to = field.relation.map(|relation| relation.to).or(field.links);
-    if to == Some(Target::Entity(table.plan.index)) { Ok(Relation { table: other, field }) } else { Err(none()) }
+    let leads_here = to.and_then(|to| table.plan.catalog.entity(to)) == Some(table.plan.index);
+    if leads_here { Ok(Relation { table: other, field }) } else { Err(none()) }
 }

@@ -226,6 +226,7 @@ async fn lists(world: &World, actor: &Actor, shape: usize, said: &mut Said) {
         cursors.extend(answer.json_if_any().and_then(|json| Some(json.get("cursor")?.as_str()?.to_owned())));
         said.hear(&answer);
         if index < by_tool {
+            said.hear(&actor.get(&format!("/seen_{table}?{query}")).await);
             let pairs = url::form_urlencoded::parse(query.as_bytes());
             let arguments: Value = pairs.map(|(name, value)| (name.into_owned(), Value::from(value))).collect();
             said.hear(&actor.call_tool(&format!("{table}_list"), arguments).await);
@@ -249,6 +250,7 @@ async fn one(world: &World, actor: &Actor, planted: &Planted, said: &mut Said) {
     {
         said.hear(&actor.get(&format!("{path}{query}")).await);
     }
+    said.hear(&actor.get(&format!("/seen_{table}/{id}?include=link")).await);
     for body in [json!({}), json!({ "text": 1, "zzSecret": "x", "link": "nowhere" })] {
         said.hear(&actor.json(Method::PUT, &path, &body).await);
         let mut item = body;

@@ -120,7 +120,43 @@ pub(super) fn configuration(shapes: &[Shape], more: &str) -> String {
             let _infallible = write!(text, "[[entity.field]]\nname = \"{field}\"\n{kind}\n");
         }
     }
+    shapes.iter().for_each(|shape| view(shape, &shapes[shape.leads_to], &mut text));
     text
+}
+
+/// A view that shows what its entity shows: of the same owners and tenants, and nothing of the trash.
+fn view(shape: &Shape, target: &Shape, text: &mut String) {
+    let Shape { name, owned, tenants, by_role, trash, public, .. } = shape;
+    let owner = if *owned { ", user_id" } else { "" };
+    let tenant = if *tenants { ", tenant_id" } else { "" };
+    let live = if *trash { " WHERE deleted_at IS NULL" } else { "" };
+    let access = match (by_role, public) {
+        (true, _) => "access = { read = \"x:read\" }\n",
+        (false, true) => "access = { read = \"public\" }\n",
+        (false, false) => "",
+    };
+    let of_owner = if *owned { "owner_field = \"user_id\"\n" } else { "" };
+    let _infallible = write!(
+        text,
+        "[[view]]\nname = \"seen_{name}\"\n{access}{of_owner}search_fields = [\"text\"]\ncursor_fields = [\"text\"]\n\
+         sql = \"SELECT id, text, code, meta, seen, rank, link, zz_secret{owner}{tenant} FROM {name}{live}\"\n"
+    );
+    let link = format!("type = \"relation\"\nto = \"{}\"", target.name);
+    let hidden = "type = \"string\"\nhidden = true";
+    for (field, kind) in [
+        ("text", "type = \"string\""),
+        ("code", "type = \"string\""),
+        ("meta", "type = \"json\""),
+        ("seen", "type = \"string\""),
+        ("rank", "type = \"int\""),
+        ("link", &link),
+        ("zz_secret", hidden),
+    ]
+    .into_iter()
+    .chain(owned.then_some(("user_id", hidden)))
+    {
+        let _infallible = write!(text, "[[view.field]]\nname = \"{field}\"\n{kind}\n");
+    }
 }
 
 impl World {
