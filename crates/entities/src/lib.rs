@@ -37,6 +37,7 @@ mod query;
 mod readable;
 mod rest;
 pub mod schema;
+mod search;
 pub mod tenancy;
 mod value;
 
@@ -60,5 +61,6 @@ pub use query::{Count, ListQuery, RecordQuery};
 pub use readable::SeenFields;
 pub use rest::once::{IdempotencyKey, Repeatable};
 pub use schema::Users;
+pub use search::{Language, UnknownLanguage};
 pub use tenancy::TENANT_HEADER;
 pub use value::{BodyError, FieldError, code};
