@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{DefaultWord, Kind, OnDelete};
 use crate::access::Rules;
+use crate::search::Language;
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
@@ -34,6 +35,8 @@ pub(crate) struct Model {
     pub(crate) client_ids: bool,
     /// The columns that `q=` searches.
     pub(crate) search_fields: Vec<String>,
+    /// The index that `q=` searches instead.
+    pub(crate) search: Option<ModelSearch>,
     /// The columns that order cursors, without the id that follows them.
     pub(crate) cursor_fields: Vec<String>,
     /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
@@ -74,6 +77,21 @@ impl Model {
     /// The columns whose index has the records of a value in the order of lists.
     pub(crate) fn ordered(&self) -> impl Iterator<Item = &str> {
         self.leading.iter().map(String::as_str).chain(["id"]).chain(self.owner_column())
+    }
+}
+
+/// An index of the words of an entity's texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelSearch {
+    pub(crate) language: Language,
+    /// The positions of the fields, each with what its words count in a rank.
+    pub(crate) fields: Vec<(usize, u32)>,
+}
+
+impl ModelSearch {
+    /// The column that holds the words of `column`. No field has such a name.
+    pub(crate) fn column(&self, column: &str) -> String {
+        short(&format!("{column}.{}", self.language))
     }
 }
 

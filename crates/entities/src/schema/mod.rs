@@ -20,6 +20,7 @@ mod obstacles;
 mod order;
 mod rename;
 mod script;
+mod search;
 pub(crate) mod sequences;
 mod table;
 mod verify;
@@ -35,6 +36,7 @@ use history::History;
 pub use changes::{Changes, Refusal, SchemaError, Users};
 pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
+pub use search::build_search;
 pub(crate) use table::type_word;
 pub use verify::{Finding, verify};
 

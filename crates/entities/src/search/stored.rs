@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use gatewright_db::Engine;
+use gatewright_db::{Engine, dialect};
 
 use super::Language;
 use super::query::{Alternative, Query, Term, Wanted};
@@ -58,7 +58,7 @@ impl Indexed {
         let mut vector = String::new();
         for (key, places) in places {
             let _infallible = write!(vector, "'{key}':");
-            let weight = ["", "", "C", "B", "A"][class(places.len())];
+            let weight = ["", "", "C", "B", "A"][dialect::word_class(places.len())];
             for (index, place) in places.iter().enumerate() {
                 let comma = if index == 0 { "" } else { "," };
                 let _infallible = write!(vector, "{comma}{place}{weight}");
@@ -83,9 +83,10 @@ impl Indexed {
     }
 
     /// How much the occurrences of a word count. Of several words with the same beginning, the most frequent one counts.
+    #[cfg(test)]
     fn class(&self, wanted: &Wanted) -> usize {
         let counts = self.counts.iter().filter(|(key, _)| wanted.is(key)).map(|(_, count)| *count);
-        class(counts.max().unwrap_or(0))
+        dialect::word_class(counts.max().unwrap_or(0))
     }
 
     /// The places of a text, in characters, that a query finds: start and end of each word.
@@ -116,17 +117,6 @@ impl Indexed {
     }
 }
 
-/// How much a number of occurrences counts: one, two or three, four to seven, more.
-pub(crate) fn class(count: usize) -> usize {
-    match count {
-        0 => 0,
-        1 => 1,
-        2 | 3 => 2,
-        4..=7 => 3,
-        _ => 4,
-    }
-}
-
 /// Whether a query finds a record with these texts.
 pub(crate) fn matches(query: &Query, texts: &[&Indexed]) -> bool {
     let has = |term: &Term| texts.iter().any(|text| text.has(term));
@@ -134,7 +124,8 @@ pub(crate) fn matches(query: &Query, texts: &[&Indexed]) -> bool {
     query.alternatives.iter().any(holds)
 }
 
-/// The rank of a record that has these texts, each with its weight.
+/// The rank of a record that has these texts, each with its weight: what the engines compute.
+#[cfg(test)]
 pub(crate) fn rank(query: &Query, texts: &[(&Indexed, u32)]) -> i64 {
     let words = query.words();
     let of = |(text, weight): &(&Indexed, u32)| {
@@ -175,7 +166,7 @@ mod tests {
             assert_eq!(matches(&query(text), &both), expected, "{text}");
         }
         assert_eq!(rank(&query("car a"), &[(&title, 4), (&body, 1)]), 4 + 1 + 2);
-        assert_eq!([0, 1, 2, 3, 4, 7, 8, 99].map(class), [0, 1, 2, 2, 3, 3, 4, 4]);
+        assert_eq!([0, 1, 2, 3, 4, 7, 8, 99].map(dialect::word_class), [0, 1, 2, 2, 3, 3, 4, 4]);
     }
 
     #[test]
