@@ -292,6 +292,8 @@ const HARMLESS: &[(&str, &str)] = &[
          cross_owner_write cursor_fields public multi_tenant soft_delete client_ids unique index",
     ),
     ("entity.access", "read create update delete export"),
+    ("entity.search", "language"),
+    ("entity.search.fields", "NAME"),
     ("entity.rules", "read create update delete update_before update_after"),
     ("entity.check", "rule message field"),
     (
