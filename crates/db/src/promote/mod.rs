@@ -123,8 +123,7 @@ pub async fn refuse_rows(target: &Db) -> Result<(), CopyError> {
 
 /// The tables of the source with the columns that the target has too.
 async fn tables(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<Table>, CopyError> {
-    let names =
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
          AND name NOT LIKE 'gatewright\\_search%' ESCAPE '\\' ORDER BY name";
     let is_left = |name: &str| leave.iter().any(|left| left == name);
     let (mut tables, mut no_place) = (Vec::new(), Vec::new());

@@ -276,7 +276,9 @@ impl Plan {
 
     /// Whether records can be marked as written without what this server derives.
     pub(crate) fn is_marked(&self) -> bool {
-        self.index_of_words.is_some() || !self.sequences.is_empty() || self.unique.iter().any(|key| key.fields.iter().any(|field| field.folded))
+        self.index_of_words.is_some()
+            || !self.sequences.is_empty()
+            || self.unique.iter().any(|key| key.fields.iter().any(|field| field.folded))
     }
 
     /// Whether a write needs to know whom `@` words refer to.

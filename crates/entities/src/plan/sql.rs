@@ -72,7 +72,8 @@ impl Statements {
         let one = |before: &str, after: &str| One::new(&bounds, before, live(model.soft_delete), after);
         // Bytes: of one record, which is counted before a write reads it.
         let select = format!("SELECT {columns} FROM {table}");
-        let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table, engine).into());
+        let blindly: Option<Sql> =
+            dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table, engine).into());
         let row_size = size(model, engine);
         let words = search::Index::of(model, engine);
         // The id and the two times, in addition to the fields and their words.

@@ -77,7 +77,8 @@ impl Present {
         for Found { table, definition, is_built: is_ready } in self.0.iter().filter(of_table) {
             let is_same = index.as_ref().is_some_and(|index| index.definition == *definition);
             // Without one of its triggers, it missed writes.
-            let is_fed = shape.is_some_and(|shape| triggers.iter().all(|trigger| !trigger.feeds() || trigger.is_among(shape)));
+            let is_fed =
+                shape.is_some_and(|shape| triggers.iter().all(|trigger| !trigger.feeds() || trigger.is_among(shape)));
             if is_same && is_fed {
                 (is_there, is_built) = (true, *is_ready);
                 continue;

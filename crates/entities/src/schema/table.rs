@@ -86,9 +86,10 @@ impl Table {
             let filled = Some(dialect::folded(&quoted(name)));
             Column { not_null: false, filled, ..own(&folded_column(name), "{text}") }
         }));
-        let words = model.search.iter().flat_map(|search| {
-            search.fields.iter().map(|(position, _)| search.column(&model.fields[*position].name))
-        });
+        let words = model
+            .search
+            .iter()
+            .flat_map(|search| search.fields.iter().map(|(position, _)| search.column(&model.fields[*position].name)));
         columns.extend(words.map(|name| Column { not_null: false, ..own(&name, "{words}") }));
         columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
         if model.soft_delete {

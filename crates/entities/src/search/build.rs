@@ -103,7 +103,12 @@ pub(crate) struct Stale {
 
 /// Reads the next records after an id, and returns those whose words are not those of their texts, and the last id. Records that wait
 /// to be completed are left out.
-pub(crate) async fn check(db: &Db, index: &Index, last: &str, has_marks: bool) -> Result<(Vec<Stale>, Option<String>), Error> {
+pub(crate) async fn check(
+    db: &Db,
+    index: &Index,
+    last: &str,
+    has_marks: bool,
+) -> Result<(Vec<Stale>, Option<String>), Error> {
     let table = index.quoted_table();
     let words = index.columns().map(|column| dialect::words_as_text(index.engine, &quoted(column)));
     let select = format!("{}, {}", index.texts(), words.collect::<Vec<_>>().join(", "));

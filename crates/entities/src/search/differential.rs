@@ -13,9 +13,18 @@ use crate::{Call, Entities, Entity, Field, ListQuery, Users};
 
 /// Texts in six languages: words that a record's texts are made of.
 const CORPUS: [(&str, &str); 6] = [
-    ("english", "The runner was running home; ponies don't run 3.14 miles at O'Brien's re-entry. Crying babies cried often OFTEN"),
-    ("german", "Die Häuser der STRASSE und Straße: Müllers Haus liegt außerhalb, größere Größen, aufgeräumte Räume, ﬁne Ordnungen"),
-    ("french", "L'été dernier, les élèves continuaient continuellement; œuvre d'art aujourd'hui, cafés et CAFE\u{301}S à Orléans"),
+    (
+        "english",
+        "The runner was running home; ponies don't run 3.14 miles at O'Brien's re-entry. Crying babies cried often OFTEN",
+    ),
+    (
+        "german",
+        "Die Häuser der STRASSE und Straße: Müllers Haus liegt außerhalb, größere Größen, aufgeräumte Räume, ﬁne Ordnungen",
+    ),
+    (
+        "french",
+        "L'été dernier, les élèves continuaient continuellement; œuvre d'art aujourd'hui, cafés et CAFE\u{301}S à Orléans",
+    ),
     ("russian", "Книги о книгах, книгами и КНИГЕ: ёлка, подъезд, читающие читатели читали журналы 2020-х"),
     ("arabic", "الكتاب والكتب والكاتب ﷺ مكتبة المدرسة مدرسون ١٢٣ في البيت"),
     ("simple", "日本語のテキスト 東京タワー한국어 텍스트 ภาษาไทย 👩‍👩‍👧 🇩🇪 😀 צה\"ל café_au_lait x@y.z a1b2"),
@@ -58,7 +67,8 @@ impl Numbers {
 }
 
 fn notes(name: &str, language: Language) -> Entity {
-    let entity = Entity::new(name).public().max_list_limit(200).field(Field::string("title")).field(Field::text("body"));
+    let entity =
+        Entity::new(name).public().max_list_limit(200).field(Field::string("title")).field(Field::text("body"));
     entity.field(Field::int("shelf")).search(language, [("body", 1), ("title", 4)])
 }
 
@@ -90,7 +100,10 @@ async fn both_engines_find_and_rank_what_the_evaluator_does() {
                 match number % 7 {
                     3 => {
                         stored.0 = numbers.text(&words, 5);
-                        table.update(&call, &id, json!({ "title": stored.0 }).to_string().as_bytes(), None).await.unwrap();
+                        table
+                            .update(&call, &id, json!({ "title": stored.0 }).to_string().as_bytes(), None)
+                            .await
+                            .unwrap();
                     }
                     5 => {
                         table.delete(&call, &id, None).await.unwrap();
@@ -100,9 +113,9 @@ async fn both_engines_find_and_rank_what_the_evaluator_does() {
                 }
                 records.insert(id, stored);
             }
-            let indexed = records.iter().map(|(id, (title, body))| {
-                (id.clone(), Indexed::of(body, language), Indexed::of(title, language))
-            });
+            let indexed = records
+                .iter()
+                .map(|(id, (title, body))| (id.clone(), Indexed::of(body, language), Indexed::of(title, language)));
             let indexed: Vec<_> = indexed.collect();
             for _ in 0..120 {
                 let text = numbers.query(&words);
@@ -118,7 +131,8 @@ async fn both_engines_find_and_rank_what_the_evaluator_does() {
                 let mut expected: Vec<_> = ranked.collect();
                 expected.sort_unstable();
                 let expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
-                let records: Vec<Json> = listed.unwrap_or_else(|error| panic!("{name}: {text}: {error}")).records().unwrap();
+                let records: Vec<Json> =
+                    listed.unwrap_or_else(|error| panic!("{name}: {text}: {error}")).records().unwrap();
                 let ids: Vec<_> = records.iter().map(|record| record["id"].as_str().unwrap()).collect();
                 assert_eq!(ids, expected, "{name}: {language}: {text} (prefix: {prefix})");
                 let shelves = records.iter().map(|record| record["shelf"].to_string()).collect::<Vec<_>>();

@@ -13,6 +13,8 @@ mod language;
 pub(crate) mod query;
 mod sought;
 pub(crate) mod stored;
+#[cfg(test)]
+mod uax29;
 pub(crate) mod words;
 
 pub(crate) use index::Index;

@@ -135,7 +135,8 @@ fn end(body: &str) -> usize {
     let mut before = ' ';
     for (index, c) in body.char_indices() {
         let next = || body[index + c.len_utf8()..].chars().next();
-        let is_within = c == '"' && before.is_alphabetic() && !before.is_ascii() && next().is_some_and(char::is_alphabetic);
+        let is_within =
+            c == '"' && before.is_alphabetic() && !before.is_ascii() && next().is_some_and(char::is_alphabetic);
         if c.is_whitespace() || (c == '"' && !is_within) {
             return index;
         }

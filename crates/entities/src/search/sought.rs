@@ -118,10 +118,7 @@ fn tsquery(words: &[Wanted], labels: &str) -> String {
 /// How much the occurrences of a word in a column count.
 fn class(engine: Engine, word: &Wanted, bind: &mut dyn FnMut(Value) -> String) -> impl Fn(&str) -> String + use<> {
     let mut values = match engine {
-        Engine::Sqlite => vec![
-            Value::Text(word.key.clone()),
-            word.prefix.clone().map_or(Value::Null, Value::Text),
-        ],
+        Engine::Sqlite => vec![Value::Text(word.key.clone()), word.prefix.clone().map_or(Value::Null, Value::Text)],
         Engine::Postgres => {
             AT_LEAST.iter().map(|labels| Value::Text(tsquery(std::slice::from_ref(word), labels))).collect()
         }
@@ -130,9 +127,10 @@ fn class(engine: Engine, word: &Wanted, bind: &mut dyn FnMut(Value) -> String) -
     move |column: &str| match engine {
         Engine::Sqlite => format!("word_class({column}, {}, {})", placeholders[0], placeholders[1]),
         Engine::Postgres => {
-            let cases = placeholders.iter().enumerate().map(|(class, query)| {
-                format!(" WHEN NOT {} THEN {class}", dialect::has_words(column, query))
-            });
+            let cases = placeholders
+                .iter()
+                .enumerate()
+                .map(|(class, query)| format!(" WHEN NOT {} THEN {class}", dialect::has_words(column, query)));
             format!("(CASE{} ELSE 4 END)", cases.collect::<String>())
         }
     }
@@ -163,7 +161,11 @@ mod tests {
                 "{c1} : ((\"b\u{e03a}x\" AND \"near y\") OR (\"z\" AND \"w\"))",
                 vec!["'b\u{e03a}x'", "'near' <-> 'y'", "'z'", "'w'"],
             ),
-            ("can't", "{c1} : (((\"can\u{e027}t\" OR \"can\u{e027}t\"*)))", vec!["('can\u{e027}t' | 'can\u{e027}t':*)"]),
+            (
+                "can't",
+                "{c1} : (((\"can\u{e027}t\" OR \"can\u{e027}t\"*)))",
+                vec!["('can\u{e027}t' | 'can\u{e027}t':*)"],
+            ),
         ] {
             let found = sought(text, Engine::Sqlite).fts5();
             assert_eq!(found, fts5, "{text}");

@@ -71,9 +71,8 @@ impl Indexed {
     /// Where a term begins.
     fn found<'a>(&'a self, term: &'a Term) -> impl Iterator<Item = usize> + 'a {
         self.words.windows(term.words.len()).enumerate().filter_map(|(start, window)| {
-            let is = |(wanted, (key, _)): (&Wanted, &(Option<String>, Word))| {
-                key.as_ref().is_some_and(|key| wanted.is(key))
-            };
+            let is =
+                |(wanted, (key, _)): (&Wanted, &(Option<String>, Word))| key.as_ref().is_some_and(|key| wanted.is(key));
             term.words.iter().zip(window).all(is).then_some(start)
         })
     }
@@ -158,7 +157,8 @@ mod tests {
 
     #[test]
     fn phrases_are_within_one_field_and_ranks_depend_on_the_record() {
-        let (title, body) = (Indexed::of("red car", Language::SIMPLE), Indexed::of("a car, a red one", Language::SIMPLE));
+        let (title, body) =
+            (Indexed::of("red car", Language::SIMPLE), Indexed::of("a car, a red one", Language::SIMPLE));
         let both = [&title, &body];
         for (text, expected) in
             [("red car", true), ("\"red car\"", true), ("\"car red\"", false), ("red -one", false), ("x or one", true)]

@@ -17,6 +17,8 @@ use super::Language;
 pub(crate) const MOST_WORDS: usize = 10_000;
 /// The most bytes of a word that are indexed.
 pub(crate) const MOST_BYTES: usize = 255;
+/// The most bytes of a word that are read. A normal form may have eleven times as many.
+const MOST_READ: usize = 1024;
 /// The most bytes of a word that an index stores as they are, and the bytes that it stores of a longer one, before a digest. Postgres
 /// has room for 1 MiB of words in one value.
 const STORED_BYTES: usize = 64;
@@ -53,7 +55,7 @@ pub(crate) fn words(text: &str, language: Language) -> impl Iterator<Item = Word
     let found = text.split_word_bound_indices().filter(|(_, segment)| is_word(segment));
     let words = found.flat_map(move |(start, segment)| {
         let place = start..start + segment.len();
-        forms(segment).into_iter().map(move |form| {
+        forms(&segment[..segment.floor_char_boundary(MOST_READ)]).into_iter().map(move |form| {
             let form = cut(form, MOST_BYTES);
             Word { stem: language.stem(form.clone()), form, place: place.clone() }
         })
@@ -65,8 +67,7 @@ fn is_word(segment: &str) -> bool {
     if segment.is_ascii() {
         return segment.bytes().any(|byte| byte.is_ascii_alphanumeric());
     }
-    segment.chars().any(char::is_alphanumeric)
-        || PICTURE.as_ref().is_some_and(|picture| picture.is_match(segment))
+    segment.chars().any(char::is_alphanumeric) || PICTURE.as_ref().is_some_and(|picture| picture.is_match(segment))
 }
 
 /// The normal form of a segment as words.
@@ -127,7 +128,10 @@ mod tests {
     #[test]
     fn a_text_becomes_folded_and_normalized_words() {
         for (text, expected) in [
-            ("The quick (\"brown\") fox can't jump 32.3 feet, right?", "the quick brown fox can't jump 32.3 feet right"),
+            (
+                "The quick (\"brown\") fox can't jump 32.3 feet, right?",
+                "the quick brown fox can't jump 32.3 feet right",
+            ),
             ("Straße STRASSE ſtraße", "straße strasse straße"),
             ("ΣΊΣΥΦΟΣ σίσυφος", "σίσυφοσ σίσυφοσ"),
             ("ﬁne Ⅷ ㎏ ½", "fine viii 1⁄2"),
@@ -155,6 +159,8 @@ mod tests {
     #[test]
     fn a_text_has_bounds() {
         assert_eq!(words(&"x ".repeat(MOST_WORDS + 5), Language::SIMPLE).count(), MOST_WORDS);
+        // Normal forms that are much longer than the text.
+        assert!(words(&"ﷺ".repeat(100_000), Language::SIMPLE).count() < 1_500);
         let long = words(&"é".repeat(300), Language::SIMPLE).next().unwrap();
         assert_eq!(long.stem.len(), MOST_BYTES - 1);
         let keys: Vec<String> = [300, 301, 150].map(|count| key(&"é".repeat(count))).to_vec();

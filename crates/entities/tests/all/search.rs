@@ -58,7 +58,10 @@ async fn the_best_match_comes_first_and_pages_follow() {
         // By cursor, forward and back.
         let (mut cursor, mut seen) = (String::new(), Vec::new());
         loop {
-            let page = world.get(&anonymous(), &format!("/tickets?q=printer&limit=1&highlight=true&cursor={cursor}")).await.json();
+            let page = world
+                .get(&anonymous(), &format!("/tickets?q=printer&limit=1&highlight=true&cursor={cursor}"))
+                .await
+                .json();
             seen.push(page["data"][0]["title"].clone());
             match page["cursor"].as_str() {
                 Some(next) => next.clone_into(&mut cursor),
@@ -127,7 +130,11 @@ async fn highlights_are_places_in_code_points() {
         assert_eq!(found[1]["_highlights"], json!({ "body": [[0, 3]] }), "{name}");
         assert!(found[0]["_etag"].is_string(), "{name}");
         let found = world.get(&anonymous(), "/tickets?q=run+late&highlight=true&fields=title").await.data();
-        assert_eq!(found, json!([{ "title": "😀 Running late", "_highlights": { "title": [[2, 9], [10, 14]] } }]), "{name}");
+        assert_eq!(
+            found,
+            json!([{ "title": "😀 Running late", "_highlights": { "title": [[2, 9], [10, 14]] } }]),
+            "{name}"
+        );
         let plain = world.get(&anonymous(), "/tickets?q=run&highlight=false").await.data();
         assert!(plain[0].get("_highlights").is_none(), "{name}");
     }
@@ -135,7 +142,9 @@ async fn highlights_are_places_in_code_points() {
 
 #[tokio::test]
 async fn what_a_search_does_not_take_is_refused_with_a_sentence() {
-    for world in worlds([tickets(), Entity::new("others").public().field(Field::string("title")).search_fields(["title"])]).await {
+    for world in
+        worlds([tickets(), Entity::new("others").public().field(Field::string("title")).search_fields(["title"])]).await
+    {
         for (query, detail) in [
             ("q=-a", "q needs a word to find; beside each \"or\" too"),
             ("q=%2B%2B", "q needs a word to find; beside each \"or\" too"),
@@ -167,18 +176,46 @@ async fn no_syntax_of_an_engine_reaches_it() {
         let name = world.name();
         create(&world, "secret title", "plain body").await;
         for attack in [
-            "title : secret", "c0:secret", "{c0} : secret", "NEAR(secret title, 9)", "secret AND NOT body", "sec*", "^secret",
-            "\"secret\" + \"title\"", "a\"\" OR \"secret", "secret:* | x", "secret & !x", "'secret' <-> 'body'", "secret:A", "!!secret",
-            "\\' OR 1=1 --", "'; DROP TABLE tickets; --", "secret) OR (1=1", "\u{f8ff}", "\u{e027}", "'", "\\", "&|!<->()",
-            "rank MATCH 'x'", "delete", "\"\u{0}\"".trim_matches('\u{0}'),
+            "title : secret",
+            "c0:secret",
+            "{c0} : secret",
+            "NEAR(secret title, 9)",
+            "secret AND NOT body",
+            "sec*",
+            "^secret",
+            "\"secret\" + \"title\"",
+            "a\"\" OR \"secret",
+            "secret:* | x",
+            "secret & !x",
+            "'secret' <-> 'body'",
+            "secret:A",
+            "!!secret",
+            "\\' OR 1=1 --",
+            "'; DROP TABLE tickets; --",
+            "secret) OR (1=1",
+            "\u{f8ff}",
+            "\u{e027}",
+            "'",
+            "\\",
+            "&|!<->()",
+            "rank MATCH 'x'",
+            "delete",
+            "\"\u{0}\"".trim_matches('\u{0}'),
         ] {
             for more in ["", "&prefix=true", "&highlight=true&sort=-_rank,title"] {
                 let answer = world.get(&anonymous(), &format!("/tickets?q={}{more}", encoded(attack))).await;
-                assert!([200, 400].contains(&answer.status.as_u16()), "{name}: {attack}: {} {}", answer.status, answer.text);
+                assert!(
+                    [200, 400].contains(&answer.status.as_u16()),
+                    "{name}: {attack}: {} {}",
+                    answer.status,
+                    answer.text
+                );
             }
         }
         // Operators of an engine are words that no record has.
-        for attack in ["NEAR(secret title, 9)", "secret AND NOT body", "c0:secret", "secret:A", "\"secret\" \"body\" NOT x"] {
+        for attack in
+            ["NEAR(secret title, 9)", "secret AND NOT body", "c0:secret", "secret:A", "\"secret\" \"body\" NOT x"]
+        {
             assert_eq!(titles(&world, &format!("q={}", encoded(attack))).await.len(), 0, "{name}: {attack}");
         }
         assert_eq!(titles(&world, "q=secret").await, ["secret title"], "{name}");
@@ -197,7 +234,9 @@ async fn what_a_caller_cannot_read_neither_matches_nor_ranks() {
     for world in worlds([notes]).await {
         let name = world.name();
         let (ann, ben, editor) = (user("ann"), user("ben"), user_with("ann", &["editor"]));
-        for (title, secret) in [("one apple", "pear"), ("two apple apple", "none"), ("three", "apple apple apple apple apple")] {
+        for (title, secret) in
+            [("one apple", "pear"), ("two apple apple", "none"), ("three", "apple apple apple apple apple")]
+        {
             let made = world.post(&editor, "/notes", json!({ "title": title, "secret": secret })).await;
             assert_eq!(made.status, 201, "{name}: {}", made.text);
         }
@@ -208,7 +247,11 @@ async fn what_a_caller_cannot_read_neither_matches_nor_ranks() {
         assert_eq!(found(&editor, "apple").await, ["three", "two apple apple", "one apple"], "{name}");
         assert_eq!(found(&ann, "apple").await, ["two apple apple", "one apple"], "{name}");
         assert_eq!(found(&ann, "pear").await, Vec::<Value>::new(), "{name}");
-        assert_eq!(found(&ann, "apple+-pear").await, ["two apple apple", "one apple"], "{name}: an exclusion reveals nothing");
+        assert_eq!(
+            found(&ann, "apple+-pear").await,
+            ["two apple apple", "one apple"],
+            "{name}: an exclusion reveals nothing"
+        );
         assert_eq!(found(&ben, "apple").await, Vec::<Value>::new(), "{name}");
         let shown = world.get(&ann, "/notes?q=apple&highlight=true").await.text;
         assert!(!shown.contains("secret"), "{name}: {shown}");
@@ -254,7 +297,10 @@ async fn verify_names_records_that_an_index_has_otherwise() {
         let sql = format!("UPDATE tickets SET \"title.english\" = {words} WHERE id = ?1");
         world.db().execute(sql, params![&id]).await.unwrap();
         let found = findings(&world).await;
-        assert!(found.len() == 1 && found[0].contains(&format!("tickets.title of {id:?}: has other words")), "{name}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains(&format!("tickets.title of {id:?}: has other words")),
+            "{name}: {found:?}"
+        );
         world.patch(&anonymous(), &format!("/tickets/{id}"), json!({ "title": "Alpha" })).await;
         assert_eq!(findings(&world).await, Vec::<String>::new(), "{name}");
         if world.db().engine() == Engine::Sqlite {

@@ -137,7 +137,8 @@ async fn a_build_that_ends_at_any_moment_goes_on() {
         };
         tokio::join!(write, build);
         new.complete_marked().await.unwrap();
-        let count = db.query_opt("SELECT count(*) AS n FROM notes", vec![]).await.unwrap().unwrap().get::<i64>("n").unwrap();
+        let count =
+            db.query_opt("SELECT count(*) AS n FROM notes", vec![]).await.unwrap().unwrap().get::<i64>("n").unwrap();
         let list = new.tables().next().unwrap().list(&call(), &ListQuery::parse("q=common&limit=1")).await.unwrap();
         let json: Value = serde_json::from_slice(&list.to_json(gatewright_base::JsonCase::Camel)).unwrap();
         assert_eq!(json["total"], count, "{name}");
@@ -154,7 +155,8 @@ async fn an_index_follows_new_names() {
         let before = start(db, &entity).await;
         create(&before, "alpha", "x").await;
         let renamed = Entity::new("sheets").renamed_from("notes").public().field(Field::text("body"));
-        let renamed = renamed.field(Field::string("subject").renamed_from("title")).search(Language::SIMPLE, [("subject", 1)]);
+        let renamed =
+            renamed.field(Field::string("subject").renamed_from("title")).search(Language::SIMPLE, [("subject", 1)]);
         let after = start(db, &renamed).await;
         after.build_search().await.unwrap();
         after.tables().next().unwrap().create(&call(), br#"{"subject":"beta"}"#).await.unwrap();
@@ -169,7 +171,8 @@ async fn an_index_follows_new_names() {
 #[tokio::test]
 async fn the_longest_texts_are_stored_and_found() {
     for TestDb { db, name, .. } in &engines().await {
-        let entity = Entity::new("notes").public().field(Field::string("title")).field(Field::text("body").max(4_000_000));
+        let entity =
+            Entity::new("notes").public().field(Field::string("title")).field(Field::text("body").max(4_000_000));
         let entity = entity.search(Language::SIMPLE, [("title", 1), ("body", 1)]);
         let entities = start(db, &entity).await;
         let word = |number: usize| format!("{}{number:05}", "x".repeat(180));
@@ -185,4 +188,30 @@ async fn the_longest_texts_are_stored_and_found() {
         assert_eq!(found(&entities, &asked("%22a+a%22")).await.unwrap(), 1, "{name}");
         assert_eq!(findings(db, &entity).await, Vec::<String>::new(), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_promoted_database_is_searched_by_words_of_its_own() {
+    let engines = engines().await;
+    let of = |engine| engines.iter().find(|test_db| test_db.db.engine() == engine).map(|test_db| &test_db.db);
+    let (Some(source), Some(target)) = (of(Engine::Sqlite), of(Engine::Postgres)) else { return };
+    let entity = indexed("english", &[("title", 4), ("body", 1)]);
+    let old = start(source, &entity).await;
+    for number in 0..30 {
+        create(&old, &format!("Running {number}"), "a body").await;
+    }
+    // A column of words that no declaration has now.
+    let left = indexed("simple", &[("title", 4)]);
+    start(source, &left).await.build_search().await.unwrap();
+    start(source, &entity).await.build_search().await.unwrap();
+    let new = start(target, &entity).await;
+    gatewright_db::promote::promote(source, target, &[]).await.unwrap();
+    let new = {
+        drop(new);
+        start(target, &entity).await
+    };
+    assert!(matches!(found(&new, "q=run").await, Err(Error::SearchBuilding)));
+    new.build_search().await.unwrap();
+    assert_eq!((found(&new, "q=run&limit=100").await.unwrap(), new.complete_marked().await.unwrap()), (30, 0));
+    assert_eq!(findings(target, &entity).await, Vec::<String>::new());
 }

@@ -279,7 +279,8 @@ fn matching(plan: &Plan) -> ObjectBuilder {
         input = input.property("q", text(search_text(plan)));
     }
     if plan.takes_with_search("prefix") {
-        input = input.property("prefix", flag().description(Some("With q: the last word is also the beginning of words.")));
+        input =
+            input.property("prefix", flag().description(Some("With q: the last word is also the beginning of words.")));
     }
     if plan.soft_delete() {
         let about = "`with`: include deleted records; `only`: only deleted records. Needs the right to update.";

@@ -10,7 +10,9 @@ use gatewright_http::entity_tag;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type,
+};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::names::Page;
@@ -400,5 +402,7 @@ fn highlights() -> ObjectBuilder {
     let place = ArrayBuilder::new().items(typed(Type::Integer)).min_items(Some(2)).max_items(Some(2));
     let places = ArrayBuilder::new().items(place).build();
     let about = "With `highlight=true`: by field, start and end of each word that was found, in Unicode code points.";
-    typed(Type::Object).description(Some(about)).additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Array(places)))))
+    typed(Type::Object)
+        .description(Some(about))
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Array(places)))))
 }

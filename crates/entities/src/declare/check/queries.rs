@@ -46,7 +46,10 @@ impl Check<'_> {
                 self.wrong("search", format!("search names \"{}\" twice", cut(name)));
             }
             if !(1..=MAX_WEIGHT).contains(weight) {
-                self.wrong("search", format!("the weight of \"{}\" is a whole number from 1 to {MAX_WEIGHT}", cut(name)));
+                self.wrong(
+                    "search",
+                    format!("the weight of \"{}\" is a whole number from 1 to {MAX_WEIGHT}", cut(name)),
+                );
             }
             match self.visible("search", name) {
                 Some(field) if !matches!(field.kind, Kind::String | Kind::Text | Kind::Enum) => {

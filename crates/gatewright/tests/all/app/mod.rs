@@ -52,6 +52,7 @@ mod profile;
 mod profile_mailed;
 mod providers;
 mod safe_methods;
+mod search;
 mod shutdown;
 mod siblings;
 mod stream_tickets;
