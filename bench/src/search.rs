@@ -63,11 +63,10 @@ async fn measure(url: &str, engine: &str, records: u32) -> anyhow::Result<Vec<St
     db.execute("ANALYZE", vec![]).await?;
     let mut report = vec![format!("{engine}: an index of {records} records is built in {:?}", start.elapsed())];
     let caller = call("ann")?;
-    for (what, prefix, count) in [("1%", "r", 100), ("20%", "c", 5)] {
+    for (what, prefix, count) in [("1%", "r", 100_u32), ("20%", "c", 5)] {
         let (mut own, mut hand, mut found) = (Vec::new(), Vec::new(), 0);
         for number in 0..SEARCHES {
-            let words =
-                (0..3).map(|place| format!("{prefix}{place}x{}", number / (count / 5).max(1).pow(place) % count));
+            let words = (0..3).map(|place| format!("{prefix}{place}x{}", number / count.pow(place) % count));
             let words: Vec<String> = words.collect();
             let (took, seen) = search(&entities, &caller, &words.join(" ")).await?;
             own.push(took);

@@ -49,8 +49,8 @@ pub use context::exports::ExportLimits;
 pub use context::gate::ListLimits;
 pub use context::table::Table;
 pub use declare::{
-    DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
-    OnDelete, RecordCheck, TextPlace, Unique, UnknownKind, UnknownOnDelete,
+    DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Language, Literal,
+    Location, OnDelete, RecordCheck, TextPlace, Unique, UnknownKind, UnknownLanguage, UnknownOnDelete,
 };
 pub use encode::Record;
 pub use error::UnknownTable;
@@ -61,6 +61,5 @@ pub use query::{Count, ListQuery, RecordQuery};
 pub use readable::SeenFields;
 pub use rest::once::{IdempotencyKey, Repeatable};
 pub use schema::Users;
-pub use search::{Language, UnknownLanguage};
 pub use tenancy::TENANT_HEADER;
 pub use value::{BodyError, FieldError, code};

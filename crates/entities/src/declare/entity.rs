@@ -1,6 +1,5 @@
-use super::{Field, RecordCheck, Unique};
+use super::{Field, Language, RecordCheck, Unique};
 use crate::access::Action;
-use crate::search::Language;
 
 /// An entity as declared: nothing is checked before the entities are built.
 ///

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use gatewright_db::Value;
 use sha2::{Digest, Sha256};
 
-use super::{DefaultWord, Kind, OnDelete};
+use super::{DefaultWord, Kind, Language, OnDelete};
 use crate::access::Rules;
-use crate::search::Language;
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.

@@ -8,10 +8,10 @@ use gatewright_db::schema::TableShape;
 use gatewright_db::{Engine, column_types};
 use sha2::{Digest, Sha256};
 
-use super::search;
 use crate::declare::Model;
 use crate::declare::model::folded_column;
 use crate::fragment::quoted;
+use crate::search::index::MARKED;
 
 /// The marked records: table, derived field and id, and whether the record was there before and has an old value.
 pub(crate) const TABLE: &str = "gatewright_marks";
@@ -68,14 +68,15 @@ pub(super) fn triggers(model: &Model, engine: Engine) -> Vec<Trigger> {
             triggers.push(trigger(model, name(sequence.field), Some(&scope), &moved, engine));
         }
     }
-    if let Some((field, missing, texts)) = search::marked(model) {
-        triggers.push(trigger(model, field, None, &missing, engine));
-        let stale = |(text, words): &(String, String)| format!("({} AND {})", differs(text), same(words));
-        let stale = texts.iter().map(stale).collect::<Vec<_>>().join(" OR ");
-        let of: Vec<&str> = texts.iter().map(|(text, _)| text.trim_matches('"')).collect();
-        triggers.push(trigger(model, field, Some(&of), &stale, engine));
+    if let Some(search) = &model.search {
+        let texts = search.fields.iter().map(|(position, _)| name(*position));
+        let pairs: Vec<_> = texts.clone().map(|text| (quoted(text), quoted(&search.column(text)))).collect();
+        let missing: Vec<_> = pairs.iter().map(|(_, words)| format!("NEW.{words} IS NULL")).collect();
+        triggers.push(trigger(model, MARKED, None, &missing.join(" OR "), engine));
+        let stale = pairs.iter().map(|(text, words)| format!("({} AND {})", differs(text), same(words)));
+        let (stale, texts) = (stale.collect::<Vec<_>>().join(" OR "), texts.collect::<Vec<_>>());
+        triggers.push(trigger(model, MARKED, Some(&texts), &stale, engine));
     }
-    triggers.extend(search::triggers(model, engine));
     triggers
 }
 
@@ -107,18 +108,18 @@ fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, eng
             format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
         }
     };
-    Trigger::doing(format!("AFTER {event} ON {table} {does}"))
+    Trigger::doing(&format!("AFTER {event} ON {table} {does}"))
 }
 
 impl Trigger {
     /// One that brings the words of a record into an index.
-    pub(super) fn feeding(rest: String) -> Self {
+    pub(super) fn feeding(rest: &str) -> Self {
         Self { feeds: true, ..Self::doing(rest) }
     }
 
-    fn doing(rest: String) -> Self {
+    fn doing(rest: &str) -> Self {
         let mut name = TRIGGER.to_owned();
-        for byte in &Sha256::digest(&rest)[..8] {
+        for byte in &Sha256::digest(rest)[..8] {
             let _infallible = write!(name, "{byte:02x}");
         }
         Self { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name, feeds: false }

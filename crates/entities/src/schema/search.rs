@@ -14,7 +14,7 @@ use crate::Declarations;
 use crate::declare::Model;
 use crate::fragment::quoted;
 use crate::search::build;
-use crate::search::index::{Index, MARKED, TABLE, content_of, ids_of, name_of};
+use crate::search::index::{Index, TABLE, content_of, ids_of, name_of};
 
 /// The indexes that the database has.
 #[derive(Debug, Default)]
@@ -169,16 +169,6 @@ pub(super) fn triggers(model: &Model, engine: Engine) -> Vec<Trigger> {
         format!("AFTER DELETE ON {table} BEGIN {taken}; DELETE FROM {ids} WHERE \"id\" = OLD.\"id\"; END"),
     ]
     .into_iter()
-    .map(Trigger::feeding)
+    .map(|rest| Trigger::feeding(&rest))
     .collect()
-}
-
-/// The conditions under which a record is marked as written without its words: for a new one and, with the columns of its texts, for a
-/// changed one.
-pub(super) fn marked(model: &Model) -> Option<(&'static str, String, Vec<(String, String)>)> {
-    let search = model.search.as_ref()?;
-    let texts = search.fields.iter().map(|(position, _)| &*model.fields[*position].name);
-    let pairs: Vec<_> = texts.map(|text| (quoted(text), quoted(&search.column(text)))).collect();
-    let missing = pairs.first().map(|(_, words)| format!("NEW.{words} IS NULL"))?;
-    Some((MARKED, missing, pairs))
 }

@@ -8,6 +8,7 @@ use gatewright_db::{Engine, Value, column_types, dialect};
 
 use super::Users;
 use super::marks::{self, Trigger};
+use super::search;
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::{folded_column, links_table, short};
 use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
@@ -49,6 +50,7 @@ pub(super) struct Reference {
 }
 
 /// An index as it should be.
+#[expect(clippy::struct_excessive_bools, reason = "one for each property of an index")]
 #[derive(Debug, Clone)]
 pub(super) struct Index {
     pub(super) name: String,
@@ -99,7 +101,7 @@ impl Table {
             name: model.table.to_string(),
             columns,
             indexes: indexes(model, engine),
-            triggers: marks::triggers(model, engine),
+            triggers: marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine)).collect(),
         }
     }
 

@@ -90,10 +90,10 @@ async fn words(db: &Db, index: &Index, each: &mut impl FnMut(Finding)) -> Result
     if describe(db, search::index::TABLE).await?.is_none() || !index.is_built(db).await? {
         return Ok(());
     }
-    let has_marks = describe(db, marks::TABLE).await?.is_some();
+    let marks = describe(db, marks::TABLE).await?.map(|_| marks::TABLE);
     let mut last = String::new();
     loop {
-        let (stale, read_to) = check(db, index, &last, has_marks).await?;
+        let (stale, read_to) = check(db, index, &last, marks).await?;
         for record in stale {
             each(finding(record.id, &record.column, UNINDEXED.to_owned()));
         }

@@ -8,7 +8,6 @@ use gatewright_db::{Db, Engine, Error, Row, RowRef, Sql, Tx, Value, dialect, par
 
 use super::index::{Index, MARKED, TABLE};
 use crate::fragment::quoted;
-use crate::schema::marks;
 
 /// The most records of a batch, which others wait for.
 const BATCH: usize = 100;
@@ -107,15 +106,14 @@ pub(crate) async fn check(
     db: &Db,
     index: &Index,
     last: &str,
-    has_marks: bool,
+    marks: Option<&str>,
 ) -> Result<(Vec<Stale>, Option<String>), Error> {
     let table = index.quoted_table();
     let words = index.columns().map(|column| dialect::words_as_text(index.engine, &quoted(column)));
     let select = format!("{}, {}", index.texts(), words.collect::<Vec<_>>().join(", "));
-    let unmarked = if has_marks {
+    let unmarked = if let Some(marks) = marks {
         format!(
-            " AND NOT EXISTS (SELECT 1 FROM {} AS m WHERE m.table_name = ?2 AND m.field = '{MARKED}' AND m.id = {table}.\"id\")",
-            marks::TABLE
+            " AND NOT EXISTS (SELECT 1 FROM {marks} AS m WHERE m.table_name = ?2 AND m.field = '{MARKED}' AND m.id = {table}.\"id\")"
         )
     } else {
         " AND ?2 <> ''".to_owned()

@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 
 use super::query::Query;
 use super::stored::{Indexed, matches, rank};
-use super::{Language, words};
-use crate::{Call, Entities, Entity, Field, ListQuery, Users};
+use super::words;
+use crate::{Call, Entities, Entity, Field, Language, ListQuery, Users};
 
 /// Texts in six languages: words that a record's texts are made of.
 const CORPUS: [(&str, &str); 6] = [

@@ -1,11 +1,12 @@
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gatewright_db::{Db, Engine, Error, Value, params};
 use sha2::{Digest, Sha256};
 use unicode_segmentation::UNICODE_VERSION;
 
-use super::Language;
 use super::stored::Indexed;
+use crate::declare::Language;
 use crate::declare::Model;
 use crate::fragment::quoted;
 
@@ -61,8 +62,13 @@ impl Index {
         let fields: Vec<_> = search.fields.iter().map(field).collect();
         let mut digest = Sha256::new();
         digest.update(format!("{VERSION} {UNICODE_VERSION:?} {engine:?} {} {}", model.table, search.language));
-        fields.iter().for_each(|field| digest.update(format!(" {} {}", field.column, field.words)));
-        let definition = digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        for field in &fields {
+            digest.update(format!(" {} {}", field.column, field.words));
+        }
+        let mut definition = String::new();
+        for byte in &digest.finalize()[..8] {
+            let _infallible = write!(definition, "{byte:02x}");
+        }
         let (table, language) = (model.table.to_string(), search.language);
         Some(Self { engine, table, language, fields, definition, is_built: AtomicBool::new(false) })
     }

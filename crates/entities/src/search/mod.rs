@@ -9,7 +9,6 @@ pub(crate) mod build;
 #[cfg(test)]
 mod differential;
 pub(crate) mod index;
-mod language;
 pub(crate) mod query;
 mod sought;
 pub(crate) mod stored;
@@ -18,7 +17,6 @@ mod uax29;
 pub(crate) mod words;
 
 pub(crate) use index::Index;
-pub use language::{Language, UnknownLanguage};
 pub(crate) use query::Query;
 pub(crate) use sought::Sought;
 pub(crate) use stored::Indexed;

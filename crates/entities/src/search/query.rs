@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Language;
 use super::words::{Word, key, prefix, words};
+use crate::declare::Language;
 
 /// The most words of a query.
 pub(crate) const MOST: usize = 16;
@@ -121,9 +121,10 @@ fn parts(text: &str) -> Vec<Part<'_>> {
         }
         let end = end(body);
         let (word, after) = body.split_at(end);
-        parts.push(match is_unwanted {
-            false if word.eq_ignore_ascii_case("or") => Part::Or,
-            _ => Part::Words { text: word, is_unwanted, is_quoted: false },
+        parts.push(if !is_unwanted && word.eq_ignore_ascii_case("or") {
+            Part::Or
+        } else {
+            Part::Words { text: word, is_unwanted, is_quoted: false }
         });
         rest = after.trim_start();
     }

@@ -140,7 +140,7 @@ fn class(engine: Engine, word: &Wanted, bind: &mut dyn FnMut(Value) -> String) -
 mod tests {
     use super::*;
     use crate::declare::Declarations;
-    use crate::search::Language;
+    use crate::declare::Language;
     use crate::{Entity, Field};
 
     fn sought(text: &str, engine: Engine) -> Sought {

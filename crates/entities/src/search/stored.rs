@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use gatewright_db::{Engine, dialect};
 
-use super::Language;
 use super::query::{Alternative, Query, Term, Wanted};
 use super::words::{MARK, Word, key, words};
+use crate::declare::Language;
 
 /// The most places of one word in a text that are indexed.
 pub(crate) const MOST_PLACES: usize = 256;

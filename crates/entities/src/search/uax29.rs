@@ -2,8 +2,8 @@
 
 use regex::Regex;
 
-use super::Language;
 use super::words::words;
+use crate::declare::Language;
 
 /// The values of Word_Break that the rules name.
 const VALUES: [&str; 17] = [

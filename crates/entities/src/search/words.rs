@@ -11,7 +11,7 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::Language;
+use crate::declare::Language;
 
 /// The most words of a text that are indexed.
 pub(crate) const MOST_WORDS: usize = 10_000;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::Literal;
 use crate::access::Action;
-use crate::search::Language;
+use crate::declare::Language;
 
 fn errors(entities: &[Entity]) -> Vec<String> {
     match Declarations::check(entities) {

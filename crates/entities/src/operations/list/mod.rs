@@ -187,20 +187,8 @@ async fn ready(
         reach_of = reach_of.under(Some(Box::pin(table.condition(call, expression)).await?));
     }
     let plan = plan.clone();
-    let mut scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
-    if let Some(sought) = &query.sought
-        && !sought.index.is_built(table.entities.db()).await?
-    {
-        return Err(Error::SearchBuilding);
-    }
-    let first = scope.params.len() + 1;
-    let sorted = related::sorted(table, call, &query.paging, first).await?;
-    let next = first + sorted.as_ref().map_or(0, |(_, params)| params.len());
-    let ranked = searched::rank(query.sought.as_deref(), query.paging.sort(), next);
-    let (columns, params): (Vec<_>, Vec<_>) = sorted.into_iter().chain(ranked).unzip();
-    if !columns.is_empty() {
-        scope = scope.with(columns.join(", "), params.concat());
-    }
+    let scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
+    let scope = related::sorted(table, call, &query, scope).await?;
     // Boxed, because several futures contain it.
     let mut reading = Box::new(Reading {
         scope,

@@ -34,7 +34,7 @@ const SIMPLE: &str = "simple";
 
 /// A language that there is no stemmer for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown language; the languages are {}", Language::all().map(|language| language.as_str()).collect::<Vec<_>>().join(", "))]
+#[error("unknown language; the languages are {}", Language::all().map(Language::as_str).collect::<Vec<_>>().join(", "))]
 pub struct UnknownLanguage;
 
 impl Language {
