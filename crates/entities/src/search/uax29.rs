@@ -5,7 +5,7 @@ use regex::Regex;
 use super::words::words;
 use crate::declare::Language;
 
-/// The values of Word_Break that the rules name.
+/// The values of `Word_Break` that the rules name.
 const VALUES: [&str; 17] = [
     "CR",
     "LF",
@@ -29,25 +29,26 @@ const VALUES: [&str; 17] = [
 struct Reader {
     classes: Vec<(&'static str, Regex)>,
     picture: Regex,
+    space: Regex,
 }
 
 impl Reader {
     fn new() -> Self {
         let class = |name: &'static str| (name, Regex::new(&format!(r"^\p{{WB={name}}}$")).unwrap());
-        Self { classes: VALUES.map(class).to_vec(), picture: Regex::new(r"^\p{Extended_Pictographic}$").unwrap() }
+        Self {
+            classes: VALUES.map(class).to_vec(),
+            picture: Regex::new(r"^\p{Extended_Pictographic}$").unwrap(),
+            space: Regex::new(r"^\p{WB=WSegSpace}$").unwrap(),
+        }
     }
 
     fn class(&self, c: char) -> &'static str {
         let text = c.to_string();
         match self.classes.iter().find(|(_, regex)| regex.is_match(&text)) {
             Some((name, _)) => name,
-            None if c == ' ' || self.space(c) => "WSegSpace",
+            None if self.space.is_match(&text) => "WSegSpace",
             None => "Other",
         }
-    }
-
-    fn space(&self, c: char) -> bool {
-        Regex::new(r"^\p{WB=WSegSpace}$").unwrap().is_match(&c.to_string())
     }
 
     /// The segments of a text.
@@ -110,7 +111,7 @@ impl Reader {
             || ((letter(last) || ["Numeric", "Katakana", "ExtendNumLet"].contains(&last)) && next == "ExtendNumLet")
             || (last == "ExtendNumLet" && (letter(next) || ["Numeric", "Katakana"].contains(&next)));
         let flags = before.iter().take_while(|class| **class == "Regional_Indicator").count();
-        !joins && !(next == "Regional_Indicator" && flags % 2 == 1)
+        !(joins || next == "Regional_Indicator" && flags % 2 == 1)
     }
 
     /// The places of the words of a text, in characters.
