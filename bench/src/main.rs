@@ -23,6 +23,9 @@
 //! `cargo xtask bench rules` lists 25 of a million records under a rule over two relations, compared with the plain
 //! list, on SQLite and Postgres.
 //!
+//! `cargo xtask bench search` searches a million records with three words, beside FTS5 and `tsquery` by hand, and compares creates
+//! with and without an index, on SQLite and Postgres.
+//!
 //! `cargo xtask bench streams` opens 1,000 and 5,000 event streams on one server. It measures the cost of an idle
 //! stream, the time until all streams have a write, and the cost of an event under load. Linux only.
 //!
@@ -47,6 +50,7 @@ mod log;
 mod median;
 mod outbox;
 mod rules;
+mod search;
 mod streams;
 mod timing;
 mod writes;
@@ -67,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         ["log", rest @ ..] => runtime.block_on(log::run(rest)),
         ["outbox"] => runtime.block_on(outbox::run()),
         ["rules", rest @ ..] => runtime.block_on(rules::run(rest)),
+        ["search", rest @ ..] => runtime.block_on(search::run(rest)),
         ["streams", rest @ ..] => runtime.block_on(streams::run(rest)),
         ["timing"] => runtime.block_on(timing::run()),
         ["writes", rest @ ..] => runtime.block_on(writes::run(rest)),
@@ -75,7 +80,7 @@ fn main() -> anyhow::Result<()> {
         ["floor", "postgres", url] => runtime.block_on(floor::postgres::serve(url)),
         _ => anyhow::bail!(
             "name a benchmark: accounts [seconds], crud [seconds], cursor [records], instructions [write | profiles FOLDER], limits [seconds], \
-             log [seconds], outbox, rules [records], streams [seconds], timing, \
+             log [seconds], outbox, rules [records], search [records], streams [seconds], timing, \
              writes [seconds]"
         ),
     }

@@ -23,7 +23,7 @@ export { filter, type FilterValue } from "./query.js";
 export type { ChangeOptions, List, Records, Target } from "./records.js";
 export type { StreamEvent, StreamOptions } from "./stream.js";
 export type { CallOptions, Options } from "./transport.js";
-export type { AnySchema, EntityTypes, Page, Query, SchemaOf, Snapshot, Stored, View, Where } from "./types.js";
+export type { AnySchema, EntityTypes, Highlights, Page, Query, SchemaOf, Snapshot, Stored, View, Where } from "./types.js";
 
 /** What {@link Client.send} takes. */
 export interface SendOptions extends CallOptions {

@@ -27,8 +27,13 @@ export interface AnySchema {
   };
 }
 
-/** A record as the server answers it: with its entity tag, if the client asks for tags. */
-export type Stored<Record> = Record & { readonly _etag?: string };
+/** A record as the server answers it: with its entity tag, if the client asks for tags, and with what a search found in it. */
+export type Stored<Record> = Record & { readonly _etag?: string; readonly _highlights?: Highlights };
+
+/** By field, start and end of each word that a search found, in Unicode code points: `[...text].slice(start, end)`. */
+export interface Highlights {
+  readonly [field: string]: readonly (readonly [start: number, end: number])[];
+}
 
 /** Whether a type is `any`, as the relations of clients without a schema are. */
 type IsAny<T> = 0 extends 1 & T ? true : false;
@@ -96,8 +101,12 @@ export interface Query<Record, Fields extends keyof Record, Keys extends Propert
   where?: Where<Record>;
   /** An expression; build it with {@link filter}, which quotes values. */
   filter?: string;
-  /** Text that a searched field contains. */
+  /** Words, `"a phrase"`, `-not` and `or` of a search; without a search index, text that a searched field contains. */
   q?: string;
+  /** With `q`: the last word is also the beginning of words. */
+  prefix?: boolean;
+  /** With `q`: records have {@link Highlights}. */
+  highlight?: boolean;
   /** Fields in order, with `-` for descending. */
   sort?: SortKey<Record> | readonly SortKey<Record>[];
   /** Records of a page, at most. */
@@ -106,8 +115,8 @@ export interface Query<Record, Fields extends keyof Record, Keys extends Propert
   trashed?: "with" | "only";
 }
 
-/** A field, or a path over relations to a field of another record. */
-type SortPath<Record> = Name<Record> | `${Name<Record>}.${string}`;
+/** A field, a path over relations to a field of another record, or the rank of a search. */
+type SortPath<Record> = Name<Record> | `${Name<Record>}.${string}` | "_rank";
 type SortKey<Record> = SortPath<Record> | `-${SortPath<Record>}`;
 
 /** A page by its number. */

@@ -2,6 +2,7 @@
 
 mod fold;
 mod lists;
+mod search;
 mod times;
 
 use std::sync::LazyLock;
@@ -11,6 +12,7 @@ use fold::{LAST_FOLDED, folded_in};
 pub use lists::{
     ItemType, json_distinct, json_element, json_has_text, json_item, json_items, json_parameter, json_root,
 };
+pub use search::{has_words, word_class, words, words_as_text};
 pub use times::{TimeUnit, Zone, truncated};
 
 use crate::{Engine, Error, Tx, params};

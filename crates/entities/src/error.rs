@@ -79,6 +79,9 @@ pub enum Error {
         "the list took too long and was stopped; narrow it with a filter on an indexed field, or use fewer ~ conditions"
     )]
     ListTooSlow,
+    /// The index that the search needs does not have all records yet.
+    #[error("the search index is being built; try again later")]
+    SearchBuilding,
     /// Another record has a value that must be unique, or the values of a key. Contains all such fields in the order of their
     /// declaration, except those that the caller does not see.
     #[error("a value is taken already{}{}", if .0.is_empty() { "" } else { ": " }, keys(.0).join(", "))]

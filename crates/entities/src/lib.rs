@@ -37,6 +37,7 @@ mod query;
 mod readable;
 mod rest;
 pub mod schema;
+mod search;
 pub mod tenancy;
 mod value;
 
@@ -48,8 +49,8 @@ pub use context::exports::ExportLimits;
 pub use context::gate::ListLimits;
 pub use context::table::Table;
 pub use declare::{
-    DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Literal, Location,
-    OnDelete, Query, RecordCheck, TextPlace, Unique, UnknownKind, UnknownOnDelete,
+    DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Language, Literal,
+    Location, OnDelete, Query, RecordCheck, TextPlace, Unique, UnknownKind, UnknownLanguage, UnknownOnDelete,
 };
 pub use encode::Record;
 pub use error::UnknownTable;

@@ -66,6 +66,7 @@ impl From<Error> for Problem {
             }
             Error::OverBudget(over) => Self::unavailable(over.to_string(), RETRY).with_code("over_budget"),
             Error::OutboxFull(full) => Self::unavailable(full.to_string(), RETRY).with_code("outbox_full"),
+            Error::SearchBuilding => Self::unavailable(error.to_string(), RETRY).with_code("search_building"),
             Error::ListTooSlow => Self::unavailable(error.to_string(), RETRY).with_code("list_timeout"),
             Error::Database(DatabaseError::SearchTooLarge) => {
                 Self::bad_request("the list would search too much text; use fewer ~ conditions or narrow the list")
@@ -207,6 +208,7 @@ mod tests {
             (Error::TooManyExports, 429),
             (Error::OverBudget(gatewright_base::OverBudget::Share), 503),
             (Error::ListTooSlow, 503),
+            (Error::SearchBuilding, 503),
             (Error::Database(DatabaseError::SearchTooLarge), 400),
             (Error::Taken(vec![FieldError::taken("title".into(), false)]), 409),
             (Error::Taken(Vec::new()), 409),

@@ -51,6 +51,8 @@ mod all {
     mod schema_history;
     mod schema_pairs;
     mod schema_renames;
+    mod search;
+    mod search_index;
     mod sequences;
     mod sizes;
     mod slices;

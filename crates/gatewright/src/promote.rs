@@ -77,6 +77,7 @@ pub async fn promote(config: &Config, to: &Secret, leave: &[String]) -> Result<V
     let copied = gatewright_db::promote::promote(&source, &target, leave).await;
     source.close().await;
     let copied = copied?;
+    schema::index(&aim, &target).await?;
     analyze(&target).await;
     target.close().await;
     running.close().await;

@@ -89,6 +89,7 @@ pub async fn migrate(config: &Config) -> Result<Changes, MigrationError> {
     let made = schema::apply(&db, &declarations, &parts::users(config)).await?;
     changes.notes = made.notes;
     changes.notes.extend(schema::check_views(&db, &declarations).await?);
+    index(config, &db).await?;
     let broken = schema::remember_kept_rules(&db, &declarations, Rules::All).await;
     changes.notes.extend(broken.map_err(SchemaError::from)?);
     Ok(changes)
@@ -135,6 +136,12 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
         components.push(PostgresFanout::SCHEMA);
     }
     components
+}
+
+/// Builds the search indexes that are declared and not built.
+pub(crate) async fn index(config: &Config, db: &Db) -> Result<(), MigrationError> {
+    let declarations = Declarations::check(&config.entities)?;
+    Ok(schema::build_search(db, &declarations).await?)
 }
 
 /// Creates the tables of `source` in `target`: those of the entities, and the service's own, whether or not the

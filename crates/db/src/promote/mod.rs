@@ -10,7 +10,7 @@ use std::sync::Arc;
 use gatewright_base::Fitting;
 
 use crate::dialect::{self, quoted};
-use crate::schema::{self, TableShape};
+use crate::schema::{self, ColumnShape, TableShape};
 use crate::{Db, Engine, Error, RowRef, Tx, Value, params};
 
 use checksum::{Checksum, Kind};
@@ -109,6 +109,7 @@ pub async fn promote(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<C
                 target::continue_sequence(tx, &table.name, counted(&source, &table.name).await?).await?;
             }
             target::add_foreign_keys(tx, keys).await?;
+            target::index_again(tx).await?;
             Ok(copied)
         })
         .await
@@ -122,8 +123,8 @@ pub async fn refuse_rows(target: &Db) -> Result<(), CopyError> {
 
 /// The tables of the source with the columns that the target has too.
 async fn tables(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<Table>, CopyError> {
-    let names =
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
+    let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+         AND name NOT LIKE 'gatewright\\_search%' ESCAPE '\\' ORDER BY name";
     let is_left = |name: &str| leave.iter().any(|left| left == name);
     let (mut tables, mut no_place) = (Vec::new(), Vec::new());
     for row in source.query(names, vec![]).await? {
@@ -140,7 +141,9 @@ async fn tables(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<Table>
             continue;
         };
         let columns = columns(&from, &to);
-        for column in from.columns.iter().filter(|column| to.column(&column.name).is_none()) {
+        let is_derived = |column: &ColumnShape| column.type_name == "WORDS_TEXT";
+        let without_place = |column: &&ColumnShape| to.column(&column.name).is_none() && !is_derived(column);
+        for column in from.columns.iter().filter(without_place) {
             let (full, quoted_column) = (format!("{name}.{}", column.name), quoted(&column.name));
             let sql = format!("SELECT count(*) AS found FROM {} WHERE {quoted_column} IS NOT NULL", quoted(&name));
             let values = if is_left(&full) { 0 } else { count(source, &sql).await? };
@@ -154,7 +157,9 @@ async fn tables(source: &Db, target: &Db, leave: &[String]) -> Result<Vec<Table>
 }
 
 fn columns(from: &TableShape, to: &TableShape) -> Vec<(String, Kind)> {
+    // Each engine has words in a form of its own: the target makes them again.
     let there = from.columns.iter().filter_map(|column| to.column(&column.name));
+    let there = there.filter(|column| column.type_name != "TSVECTOR");
     there.map(|column| (column.name.clone(), Kind::of(&column.type_name))).collect()
 }
 

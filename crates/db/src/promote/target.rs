@@ -1,6 +1,7 @@
 //! The Postgres side: parts of its tables that would prevent inserts. They are removed before and restored after.
 
 use crate::dialect::quoted;
+use crate::schema::describe_in;
 use crate::{Error, Tx, params};
 
 /// A foreign key: its table and its definition.
@@ -92,4 +93,17 @@ pub(super) async fn continue_sequence(tx: &Tx, table: &str, last: Option<i64>) -
     let Some(last) = last.max(highest).filter(|last| *last > 0) else { return Ok(()) };
     let set = "SELECT setval(pg_get_serial_sequence(?1, ?2), ?3)::text";
     tx.query(set, params![quoted(table), column, last]).await.map(|_| ())
+}
+
+/// Records are searched by words that the copied ones do not have yet: the server makes them in batches.
+pub(super) async fn index_again(tx: &Tx) -> Result<(), Error> {
+    for (table, sql) in [
+        ("gatewright_search", "UPDATE gatewright_search SET last_id = '', is_built = FALSE"),
+        ("gatewright_marks", "DELETE FROM gatewright_marks WHERE field = '.words'"),
+    ] {
+        if describe_in(tx, table).await?.is_some() {
+            tx.execute(sql, vec![]).await?;
+        }
+    }
+    Ok(())
 }

@@ -144,6 +144,7 @@ impl Check<'_> {
             soft_delete: entity.soft_delete,
             client_ids: entity.client_ids,
             search_fields: self.search_fields(),
+            search: self.search(),
             cursor_fields: self.cursor_fields(&mut fields),
             keys,
             sequences,

@@ -1,4 +1,4 @@
-use super::{Field, Query, RecordCheck, Unique, names};
+use super::{Field, Language, Query, RecordCheck, Unique, names};
 use crate::access::Action;
 
 /// An entity as declared: nothing is checked before the entities are built.
@@ -28,6 +28,8 @@ pub struct Entity {
     pub(crate) soft_delete: bool,
     pub(crate) client_ids: bool,
     pub(crate) search_fields: Vec<String>,
+    /// The language and the fields, each with its weight.
+    pub(crate) search: Option<(Language, Vec<(String, u32)>)>,
     pub(crate) cursor_fields: Vec<String>,
     pub(crate) update_before: Option<String>,
     pub(crate) update_after: Option<String>,
@@ -102,6 +104,7 @@ impl Entity {
             soft_delete: false,
             client_ids: false,
             search_fields: Vec::new(),
+            search: None,
             cursor_fields: Vec::new(),
             update_before: None,
             update_after: None,
@@ -347,7 +350,14 @@ impl Entity {
         Self { client_ids: true, ..self }
     }
 
-    /// The fields that `q=` searches.
+    /// Lets `q=` search an index of the words of these fields: at most eight, each with what its words count in the rank of a record,
+    /// from 1 to 1,000. Words of the language are compared by their stems.
+    pub fn search<F: Into<String>>(self, language: Language, fields: impl IntoIterator<Item = (F, u32)>) -> Self {
+        let fields = fields.into_iter().map(|(field, weight)| (field.into(), weight)).collect();
+        Self { search: Some((language, fields)), ..self }
+    }
+
+    /// The fields in which `q=` looks for a text, if there is no [`search`](Self::search).
     pub fn search_fields<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
         Self { search_fields: fields.into_iter().map(Into::into).collect(), ..self }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatewright_db::Value;
 use sha2::{Digest, Sha256};
 
-use super::{DefaultWord, Kind, OnDelete, Query};
+use super::{DefaultWord, Kind, Language, OnDelete, Query};
 use crate::access::Rules;
 use crate::value::Type;
 
@@ -34,6 +34,8 @@ pub(crate) struct Model {
     pub(crate) client_ids: bool,
     /// The columns that `q=` searches.
     pub(crate) search_fields: Vec<String>,
+    /// The index that `q=` searches instead.
+    pub(crate) search: Option<ModelSearch>,
     /// The columns that order cursors, without the id that follows them.
     pub(crate) cursor_fields: Vec<String>,
     /// The declared fields in their order, and the owner's and the tenant's at the end where none declared them.
@@ -81,6 +83,21 @@ impl Model {
     pub(crate) fn ordered(&self) -> impl Iterator<Item = &str> {
         let all = self.leading.iter().map(String::as_str).chain(["id"]).chain(self.owner_column());
         all.take(if self.is_read_only() { 0 } else { usize::MAX })
+    }
+}
+
+/// An index of the words of an entity's texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelSearch {
+    pub(crate) language: Language,
+    /// The positions of the fields, each with what its words count in a rank.
+    pub(crate) fields: Vec<(usize, u32)>,
+}
+
+impl ModelSearch {
+    /// The column that holds the words of `column`. No field has such a name.
+    pub(crate) fn column(&self, column: &str) -> String {
+        short(&format!("{column}.{}", self.language))
     }
 }
 

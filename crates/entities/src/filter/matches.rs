@@ -15,6 +15,7 @@ pub(crate) fn matches(predicate: &Predicate, columns: &Columns, record: &Subject
         Predicate::Any(parts) => parts.iter().any(|part| matches(part, columns, record)),
         Predicate::All(parts) => parts.iter().all(|part| matches(part, columns, record)),
         Predicate::Not(inner) => !matches(inner, columns, record),
+        Predicate::Words(sought) => sought.matches(|field| record.value(columns.declared(&field.column)?)?.as_str()),
         Predicate::Test(index, Test::Contains(needle)) => {
             record.folded(*index).is_some_and(|text| text.contains(needle.as_str()))
         }

@@ -35,6 +35,14 @@ impl Writer<'_> {
             Predicate::Any(parts) => self.join(parts, if negated { " AND " } else { " OR " }, negated),
             Predicate::All(parts) => self.join(parts, if negated { " OR " } else { " AND " }, negated),
             Predicate::Test(index, test) => self.test(*index, test, negated),
+            Predicate::Words(sought) => {
+                let found = sought.condition(&mut |value| self.bind(&value));
+                let _infallible = if negated {
+                    write!(self.sql, "NOT COALESCE({found}, FALSE)")
+                } else {
+                    write!(self.sql, "{found}")
+                };
+            }
         }
     }
 

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use gatewright_base::{canonical_id, time};
 use gatewright_db::{Value, dialect};
 
@@ -5,6 +7,7 @@ use super::columns::{Column, Names};
 use super::lexer::Place;
 use super::syntax::{Comparison, Expression, Literal, Operand, Operator};
 use crate::declare::Kind;
+use crate::search::Sought;
 use crate::value::{Type, decimal, list, types};
 
 /// A filter whose names exist and whose values have their columns' types. Columns are positions in [`Columns`].
@@ -18,6 +21,8 @@ pub(crate) enum Predicate {
     Not(Box<Self>),
     /// A test of one column.
     Test(usize, Test),
+    /// The words of the record are sought.
+    Words(Arc<Sought>),
 }
 
 impl Predicate {
@@ -27,7 +32,7 @@ impl Predicate {
             Self::Any(parts) | Self::All(parts) => parts.iter().map(Self::values).sum(),
             Self::Not(inner) => inner.values(),
             Self::Test(_, Test::In(list)) => list.len(),
-            Self::Test(..) => 1,
+            Self::Test(..) | Self::Words(_) => 1,
         }
     }
 
@@ -38,6 +43,7 @@ impl Predicate {
             Self::Any(parts) => !parts.is_empty() && parts.iter().all(|part| part.is_found(indexed)),
             Self::All(parts) => parts.iter().any(|part| part.is_found(indexed)),
             Self::Test(column, Test::Equal(_) | Test::In(_)) => indexed(*column),
+            Self::Words(_) => true,
             Self::Not(_) | Self::Test(..) => false,
         }
     }
@@ -70,6 +76,7 @@ impl Predicate {
             }
             Self::Not(_) | Self::Test(_, Test::Absent | Test::Contains(_) | Test::Has(_) | Test::Empty) => Vec::new(),
             Self::Test(column, _) => indexed(*column).then(|| self.clone()).into_iter().collect(),
+            Self::Words(_) => vec![self.clone()],
         }
     }
 

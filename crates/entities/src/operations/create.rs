@@ -173,7 +173,7 @@ impl Create {
         judge.fields(subject, |index| self.named[index] && !(self.is_default(index) && readable.has(index))).await?;
         rules::check(transaction.tx, &self.plan, identity, Action::Create, rule, subject).await?;
         let written = match self.write(entities, &values, &set) {
-            Ok(write) => write::perform(transaction, &Write { params: row, ..write }).await,
+            Ok(write) => write::perform(transaction, &Write { params: self.plan.sql.inserting(row), ..write }).await,
             Err(error) => Err(error),
         };
         match written {
@@ -223,7 +223,7 @@ impl Create {
             call: self.call.clone(),
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
-            params: self.row(entities, values),
+            params: self.plan.sql.inserting(self.row(entities, values)),
             links: self.relations(entities, None).links_beside(values, set)?,
             linked: linked::linked(&self.plan, values, EventKind::Created),
             precondition: None,

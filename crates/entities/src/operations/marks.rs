@@ -1,5 +1,5 @@
 //! Completes the records that another program wrote beside this server, as an older server does during an upgrade: it gives
-//! them their numbers and folded texts.
+//! them their numbers, folded texts and words.
 
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use crate::fragment::quoted;
 use crate::hooks::change::{Before, Change};
 use crate::plan::{NumberedField, Plan};
 use crate::schema::marks::TABLE;
+use crate::search::build;
+use crate::search::index::MARKED;
 
 /// How many marks are read at once.
 const PAGE: i64 = 200;
@@ -62,6 +64,17 @@ impl Entities {
         Ok(completed)
     }
 
+    /// Builds the indexes of words that are declared and not built yet, in batches, and returns when they have all records. Other
+    /// servers may do the same meanwhile.
+    pub async fn build_search(&self) -> Result<(), Error> {
+        for index in self.plans().iter().filter_map(|plan| plan.index_of_words.as_ref()) {
+            if !index.is_built(self.db()).await? {
+                build::build(self.db(), index).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn complete(&self, plan: &Arc<Plan>, mark: &Mark, apart: bool) -> Result<(), Error> {
         let call = Call::default().as_operator();
         let (plan, mark) = (plan.clone(), mark.clone());
@@ -96,6 +109,9 @@ async fn complete(
     let held = write::one(tx, plan, &held, vec![Value::from(&**id)]).await?;
     let is_changed = take(tx, plan, field, id).await?;
     let (Some(held), Some(is_changed)) = (held, is_changed) else { return Ok(()) };
+    if let (MARKED, Some(index)) = (&**field, &plan.index_of_words) {
+        return Ok(build::complete(tx, index, id).await?);
+    }
     match plan.sequences.iter().find(|sequence| plan.fields.at(sequence.field).column == *field) {
         Some(sequence) if is_changed || !has_number(tx, plan, field, id).await? => {
             number(transaction, plan, sequence, &held, call).await

@@ -20,6 +20,9 @@ use crate::condition::follow::Followed;
 use crate::declare::{Kind, Model, names};
 use crate::fragment::quoted;
 
+/// The rank of a search, by which a list can be sorted. No field has this name.
+pub(crate) const RANK: &str = "_rank";
+
 /// The columns that order an entity's records. The last is the id, so that no two are equal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Keyset {
@@ -85,6 +88,11 @@ impl Column {
         Self { name, expression, nullable: true, direction, path: Some(Arc::new(path)) }
     }
 
+    /// The column for the rank of a search.
+    pub(crate) fn of_rank(direction: Direction) -> Self {
+        Self { name: RANK.to_owned(), expression: quoted(RANK), nullable: false, direction, path: None }
+    }
+
     /// The name that distinguishes it from other columns.
     pub(crate) fn label(&self) -> &str {
         self.path.as_ref().map_or(&self.name, |path| &path.text)
@@ -140,6 +148,11 @@ impl Keyset {
         Self::of(vec![created], engine)
     }
 
+    /// The rank of a search.
+    pub(crate) fn by_rank(engine: Engine) -> Self {
+        Self::of(vec![Column::of_rank(Direction::Backward)], engine)
+    }
+
     /// Id order, which is the order of creation.
     pub(crate) fn by_id() -> Self {
         Self::of(Vec::new(), Engine::Sqlite)
@@ -173,9 +186,14 @@ impl Keyset {
         Step { condition: String::new(), params: Vec::new(), order: self.clause() }
     }
 
-    /// Whether it orders by the ends of paths.
-    pub(crate) fn follows_paths(&self) -> bool {
-        self.paths().next().is_some()
+    /// Whether it orders by the rank of a search.
+    pub(crate) fn ranks(&self) -> bool {
+        self.names().any(|name| name == RANK)
+    }
+
+    /// Whether it orders by something that the table has no column for: the ends of paths, or a rank.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.paths().next().is_some() || self.ranks()
     }
 
     /// The steps from `place`, or from the end if there is none, in the order to read them. Their parameters are

@@ -31,6 +31,7 @@ use crate::encode::Shape;
 use crate::filter::{Columns, Search};
 use crate::fragment::{quoted, typed};
 use crate::schema::{sequences, type_word};
+use crate::search;
 use crate::value::FieldError;
 
 pub(crate) use describe::wire_value;
@@ -38,11 +39,16 @@ pub use describe::{Bound, Constraints, Includable, Items};
 pub use fields::Field;
 pub(crate) use fields::{Fields, INCLUDED, Key};
 pub(crate) use found::{Branch, Part};
-pub(crate) use keyset::{Direction, Keyset, Place, Step};
+pub(crate) use keyset::{Direction, Keyset, Place, RANK, Step};
 pub(crate) use one::Statement;
 pub(crate) use order::Order;
 pub(crate) use scope::Scope;
 pub(crate) use sql::{Statements, Trashed};
+
+/// The parameter with which the last word of a search is the beginning of words.
+pub(crate) const PREFIX: &str = "prefix";
+/// The parameter with which records of a search show what was found.
+pub(crate) const HIGHLIGHT: &str = "highlight";
 
 /// An entity, ready to serve.
 #[expect(clippy::struct_excessive_bools, reason = "one for each attribute that a declaration may set")]
@@ -93,6 +99,8 @@ pub struct Plan {
     ordered: BTreeSet<String>,
     /// The columns that `q=` searches.
     pub(crate) search: Search,
+    /// The index of words that `q=` searches instead.
+    pub(crate) index_of_words: Option<Arc<search::Index>>,
     /// Whether deleted records are only marked as such.
     pub(crate) soft_delete: bool,
     /// Whether a create may bring its own id.
@@ -187,6 +195,7 @@ impl Plan {
                 indexed: model.indexed().map(str::to_owned).collect(),
                 ordered: model.ordered().map(str::to_owned).collect(),
                 search: Search::new(model, &columns),
+                index_of_words: search::Index::of(model, engine).map(Arc::new),
                 soft_delete: model.soft_delete,
                 client_ids: model.client_ids,
                 listed: if model.client_ids { Keyset::by_creation(engine) } else { Keyset::by_id() },
@@ -309,7 +318,9 @@ impl Plan {
 
     /// Whether records can be marked as written without what this server derives.
     pub(crate) fn is_marked(&self) -> bool {
-        !self.sequences.is_empty() || self.unique.iter().any(|key| key.fields.iter().any(|field| field.folded))
+        self.index_of_words.is_some()
+            || !self.sequences.is_empty()
+            || self.unique.iter().any(|key| key.fields.iter().any(|field| field.folded))
     }
 
     /// Whether a write needs to know whom `@` words refer to.
@@ -319,7 +330,17 @@ impl Plan {
 
     /// Whether `q=` searches anything.
     pub fn is_searchable(&self) -> bool {
-        !self.search.is_empty()
+        !self.search.is_empty() || self.index_of_words.is_some()
+    }
+
+    /// Whether an index of words serves `q=`, with a rank.
+    pub fn has_index_of_words(&self) -> bool {
+        self.index_of_words.is_some()
+    }
+
+    /// Whether its lists have the parameter `prefix` or `highlight`. Not if a field has this name.
+    pub fn takes_with_search(&self, name: &str) -> bool {
+        matches!(name, PREFIX | HIGHLIGHT) && self.has_index_of_words() && self.is_parameter(name)
     }
 
     /// Whether its lists have the parameter `total`, which selects how records are counted. Not if a field has this

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gatewright_base::{JsonCase, nearest, to_snake};
 use gatewright_db::{Engine, dialect};
 
-use super::keyset::Column as KeyColumn;
+use super::keyset::{Column as KeyColumn, RANK};
 use super::{Direction, Keyset};
 use crate::condition::Catalog;
 use crate::condition::follow::follow;
@@ -27,6 +27,8 @@ pub(crate) struct Order {
     entity: usize,
     /// By either spelling. Also contains fields that cannot be sorted by, without an expression.
     columns: HashMap<String, Column>,
+    /// Whether a search gives records a rank.
+    is_ranked: bool,
     /// The sortable ones in snake case, for suggestions.
     names: Vec<String>,
 }
@@ -67,7 +69,7 @@ impl Order {
             columns.insert(JsonCase::Camel.spell(name), column.clone());
             columns.insert(name.to_owned(), column);
         }
-        Self { engine, case, catalog, entity, columns, names }
+        Self { engine, case, catalog, entity, columns, names, is_ranked: model.search.is_some() }
     }
 
     /// Reads `-created_at,project.name`. The error is a sentence for the caller.
@@ -94,6 +96,9 @@ impl Order {
     }
 
     fn key(&self, name: &str, direction: Direction, place: usize, rights: &FieldRights) -> Result<KeyColumn, String> {
+        if self.is_ranked && name == RANK {
+            return Ok(KeyColumn::of_rank(direction));
+        }
         let followed = name.contains('.').then(|| follow(name, &self.catalog, self.entity, rights));
         let name = match followed.transpose().map_err(|message| format!("sort: {message}"))? {
             Some(path) if !path.hops.is_empty() => {

@@ -15,6 +15,7 @@ use crate::declare::{Kind, Model, ModelField};
 use crate::filter::{Columns, Predicate};
 use crate::fragment::{quoted, typed};
 use crate::schema::{sequences, type_word};
+use crate::search;
 use crate::value::Type;
 use crate::value::types::STRING_LENGTH;
 
@@ -41,6 +42,8 @@ pub(crate) struct Statements {
     soft_delete: bool,
     /// The columns whose folded text is stored too.
     folded: Vec<String>,
+    /// The columns of words, each with that of its text and the text's position.
+    words: Option<search::Index>,
     /// The bytes of a row's fields, as an expression.
     row_size: String,
     /// Whether a record may have more than a few kilobytes.
@@ -71,16 +74,18 @@ impl Statements {
         let one = |before: &str, after: &str| One::new(&bounds, before, live(model.soft_delete), after);
         // Bytes: of one record, which is counted before a write reads it.
         let select = format!("SELECT {columns} FROM {from}");
-        let blindly: Option<Sql> = dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table).into());
+        let blindly: Option<Sql> =
+            dialect::keeps_as_given(engine, has_json).then(|| insert(model, &table, engine).into());
         let row_size = size(model, engine);
-        // The id and the two times, in addition to the fields.
-        let params = model.fields.len() + 3;
+        let words = search::Index::of(model, engine);
+        // The id and the two times, in addition to the fields and their words.
+        let params = model.fields.len() + 3 + words.as_ref().map_or(0, |words| words.fields.len());
         Self {
             get: one(&select, ""),
             lock: one(&select, dialect::for_update(engine)),
             // Bytes: of one record, which is counted before.
             delete: one(&format!("DELETE FROM {table}"), &format!(" RETURNING {columns}")),
-            insert: format!("{} RETURNING {columns}", insert(model, &table)).into(),
+            insert: format!("{} RETURNING {columns}", insert(model, &table, engine)).into(),
             insert_numbered: blindly.as_ref().and_then(|_| numbered(model, engine)),
             insert_logged: blindly.as_ref().and_then(|insert| logged_insert(engine, insert, params)),
             insert_blindly: blindly,
@@ -93,6 +98,7 @@ impl Statements {
             bounds,
             soft_delete: model.soft_delete,
             folded: model.folded().map(|index| model.fields[index].name.clone()).collect(),
+            words,
         }
     }
 
@@ -101,12 +107,29 @@ impl Statements {
         &self.from
     }
 
+    /// The parameters of the INSERT for these values: id, every field, the two times.
+    pub(crate) fn inserting(&self, mut row: Vec<Value>) -> Vec<Value> {
+        for field in self.words.iter().flat_map(|words| &words.fields) {
+            // The id is the first.
+            let words = self.words.as_ref().map(|words| words.words_of(&row[field.position + 1]));
+            row.extend(words);
+        }
+        row
+    }
+
     /// Sets columns of a record.
     pub(crate) fn update<'a>(&self, set: impl Iterator<Item = (&'a str, Value)>, id: &str, reach: &Reach) -> Statement {
         let mut text = Text::new(format!("UPDATE {} SET ", self.table));
         for (index, (column, value)) in set.enumerate() {
             let folded = self.folded.iter().any(|folded| folded == column).then(|| value.clone());
+            let words = self.words.as_ref().and_then(|words| {
+                let field = words.fields.iter().find(|field| field.column == column)?;
+                Some((&field.words, words.engine, words.words_of(&value)))
+            });
             text.push(if index == 0 { "" } else { ", " }).push(&quoted(column)).push(" = ").bind(value);
+            if let Some((column, engine, words)) = words {
+                text.push(&format!(", {} = ", quoted(column))).bind_as(words, |words| dialect::words(engine, words));
+            }
             if let Some(value) = folded {
                 text.push(&format!(", {} = ", quoted(&folded_column(column)))).bind_as(value, dialect::folded);
             }
@@ -396,12 +419,12 @@ fn live(soft_delete: bool) -> &'static str {
     if soft_delete { " AND \"deleted_at\" IS NULL" } else { "" }
 }
 
-fn insert(model: &Model, table: &str) -> String {
-    insert_of(model, table, |number| format!("?{number}"))
+fn insert(model: &Model, table: &str, engine: Engine) -> String {
+    insert_of(model, table, engine, |number| format!("?{number}"))
 }
 
-/// An INSERT of these values: of the id, each field and the two times, by their numbers from 1.
-fn insert_of(model: &Model, table: &str, value: impl Fn(usize) -> String) -> String {
+/// An INSERT of these values: of the id, each field, the two times and the words, by their numbers from 1.
+fn insert_of(model: &Model, table: &str, engine: Engine, value: impl Fn(usize) -> String) -> String {
     let fields = model.fields.iter().map(|field| &*field.name);
     let mut columns: Vec<String> =
         std::iter::once("id").chain(fields).chain(["created_at", "updated_at"]).map(quoted).collect();
@@ -411,6 +434,11 @@ fn insert_of(model: &Model, table: &str, value: impl Fn(usize) -> String) -> Str
         // The id is the first parameter.
         let _infallible = write!(values, ", {}", dialect::folded(&value(index + 2)));
     }
+    let words = search::Index::of(model, engine);
+    for (place, field) in words.iter().flat_map(|words| &words.fields).enumerate() {
+        columns.push(quoted(&field.words));
+        let _infallible = write!(values, ", {}", dialect::words(engine, &value(model.fields.len() + 4 + place)));
+    }
     format!("INSERT INTO {table} ({}) VALUES ({values})", columns.join(", "))
 }
 
@@ -418,7 +446,8 @@ fn insert_of(model: &Model, table: &str, value: impl Fn(usize) -> String) -> Str
 fn numbered(model: &Model, engine: Engine) -> Option<Sql> {
     let [sequence] = &*model.sequences else { return None };
     // What comes after the number in the INSERT has a place less among the parameters. The id is the first.
-    let (number, count) = (sequence.field + 2, model.fields.len() + 2);
+    let words = model.search.as_ref().map_or(0, |search| search.fields.len());
+    let (number, count) = (sequence.field + 2, model.fields.len() + 2 + words);
     let place = |parameter: usize| if parameter > number { parameter - 1 } else { parameter };
     let scope = sequences::scope(engine, &sequence.columns(model), |name| {
         let field = model.fields.iter().position(|field| field.name == name).unwrap_or_default();
@@ -427,7 +456,7 @@ fn numbered(model: &Model, engine: Engine) -> Option<Sql> {
     let first = sequences::next(&sequences::name(&model.table, &model.fields[sequence.field].name), &scope);
     let given = format!("(SELECT number FROM {})", quoted(NUMBER));
     let values = |parameter: usize| if parameter == number { given.clone() } else { format!("?{}", place(parameter)) };
-    numbered_insert(engine, (NUMBER, &first), &insert_of(model, &quoted(&model.table), values), count)
+    numbered_insert(engine, (NUMBER, &first), &insert_of(model, &quoted(&model.table), engine, values), count)
 }
 
 /// The name of the statement that gives a number.

@@ -10,7 +10,7 @@ use super::order::creation_order;
 use super::rename::{self, Present};
 use super::script::qualified;
 use super::table::Table;
-use super::{Changes, Refusal, SchemaError, Users, links, marks, sequences};
+use super::{Changes, Refusal, SchemaError, Users, links, marks, search, sequences};
 use crate::declare::{Model, Target};
 use crate::fragment::quoted;
 
@@ -34,6 +34,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     if marks && !has_marks {
         changes.statements.extend(marks::create_table(tx.engine()));
     }
+    let searches = search::Present::load(tx, models, &mut changes.statements).await?;
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
         match Present::find(tx, &models[index], &renamed, &mut opening).await? {
@@ -43,6 +44,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 let waiting = table.columns.iter().filter(|column| later.contains(&&*column.name));
                 closing.extend(waiting.map(|column| column.add(&table.name, false)));
                 closing.extend(table.indexes.iter().map(|index| index.create(&table.name)));
+                closing.extend(searches.changes(&models[index], None, None, &table.triggers, tx.engine()).created);
                 closing.extend(marks::create(&table.triggers, None));
             }
             Some(present) => {
@@ -59,6 +61,16 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                     opening.extend(present.renamed_marks(&models[index]));
                 }
                 opening.extend(marks::drop_left_over(&table.triggers, &table.name, &present.shape, tx.engine()));
+                let search = {
+                    let (shape, triggers) = (Some(&present.shape), &table.triggers);
+                    searches.changes(&models[index], present.former_table(), shape, triggers, tx.engine())
+                };
+                if !search.is_built || (obstacles.rows && !search.created.is_empty()) {
+                    let note = "until it has all records, `q=` is answered with 503";
+                    changes.notes.push(format!("table \"{}\" gets a search index in batches: {note}", table.name));
+                }
+                opening.extend(search.dropped);
+                closing.extend(search.created);
                 let triggers = marks::create(&table.triggers, Some(&present.shape));
                 if !triggers.is_empty() {
                     closing.extend(triggers);

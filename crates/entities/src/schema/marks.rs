@@ -1,5 +1,5 @@
-//! Marks: the records that another program wrote without what this server derives from them, a number of a sequence or a folded
-//! text. A server of an older version or configuration does that beside a new one during an upgrade. Triggers of the database
+//! Marks: the records that another program wrote without what this server derives from them, a number of a sequence, a folded
+//! text or the words of an index. A server of an older version or configuration does that beside a new one during an upgrade. Triggers of the database
 //! set the marks, and [`Entities::complete_marked`](crate::Entities::complete_marked) takes them away.
 
 use std::fmt::Write;
@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::declare::Model;
 use crate::declare::model::folded_column;
 use crate::fragment::quoted;
+use crate::search::index::MARKED;
 
 /// The marked records: table, derived field and id, and whether the record was there before and has an old value.
 pub(crate) const TABLE: &str = "gatewright_marks";
@@ -28,6 +29,8 @@ pub(super) struct Trigger {
     /// Tells what it does: another condition has another name.
     name: String,
     sql: String,
+    /// Whether it feeds an index, and sets no marks.
+    feeds: bool,
 }
 
 /// The statements that create the table and what its triggers call.
@@ -65,6 +68,15 @@ pub(super) fn triggers(model: &Model, engine: Engine) -> Vec<Trigger> {
             triggers.push(trigger(model, name(sequence.field), Some(&scope), &moved, engine));
         }
     }
+    if let Some(search) = &model.search {
+        let texts = search.fields.iter().map(|(position, _)| name(*position));
+        let pairs: Vec<_> = texts.clone().map(|text| (quoted(text), quoted(&search.column(text)))).collect();
+        let missing: Vec<_> = pairs.iter().map(|(_, words)| format!("NEW.{words} IS NULL")).collect();
+        triggers.push(trigger(model, MARKED, None, &missing.join(" OR "), engine));
+        let stale = pairs.iter().map(|(text, words)| format!("({} AND {})", differs(text), same(words)));
+        let (stale, texts) = (stale.collect::<Vec<_>>().join(" OR "), texts.collect::<Vec<_>>());
+        triggers.push(trigger(model, MARKED, Some(&texts), &stale, engine));
+    }
     triggers
 }
 
@@ -96,16 +108,28 @@ fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, eng
             format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
         }
     };
-    let rest = format!("AFTER {event} ON {table} {does}");
-    let mut name = TRIGGER.to_owned();
-    for byte in &Sha256::digest(&rest)[..8] {
-        let _infallible = write!(name, "{byte:02x}");
-    }
-    Trigger { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name }
+    Trigger::doing(&format!("AFTER {event} ON {table} {does}"))
 }
 
 impl Trigger {
-    fn is_among(&self, shape: &TableShape) -> bool {
+    /// One that brings the words of a record into an index.
+    pub(super) fn feeding(rest: &str) -> Self {
+        Self { feeds: true, ..Self::doing(rest) }
+    }
+
+    fn doing(rest: &str) -> Self {
+        let mut name = TRIGGER.to_owned();
+        for byte in &Sha256::digest(rest)[..8] {
+            let _infallible = write!(name, "{byte:02x}");
+        }
+        Self { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name, feeds: false }
+    }
+
+    pub(super) fn feeds(&self) -> bool {
+        self.feeds
+    }
+
+    pub(super) fn is_among(&self, shape: &TableShape) -> bool {
         shape.triggers.contains(&self.name)
     }
 }

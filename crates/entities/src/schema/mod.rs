@@ -21,6 +21,7 @@ mod order;
 mod queries;
 mod rename;
 mod script;
+mod search;
 pub(crate) mod sequences;
 mod table;
 mod verify;
@@ -38,6 +39,7 @@ pub use held::{Rules, broken_rules, remember_kept_rules};
 pub use history::make_history;
 pub(crate) use queries::MAX_QUERY;
 pub use queries::{ViewFinding, check_views};
+pub use search::build_search;
 pub(crate) use table::type_word;
 pub use verify::{Finding, verify};
 

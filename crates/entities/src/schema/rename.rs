@@ -133,6 +133,11 @@ impl Present {
         self.columns.iter().find(|(old, _)| old == column).map_or(column, |(_, new)| new)
     }
 
+    /// The name that the table has before its rename.
+    pub(super) fn former_table(&self) -> Option<&str> {
+        self.renamed.then_some(&*self.table)
+    }
+
     /// Whether the rename of the table or one of its columns is pending.
     pub(super) fn is_renamed(&self) -> bool {
         self.renamed || !self.columns.is_empty()

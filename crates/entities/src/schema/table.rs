@@ -8,6 +8,7 @@ use gatewright_db::{Engine, Value, column_types, dialect};
 
 use super::Users;
 use super::marks::{self, Trigger};
+use super::search;
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::{folded_column, links_table, short};
 use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
@@ -49,6 +50,7 @@ pub(super) struct Reference {
 }
 
 /// An index as it should be.
+#[expect(clippy::struct_excessive_bools, reason = "one for each property of an index")]
 #[derive(Debug, Clone)]
 pub(super) struct Index {
     pub(super) name: String,
@@ -60,6 +62,8 @@ pub(super) struct Index {
     terms: Vec<String>,
     /// Whether only an index with its name is the same, because the columns alone do not tell their directions.
     named: bool,
+    /// Whether it is one of words.
+    gin: bool,
 }
 
 impl Table {
@@ -84,6 +88,11 @@ impl Table {
             let filled = Some(dialect::folded(&quoted(name)));
             Column { not_null: false, filled, ..own(&folded_column(name), "{text}") }
         }));
+        let words = model
+            .search
+            .iter()
+            .flat_map(|search| search.fields.iter().map(|(position, _)| search.column(&model.fields[*position].name)));
+        columns.extend(words.map(|name| Column { not_null: false, ..own(&name, "{words}") }));
         columns.extend([own("created_at", "{time}"), own("updated_at", "{time}")]);
         if model.soft_delete {
             columns.push(Column { not_null: false, ..own(names::DELETED_COLUMN, "{time}") });
@@ -92,7 +101,7 @@ impl Table {
             name: model.table.to_string(),
             columns,
             indexes: indexes(model, engine),
-            triggers: marks::triggers(model, engine),
+            triggers: marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine)).collect(),
         }
     }
 
@@ -239,7 +248,8 @@ impl Index {
         let unique = if self.unique { "UNIQUE " } else { "" };
         let columns = self.terms.join(", ");
         let live = if self.live { " WHERE \"deleted_at\" IS NULL" } else { "" };
-        format!("CREATE {unique}INDEX {} ON {} ({columns}){live}", quoted(&self.name), quoted(table))
+        let using = if self.gin { " USING gin" } else { "" };
+        format!("CREATE {unique}INDEX {} ON {}{using} ({columns}){live}", quoted(&self.name), quoted(table))
     }
 
     /// An index named after its first column.
@@ -251,7 +261,17 @@ impl Index {
             live: false,
             terms: columns.iter().map(|column| quoted(column)).collect(),
             named: false,
+            gin: false,
         }
+    }
+
+    /// Finds records by their words.
+    fn of_words(model: &Model) -> Option<Self> {
+        let search = model.search.as_ref()?;
+        let columns: Vec<_> = search.fields.iter().map(|(at, _)| search.column(&model.fields[*at].name)).collect();
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let name = index_name(&model.table, &columns.join("."), "words");
+        Some(Self { name, gin: true, ..Self::of(&model.table, &columns, false) })
     }
 
     /// Leads to the records of a value in the order of their ids.
@@ -362,6 +382,7 @@ fn indexes(model: &Model, engine: Engine) -> Vec<Index> {
     }
     indexes.extend(model.keys.iter().map(|key| Index::unique(model, key)));
     indexes.extend(cursor_indexes(model, engine));
+    indexes.extend(Index::of_words(model).filter(|_| engine == Engine::Postgres));
     indexes.extend(model.indexes.iter().map(|columns| Index::declared(model, columns, engine)));
     indexes
 }

@@ -2,7 +2,8 @@
 //!
 //! A value is reported if it is not of its field's type, and JSON also if one of its numbers is not in canonical form,
 //! which only values of older versions and of other programs are. Bounds, patterns and words of an enum are
-//! [`broken_rules`](super::broken_rules). A folded text is reported if it is not that of its field.
+//! [`broken_rules`](super::broken_rules). A folded text and the words of a search index are reported if they are not those of their
+//! field.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +13,15 @@ use gatewright_db::json;
 use gatewright_db::schema::describe;
 use gatewright_db::{Db, Error, RowRef, Sql, dialect, params};
 
+use super::marks;
 use crate::Declarations;
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::{folded_column, links_table};
 use crate::declare::{Kind, Model, names};
 use crate::encode;
 use crate::fragment::quoted;
+use crate::search::build::{check, check_tables};
+use crate::search::{self, Index};
 use crate::value::{Type, code};
 
 /// How many rows are read at once. Only one of them is in memory.
@@ -28,6 +32,9 @@ const UPPER: &str = "holds a UUID in upper case; ids are looked up in lower case
 
 /// A text that a key without case compares by another text.
 const UNFOLDED: &str = "has another folded text beside it, by which `ignore_case` compares; write the value again";
+
+/// A text that searches do not find by its words.
+const UNINDEXED: &str = "has other words in the search index than its text; write the value again";
 
 /// A value that the declaration does not describe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +71,41 @@ pub async fn verify(db: &Db, declarations: &Declarations, mut each: impl FnMut(F
                 links(db, &model.table, &field.name, &mut each).await?;
             }
         }
+        if let Some(index) = Index::of(model, db.engine())
+            && index.columns().all(|column| shape.column(column).is_some())
+        {
+            words(db, &index, &mut each).await?;
+        }
     }
     Ok(rows)
+}
+
+/// Names the records whose words are not those of their texts, or that the index of words does not have. Those that wait for their
+/// words are left out, and so is an index that is not built yet.
+async fn words(db: &Db, index: &Index, each: &mut impl FnMut(Finding)) -> Result<(), Error> {
+    let finding = |id: String, column: &str, reason: String| {
+        let (table, column) = (index.table.clone(), column.to_owned());
+        Finding { table, id, column, reason }
+    };
+    if describe(db, search::index::TABLE).await?.is_none() || !index.is_built(db).await? {
+        return Ok(());
+    }
+    let marks = describe(db, marks::TABLE).await?.map(|_| marks::TABLE);
+    let mut last = String::new();
+    loop {
+        let (stale, read_to) = check(db, index, &last, marks).await?;
+        for record in stale {
+            each(finding(record.id, &record.column, UNINDEXED.to_owned()));
+        }
+        match read_to {
+            Some(id) => last = id,
+            None => break,
+        }
+    }
+    if let Some(reason) = check_tables(db, index).await? {
+        each(finding(String::new(), &index.fields[0].words, reason));
+    }
+    Ok(())
 }
 
 /// Names the records whose list of ids is not that of their links.

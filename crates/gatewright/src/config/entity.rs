@@ -1,7 +1,7 @@
 //! `[[entity]]`: parsed directly into the declarations of `gatewright_entities`, which checks them.
 
 use gatewright_entities::{
-    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField, RecordCheck, Unique,
+    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Language, Literal, OnDelete, ProfileField, RecordCheck, Unique,
 };
 
 use super::read::{FromNode, Node, Report, Section, Value, json, words};
@@ -24,7 +24,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         .search_fields(section.value(
             "search_fields",
             Vec::<String>::new(),
-            "The visible text fields that [`q=`](queries.md) searches.",
+            "The visible text fields in which [`q=`](queries.md) looks for a part of a text, without [`search`](search.md).",
         ))
         .max_list_limit(section.value(
             "max_list_limit",
@@ -74,6 +74,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         }
     }
     entity = keys(section, entity);
+    entity = search(section, entity);
     entity = section.section("access", |access| {
         let about = "The permission that the operation needs. `public`: open to everybody.";
         let entity = by_action(access, entity, Entity::access, "any signed-in caller", about);
@@ -123,6 +124,20 @@ fn keys(section: &mut Section<'_>, mut entity: Entity) -> Entity {
         entity = entity.index(columns);
     }
     entity
+}
+
+/// The index of words.
+fn search(section: &mut Section<'_>, entity: Entity) -> Entity {
+    let declared = section.optional_section("search", |search| {
+        let about = "A text field, and what its words count in the rank of a record: 1 to 1000. At most eight fields.";
+        let fields = search.entries::<u32>("fields", about);
+        let about = "Words are compared by their stems in this language; `simple`: as they are.";
+        (search.derived::<Language>("language", "`\"simple\"`", about).unwrap_or_default(), fields)
+    });
+    match declared {
+        Some((language, fields)) => entity.search(language, fields),
+        None => entity,
+    }
 }
 
 fn by_action(
@@ -310,6 +325,16 @@ impl FromNode for Unique {
 
     fn kinds() -> String {
         "keys".to_owned()
+    }
+}
+
+impl FromNode for Language {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        String::from_node(node, report)?.parse().map_err(|error| report.add(node, &format!("{error}"))).ok()
+    }
+
+    fn kind() -> String {
+        words(Self::all().map(Self::as_str))
     }
 }
 

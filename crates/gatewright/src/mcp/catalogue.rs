@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::openapi::schema;
+use crate::openapi::{schema, search_text};
 
 /// The key of a record's entity tag in answers and arguments. No field can have this name.
 pub(super) const ETAG: &str = "_etag";
@@ -160,7 +160,6 @@ pub(super) fn tool(plan: &Plan, plans: &[Arc<Plan>], verb: Verb, case: JsonCase,
 /// records may be older than their declaration: so nothing is required, and a record is only declared to be an object.
 fn output(verb: Verb, case: JsonCase) -> ObjectBuilder {
     let number = || ObjectBuilder::new().schema_type(Type::Integer);
-    let flag = || ObjectBuilder::new().schema_type(Type::Boolean);
     let failed = |output: ObjectBuilder| {
         output
             .property("status", number().description(Some("On failure: the HTTP status.")))
@@ -243,6 +242,10 @@ fn list_input(plan: &Plan, plans: &[Arc<Plan>], seen: &SeenFields) -> ObjectBuil
             combined with cursor.";
         input = input.property("total", text(about).enum_values(Some(["exact", "estimate", "none"])));
     }
+    if plan.takes_with_search("highlight") {
+        let about = "With q: records have _highlights, by field the places of the words that were found, as start and end in Unicode code points.";
+        input = input.property("highlight", flag().description(Some(about)));
+    }
     view(plan, plans, seen, input)
         .property("sort", sort)
         .property(
@@ -273,7 +276,11 @@ fn matching(plan: &Plan) -> ObjectBuilder {
         ));
     let mut input = object();
     if plan.is_searchable() {
-        input = input.property("q", text("Text that at least one searched field must contain; case-insensitive."));
+        input = input.property("q", text(search_text(plan)));
+    }
+    if plan.takes_with_search("prefix") {
+        input =
+            input.property("prefix", flag().description(Some("With q: the last word is also the beginning of words.")));
     }
     if plan.soft_delete() {
         let about = "`with`: include deleted records; `only`: only deleted records. Needs the right to update.";
@@ -365,6 +372,10 @@ fn conditional(input: ObjectBuilder) -> ObjectBuilder {
 
 pub(super) fn text(about: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).description(Some(about))
+}
+
+fn flag() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean)
 }
 
 pub(super) fn object() -> ObjectBuilder {

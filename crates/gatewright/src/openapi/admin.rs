@@ -349,9 +349,9 @@ fn records(draft: &Draft, config: &Config) -> Vec<Described> {
     let on_one = |described: Described| {
         described.parameter(entity()).parameter(id()).parameters(tenant()).fails(&[404], Page::Never)
     };
-    let lists = ["page", "limit", "sort", "cursor", "direction", "filter", "q", "trashed", "fields", "include"];
+    let lists = "page limit sort cursor direction filter q prefix highlight trashed fields include".split(' ');
     let list: Vec<Parameter> =
-        lists.iter().map(|name| query(name, "As in the entity's own list.", string()).build()).collect();
+        lists.map(|name| query(name, "As in the entity's own list.", string()).build()).collect();
     let unlike = || typed(Type::Object).description(Some("The fields to change."));
     vec![
         admin(HttpMethod::Get, "/records", "adminListEntities", "The entities and their fields").gives(

@@ -10,7 +10,10 @@ use gatewright_http::entity_tag;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::path::{HttpMethod, Parameter};
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type,
+};
+use utoipa::openapi::{RefOr, Schema};
 
 use super::names::Page;
 use super::subject::Subject;
@@ -89,6 +92,7 @@ impl Subject<'_> {
         let view = self::members(plan, case).into_iter().fold(view, |view, (key, schema)| view.property(key, schema));
         let included = typed(Type::Object).description(Some("The requested related records, by field."));
         let view = view.property("_included", included).property(entity_tag::KEY, carried_tag());
+        let view = if plan.has_index_of_words() { view.property("_highlights", highlights()) } else { view };
         add("View", view.examples([self.example(case)]));
         let record = sometimes.into_iter().fold(object(always), |record, (key, schema)| record.property(key, schema));
         add("", record.examples([self.example(case)]));
@@ -400,4 +404,14 @@ fn etag() -> utoipa::openapi::Header {
 
 fn carried_tag() -> ObjectBuilder {
     string().description(Some("The record's entity tag, with `etag=true`.")).read_only(true)
+}
+
+/// What a search found in a record.
+fn highlights() -> ObjectBuilder {
+    let place = ArrayBuilder::new().items(typed(Type::Integer)).min_items(Some(2)).max_items(Some(2));
+    let places = ArrayBuilder::new().items(place).build();
+    let about = "With `highlight=true`: by field, start and end of each word that was found, in Unicode code points.";
+    typed(Type::Object)
+        .description(Some(about))
+        .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::Array(places)))))
 }

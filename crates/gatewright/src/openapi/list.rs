@@ -38,8 +38,15 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
             let ways = string().enum_values(Some(["exact", "estimate", "none"])).default(Some("exact".into()));
             query("total", about, ways)
         }),
-        plan.is_searchable()
-            .then(|| query("q", "Text that at least one searched field must contain; case-insensitive.", string())),
+        plan.is_searchable().then(|| query("q", search_text(plan), string())),
+        plan.takes_with_search("prefix").then(|| {
+            query("prefix", "With `q`: the last word is also the beginning of words.", boolean().default(Some(false.into())))
+        }),
+        plan.takes_with_search("highlight").then(|| {
+            let about = "With `q`: records have `_highlights`, by field the places of the words that were found, as start and end \
+                in Unicode code points.";
+            query("highlight", about, boolean().default(Some(false.into())))
+        }),
         plan.soft_delete().then(|| {
             let values = string().enum_values(Some(["with", "only"]));
             query(
@@ -53,6 +60,16 @@ pub(super) fn parameters(plan: &Plan, plans: &[Arc<Plan>], case: JsonCase) -> Ve
     let comparisons = compared(plan, case).into_iter().flat_map(|(key, kind, schema)| comparisons(&key, kind, &schema));
     let paging = paging.into_iter().chain(more.into_iter().flatten()).map(ParameterBuilder::build);
     paging.chain(view(plan, plans)).chain(grouping).chain(comparisons).collect()
+}
+
+/// What `q` searches for.
+pub(crate) fn search_text(plan: &Plan) -> &'static str {
+    if plan.has_index_of_words() {
+        "Words that a record must have: also \"a phrase\", -not, and or between alternatives; case-insensitive. Without sort the best match \
+         comes first; _rank sorts by it."
+    } else {
+        "Text that at least one searched field must contain; case-insensitive."
+    }
 }
 
 /// The parameters that return groups of records.

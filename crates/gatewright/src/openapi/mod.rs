@@ -29,6 +29,7 @@ use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder, Pa
 
 use crate::Config;
 
+pub(crate) use list::search_text;
 pub(crate) use route::routes;
 
 /// The document of a configuration. Fails if a declaration is invalid.

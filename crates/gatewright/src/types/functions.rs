@@ -23,7 +23,11 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
     let mut module = format!("{HEAD}{interfaces}");
     line(&mut module, "\n/** Every entity by its name. */\nexport interface Entities {");
     for (plan, name) in entities {
-        let name = format!("{{ record: {name}; create: {name}Create; update: {name}Update }}");
+        let name = if plan.is_read_only() {
+            format!("{{ record: {name}; create: never; update: never }}")
+        } else {
+            format!("{{ record: {name}; create: {name}Create; update: {name}Update }}")
+        };
         line(&mut module, &format!("  {}: {name};", quoted(plan.name())));
     }
     module.push_str("}\n\n");
@@ -38,13 +42,13 @@ pub(super) fn module(case: JsonCase, plans: &[Arc<Plan>], profile: Option<&Profi
 
 #[cfg(test)]
 mod tests {
-    use gatewright_entities::{Declarations, Entity, EntityField, Kind};
+    use gatewright_entities::{Declarations, Entity, Field, Kind};
 
     use super::*;
 
     #[test]
     fn entities_are_listed_by_their_names_with_exact_integers() {
-        let entity = Entity::new("tickets").field(EntityField::new("views", Kind::Int));
+        let entity = Entity::new("tickets").field(Field::new("views", Kind::Int));
         let declarations = Declarations::check(&[entity]).expect("valid");
         let module = module(JsonCase::Camel, &declarations.plans(JsonCase::Camel), None);
         assert!(module.contains("views: bigint | null;"), "{module}");

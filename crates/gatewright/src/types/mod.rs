@@ -24,7 +24,7 @@ pub fn typescript(config: &Config) -> Result<String, DeclarationErrors> {
 /// The module `gatewright` for functions, typed by the declared entities: a declaration file (`.d.ts`). Fails if a declaration is
 /// invalid.
 pub fn for_functions(config: &Config) -> Result<String, DeclarationErrors> {
-    let declarations = Declarations::check(&config.entities)?;
+    let declarations = Declarations::check(&config.declared())?;
     let (case, profile) = (config.server.json_case, profiles::declared(config));
     Ok(functions::module(case, &declarations.plans(case), profile.as_deref()))
 }

@@ -138,6 +138,7 @@ impl Location {
             connection.create_aggregate_function("exact_sum", 1, fixed, super::sum::ExactSum)?;
             super::number::create_functions(&connection, fixed)?;
             super::times::create_functions(&connection, fixed)?;
+            super::words::create_functions(&connection, fixed)?;
             // Otherwise the planner looks at bound values, and prepares a statement again whenever they change: that
             // takes longer than most statements.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

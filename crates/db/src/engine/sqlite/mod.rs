@@ -19,6 +19,7 @@ mod sum;
 mod task;
 mod times;
 mod totals;
+mod words;
 mod writer;
 
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The fields that lists search, and those that order cursors.
 
 use super::Check;
+use crate::declare::model::ModelSearch;
 use crate::declare::names::{cut, hint};
 use crate::declare::{Field, Kind, ModelField, names};
 use crate::value::Type;
@@ -8,6 +9,10 @@ use crate::value::types::INDEXED_BYTES;
 
 /// The most columns of a cursor's key, besides the id.
 const MAX_CURSOR_FIELDS: usize = 4;
+/// The most fields of an index of words.
+const MAX_SEARCH_FIELDS: usize = 8;
+/// The greatest weight of one.
+const MAX_WEIGHT: u32 = 1000;
 
 impl Check<'_> {
     /// The columns that `q=` searches. Only text that clients see: a search over a hidden field would reveal its
@@ -26,6 +31,35 @@ impl Check<'_> {
             }
         }
         entity.search_fields.clone()
+    }
+
+    /// The index of words, of texts that clients see.
+    pub(super) fn search(&mut self) -> Option<ModelSearch> {
+        let entity = self.entity;
+        let (language, declared) = entity.search.as_ref()?;
+        if declared.is_empty() || declared.len() > MAX_SEARCH_FIELDS {
+            self.wrong("search", format!("search takes from 1 to {MAX_SEARCH_FIELDS} fields"));
+        }
+        let mut fields = Vec::new();
+        for (index, (name, weight)) in declared.iter().enumerate() {
+            if declared[..index].iter().any(|(other, _)| other == name) {
+                self.wrong("search", format!("search names \"{}\" twice", cut(name)));
+            }
+            if !(1..=MAX_WEIGHT).contains(weight) {
+                self.wrong(
+                    "search",
+                    format!("the weight of \"{}\" is a whole number from 1 to {MAX_WEIGHT}", cut(name)),
+                );
+            }
+            match self.visible("search", name) {
+                Some(field) if !matches!(field.kind, Kind::String | Kind::Text | Kind::Enum) => {
+                    self.wrong("search", format!("\"{name}\" is not text, and cannot be searched"));
+                }
+                _ => {}
+            }
+            fields.extend(entity.fields.iter().position(|field| field.name == *name).map(|index| (index, *weight)));
+        }
+        Some(ModelSearch { language: *language, fields })
     }
 
     /// The columns that order cursors, without the id, which always comes last. Text among them is limited to the length

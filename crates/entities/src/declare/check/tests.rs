@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::Literal;
 use crate::access::Action;
+use crate::declare::Language;
 
 fn errors(entities: &[Entity]) -> Vec<String> {
     match Declarations::check(entities) {
@@ -171,6 +172,14 @@ fn contradictory_tenant_declarations_are_refused() {
 fn invalid_search_and_cursor_fields_are_refused() {
     let cases = [
         (with(Field::timestamp("deleted_at")).soft_delete(), "it cannot be declared"),
+        (with(Field::string("title")).search(Language::SIMPLE, [("titel", 1)]), "did you mean \"title\"?"),
+        (with(Field::int("a")).search(Language::SIMPLE, [("a", 1)]), "is not text"),
+        (with(Field::string("a").hidden()).search(Language::SIMPLE, [("a", 1)]), "would reveal its values"),
+        (with(Field::string("a")).search(Language::SIMPLE, [("a", 1), ("a", 2)]), "search names \"a\" twice"),
+        (with(Field::string("a")).search(Language::SIMPLE, [("a", 0)]), "a whole number from 1 to 1000"),
+        (with(Field::string("a")).search(Language::SIMPLE, [("a", 1001)]), "a whole number from 1 to 1000"),
+        (with(Field::string("a")).search(Language::SIMPLE, [("", 0); 0]), "from 1 to 8 fields"),
+        (with(Field::string("a")).search(Language::SIMPLE, ["a"; 9].map(|name| (name, 1))), "from 1 to 8 fields"),
         (with(Field::string("title")).search_fields(["titel"]), "did you mean \"title\"?"),
         (with(Field::int("a")).search_fields(["a"]), "is not text"),
         (with(Field::string("a").hidden()).search_fields(["a"]), "would reveal its values"),

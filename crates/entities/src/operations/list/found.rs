@@ -137,11 +137,11 @@ impl Reading {
         (found, part): (&RecordLocation<'_>, &Part<'_>),
     ) -> Result<Rows, DatabaseError> {
         let select = projection.select();
-        let near = part.most() <= DEEPEST && !order.follows_paths();
+        let near = part.most() <= DEEPEST && !order.is_computed();
         let mut rows = rows;
         match found {
             RecordLocation::Nowhere => return Ok(rows),
-            RecordLocation::Everywhere(at) if !order.follows_paths() => {
+            RecordLocation::Everywhere(at) if !order.is_computed() => {
                 let (sql, params) = self.everywhere(&select, *at, part);
                 return rows.read(tx, sql, params, projection).await;
             }
@@ -338,7 +338,7 @@ impl Reading {
 
     /// Whether an index has the order, so that its first rows are read without the others.
     pub(super) fn is_walked(&self, order: &Keyset) -> bool {
-        !order.follows_paths() && order.names().next().is_some_and(|first| self.plan.is_indexed(first))
+        !order.is_computed() && order.names().next().is_some_and(|first| self.plan.is_indexed(first))
     }
 
     /// The rows of the list among the first `most` rows of a range of the order. The rule at a position is evaluated by these

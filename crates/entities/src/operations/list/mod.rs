@@ -17,6 +17,7 @@ pub(super) mod include;
 pub(super) mod parameters;
 mod related;
 mod rows;
+mod searched;
 mod slice;
 mod sums;
 
@@ -39,6 +40,7 @@ use crate::error::Error;
 use crate::filter::Predicate;
 use crate::plan::{Direction, Keyset, Part, Place, Plan, Scope, Trashed};
 use crate::query::{Count, ListQuery};
+use crate::search::Sought;
 pub use export::{Export, ExportFormat};
 use found::RecordLocation;
 use groups::Grouping;
@@ -144,6 +146,8 @@ struct Reading {
     readable: Option<Vec<usize>>,
     fields: Option<Vec<usize>>,
     tags: bool,
+    /// The search whose words each record shows.
+    highlighted: Option<Arc<Sought>>,
     included: Vec<Included>,
     /// The most bytes of JSON.
     most: usize,
@@ -211,10 +215,8 @@ async fn ready(
         reach_of = reach_of.under(Some(Box::pin(table.condition(call, expression)).await?));
     }
     let plan = plan.clone();
-    let mut scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
-    if let Some((columns, params)) = related::sorted(table, call, &query.paging, scope.params.len() + 1).await? {
-        scope = scope.with(columns, params);
-    }
+    let scope = plan.sql.scope(&reach_of, query.trashed, &query.filter, &plan.columns, plan.engine);
+    let scope = related::sorted(table, call, &query, scope).await?;
     // Boxed, because several futures contain it.
     let mut reading = Box::new(Reading {
         scope,
@@ -226,6 +228,7 @@ async fn ready(
         readable: plan.shape.readable(rights.of(plan.index)),
         fields: query.view.fields,
         tags: query.view.tags,
+        highlighted: query.view.highlighted,
         most: call.surface.most_bytes(),
         looks_at: None,
         share: gate::share(call),
@@ -375,7 +378,7 @@ impl Reading {
             && self.trashed != Trashed::Only
             && self.reach.conditions().is_empty()
             && self.filter == Predicate::All(Vec::new())
-            && !order.follows_paths()
+            && !order.is_computed()
     }
 
     /// A plain page like [`numbered`](Self::numbered), with the total of all pages if that takes no extra time.
@@ -440,14 +443,21 @@ impl Reading {
     /// The selected columns: the shown ones, the relations whose records are included, and the key of `order`.
     fn projection<'a>(&'a self, order: Option<&'a Keyset>) -> Projection<'a> {
         let relations = self.included.iter().map(|included| &*included.column);
-        let beside = relations.chain(order.into_iter().flat_map(Keyset::names)).collect();
+        let beside = relations.chain(order.into_iter().flat_map(Keyset::names)).chain(self.highlighted()).collect();
         Projection::new(&self.plan.shape, self.readable.as_deref(), self.fields.as_deref(), beside).tagged(self.tags)
+    }
+
+    /// The columns whose words the records show.
+    fn highlighted(&self) -> Vec<&str> {
+        let shown = self.fields.as_deref().or(self.readable.as_deref());
+        searched::columns(&self.plan, self.highlighted.as_deref(), shown)
     }
 
     /// The values of the order's columns in the last of `shown` rows.
     fn key(&self, rows: &Rows, shown: usize) -> Vec<Value> {
         let last = shown.checked_sub(1).map(|last| rows.beside(last));
-        last.map_or_else(Vec::new, |beside| beside[self.included.len()..].to_vec())
+        let end = |beside: &[Value]| beside.len() - self.highlighted().len();
+        last.map_or_else(Vec::new, |beside| beside[self.included.len()..end(beside)].to_vec())
     }
 
     /// The records that the relations of the first rows name, and the number of rows that fit with them.
@@ -478,6 +488,7 @@ impl Reading {
     async fn write(&self, tx: &Tx, rows: &Rows, direction: Direction) -> Result<(Vec<u8>, usize), Error> {
         let (found, count) = self.related(tx, rows).await?;
         let mut records: Vec<Vec<u8>> = Vec::new();
+        let highlighted = self.highlighted();
         let mut json = Vec::with_capacity(rows.bytes() + count + 2);
         json.push(b'[');
         let mut bytes = 0;
@@ -492,6 +503,10 @@ impl Reading {
                 json.push(b',');
             }
             json.extend_from_slice(rows.json(row));
+            if let Some(sought) = &self.highlighted {
+                let texts = rows.beside(row).split_at(rows.beside(row).len() - highlighted.len()).1;
+                searched::append(&self.plan, sought, (&highlighted, texts), &mut json);
+            }
             include::append(&self.included, &found, rows.beside(row), &mut json);
             bytes += json.len() - start;
             if bytes > self.most && shown > 0 {

@@ -1,16 +1,19 @@
 //! Converts a [`ListQuery`] for one entity: names become positions, values get their types.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use gatewright_base::nearest;
 
 use super::groups::Grouping;
 use super::include::wanted::Wanted;
+use super::searched;
 use crate::filter::syntax::Expression;
 use crate::filter::{self, Names, Predicate};
-use crate::plan::{Direction, Keyset, Plan, Trashed};
+use crate::plan::{Direction, HIGHLIGHT, Keyset, PREFIX, Plan, RANK, Trashed};
 use crate::query::{Count, Given, ListQuery, RecordQuery, Trash};
 use crate::readable::FieldRights;
+use crate::search::Sought;
 
 /// The most conditions on one list, the whole of `filter` counting as one.
 const MAX_TESTS: usize = 32;
@@ -19,10 +22,8 @@ const MAX_TESTS: usize = 32;
 const MAX_VALUES: usize = 10_000;
 /// How many records a page has by default.
 const DEFAULT_LIMIT: u32 = 25;
-/// The maximum number of characters of `q`.
-const LONGEST_SEARCH: usize = 200;
 /// The parameters other than conditions on fields.
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 24] = [
     "page",
     "limit",
     "sort",
@@ -45,6 +46,8 @@ const KNOWN: [&str; 22] = [
     "raw",
     TIMEZONE,
     UTC_OFFSET,
+    PREFIX,
+    HIGHLIGHT,
 ];
 /// The parameter for how records on all pages are counted, or a condition on the field with this name, if there is one.
 const TOTAL: &str = "total";
@@ -66,6 +69,8 @@ pub(super) struct Query {
     pub(super) related: Vec<Expression>,
     pub(super) trashed: Trashed,
     pub(super) view: View,
+    /// What the index of words is asked for.
+    pub(super) sought: Option<Arc<Sought>>,
 }
 
 /// Where the page is.
@@ -88,6 +93,8 @@ pub(in crate::operations) struct View {
     pub(in crate::operations) include: Vec<Wanted>,
     /// Whether each record carries its entity tag.
     pub(in crate::operations) tags: bool,
+    /// The search whose words each record shows.
+    pub(in crate::operations) highlighted: Option<Arc<Sought>>,
 }
 
 impl Query {
@@ -122,8 +129,13 @@ impl Query {
                 related.push(expression);
             }
         }
+        let mut sought = None;
         if let Some(text) = &asked.search {
-            tests.extend(search(plan, text, names)?);
+            sought = searched::read(plan, asked, text, names)?;
+            tests.extend(match &sought {
+                Some(sought) => Some(Predicate::Words(sought.clone())),
+                None => search(plan, text, names)?,
+            });
         }
         if tests.len() > MAX_TESTS {
             return Err(format!("a list takes at most {MAX_TESTS} conditions"));
@@ -133,8 +145,10 @@ impl Query {
             return Err(format!("a list compares with at most {MAX_VALUES} values in all"));
         }
         let trashed = asked.trash.map_or(Ok(Trashed::Without), |trash| trashed(plan, trash))?;
-        let view = View::shown(plan, &asked.view, rights)?;
-        Ok(Self { paging: Paging::read(plan, asked, rights)?, limit, filter, related, trashed, view })
+        let mut view = View::shown(plan, &asked.view, rights)?;
+        view.highlighted = sought.clone().filter(|_| searched::is_set(plan, asked, HIGHLIGHT) == Ok(true));
+        let paging = Paging::read(plan, asked, rights)?.ranked(plan, sought.is_some())?;
+        Ok(Self { paging, limit, filter, related, trashed, view, sought })
     }
 }
 
@@ -145,6 +159,20 @@ impl Paging {
             Self::Page { sort, .. } | Self::Cursor { sort, .. } => sort.as_ref(),
             Self::Groups(_) => None,
         }
+    }
+
+    /// With the best match first, where a search has no other order.
+    fn ranked(self, plan: &Plan, is_sought: bool) -> Result<Self, String> {
+        if !is_sought {
+            let ranks = self.sort().is_some_and(Keyset::ranks);
+            return if ranks { Err(format!("sort: {RANK} goes with q")) } else { Ok(self) };
+        }
+        let ranked = |sort: Option<Keyset>| Some(sort.unwrap_or_else(|| Keyset::by_rank(plan.engine)));
+        Ok(match self {
+            Self::Page { number, sort, count } => Self::Page { number, sort: ranked(sort), count },
+            Self::Cursor { from, direction, sort } => Self::Cursor { from, direction, sort: ranked(sort) },
+            groups @ Self::Groups(_) => groups,
+        })
     }
 
     fn read(plan: &Plan, asked: &ListQuery, rights: &FieldRights) -> Result<Self, String> {
@@ -181,6 +209,7 @@ impl Paging {
 fn is_parameter(plan: &Plan, asked: &ListQuery, name: &str) -> bool {
     match name {
         TOTAL => plan.takes_total(),
+        PREFIX | HIGHLIGHT => plan.takes_with_search(name),
         TIMEZONE | UTC_OFFSET => asked.groups.as_ref().is_some_and(|groups| groups.by.is_some()),
         _ => false,
     }
@@ -221,6 +250,7 @@ impl View {
                 .transpose()?,
             include: asked.include.as_deref().map_or(Ok(Vec::new()), Wanted::read)?,
             tags: asked.tags.unwrap_or(Ok(false)).map_err(|_| NO_TAGS.to_owned())?,
+            highlighted: None,
         })
     }
 }
@@ -256,9 +286,7 @@ fn search(plan: &Plan, text: &str, names: Names<'_>) -> Result<Option<Predicate>
     let Some(found) = plan.search.contains(text, names) else {
         return Err("q: none of the fields here can be searched".to_owned());
     };
-    if text.contains('\0') || text.chars().nth(LONGEST_SEARCH).is_some() {
-        return Err(format!("q takes at most {LONGEST_SEARCH} characters, and not U+0000"));
-    }
+    searched::check(text)?;
     Ok((!text.is_empty()).then_some(found))
 }
 

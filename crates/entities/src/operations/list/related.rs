@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use gatewright_db::Value;
 
-use super::parameters::Paging;
+use super::parameters::{Paging, Query};
+use super::searched;
 use crate::access::{Action, Standing};
 use crate::call::Call;
 use crate::condition::follow::Reader;
@@ -19,7 +20,7 @@ use crate::context::table::Table;
 use crate::error::Error;
 use crate::filter::syntax::Expression;
 use crate::fragment::quoted;
-use crate::plan::Keyset;
+use crate::plan::{Keyset, Scope};
 
 /// The most values that such a filter compares with.
 const MAX_VALUES: usize = 10_000;
@@ -45,9 +46,25 @@ impl Table<'_> {
     }
 }
 
+/// The rows of a list with what it is sorted by and its table has no column for: the ends of paths, and the rank of a search. An index
+/// that does not have all records yet is [`Error::SearchBuilding`].
+pub(super) async fn sorted(table: Table<'_>, call: &Call, query: &Query, scope: Scope) -> Result<Scope, Error> {
+    if let Some(sought) = &query.sought
+        && !sought.index.is_built(table.entities.db()).await?
+    {
+        return Err(Error::SearchBuilding);
+    }
+    let first = scope.params.len() + 1;
+    let paths = paths(table, call, &query.paging, first).await?;
+    let next = first + paths.as_ref().map_or(0, |(_, params)| params.len());
+    let rank = searched::rank(query.sought.as_deref(), query.paging.sort(), next);
+    let (columns, params): (Vec<_>, Vec<_>) = paths.into_iter().chain(rank).unzip();
+    Ok(if columns.is_empty() { scope } else { scope.with(columns.join(", "), params.concat()) })
+}
+
 /// The columns at the ends of the paths that a list is sorted by, their parameters numbered from `first`. `None` if it is
 /// sorted only by its own columns.
-pub(super) async fn sorted(
+async fn paths(
     table: Table<'_>,
     call: &Call,
     paging: &Paging,

@@ -54,6 +54,7 @@ mod profile_mailed;
 mod providers;
 mod read_only;
 mod safe_methods;
+mod search;
 mod shutdown;
 mod siblings;
 mod stream_tickets;

@@ -21,7 +21,7 @@ const LISTS: [&str; 9] = [
 ];
 
 /// Sections whose keys the operator chooses.
-const FREE: [&str; 3] = ["authorization_server.claims", "roles", "tenancy.roles"];
+const FREE: [&str; 4] = ["authorization_server.claims", "entity.search.fields", "roles", "tenancy.roles"];
 
 /// A value for a key that must be written.
 fn sample(key: &str) -> &'static str {

@@ -315,6 +315,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("view.rules", "read"),
     ("view.field", "name type hidden description to read values of"),
     ("entity.access", "read create update delete export"),
+    ("entity.search", "language"),
+    ("entity.search.fields", "NAME"),
     ("entity.rules", "read create update delete update_before update_after"),
     ("entity.check", "rule message field"),
     (

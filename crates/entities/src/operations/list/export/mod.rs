@@ -22,7 +22,7 @@ use crate::context::exports::Running;
 use crate::context::table::Table;
 use crate::error::Error;
 use crate::hooks::{EntityHooks, Object};
-use crate::plan::{Keyset, Part};
+use crate::plan::{HIGHLIGHT, Keyset, Part};
 use crate::query::ListQuery;
 use csv::{Column, Line};
 
@@ -197,6 +197,7 @@ fn refuse_pages(table: Table<'_>, format: ExportFormat, query: &ListQuery) -> Re
         ("include", query.view.include.is_some()),
         ("total", total),
         ("group", query.is_grouped()),
+        (HIGHLIGHT, query.conditions.iter().any(|(name, _)| name == HIGHLIGHT && table.plan.takes_with_search(name))),
         ("etag", query.view.tags.is_some() && format != ExportFormat::Ndjson),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(name, _)| Err(misplaced(name)))

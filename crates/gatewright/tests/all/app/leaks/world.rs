@@ -98,6 +98,9 @@ pub(super) fn configuration(shapes: &[Shape], more: &str) -> String {
             "[[entity]]\nname = \"{name}\"\nmulti_tenant = {tenants}\nsoft_delete = {trash}\npublic = {public}\n\
              search_fields = [\"text\"]\ncursor_fields = [\"text\"]\n"
         );
+        if shape.leads_to % 2 == 0 {
+            text.push_str("search = { fields = { text = 2, code = 1 } }\n");
+        }
         if shape.owned {
             text.push_str("owner_field = \"user_id\"\n");
         }
