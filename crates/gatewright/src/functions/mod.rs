@@ -205,7 +205,7 @@ impl Functions {
 fn caller(identity: &Identity) -> Data {
     let Some(principal) = identity.principal() else { return Data::Null };
     let kind = if principal.user_id().is_some() { "user" } else { "service" };
-    let roles = principal.roles.iter().map(|role| Data::from(role)).collect();
+    let roles = principal.roles.iter().map(Data::from).collect();
     let email = principal.email.as_deref().map_or(Data::Null, Data::from);
     Data::Object(vec![
         ("kind".to_owned(), Data::from(kind)),

@@ -187,7 +187,7 @@ impl Route {
             }
         };
         match ended {
-            Ok(Ended::Value(value)) => response(value).ok_or_else(failed),
+            Ok(Ended::Value(value)) => response(&value).ok_or_else(failed),
             Ok(Ended::Refused { status, answer }) => Err(before::refusal(&self.function, &status, &answer)),
             Err(failure) => {
                 surface.functions.log_failure(&self.function, &failure);
@@ -245,7 +245,7 @@ fn headers(headers: &HeaderMap) -> Data {
 }
 
 /// What a route has returned. `None` if it cannot be sent.
-fn response(value: Data) -> Option<Response> {
+fn response(value: &Data) -> Option<Response> {
     let Data::Number(status) = value.get("status")? else { return None };
     let status = StatusCode::from_u16(u16::try_from(status.as_u64()?).ok()?).ok()?;
     let body = match value.get("body")? {

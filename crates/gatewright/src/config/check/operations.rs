@@ -56,7 +56,7 @@ fn functions(config: &Config, faults: &mut Faults) {
         "functions.memory_bytes",
         "must be from 1048576 (1 MiB) to 268435456 (256 MiB)",
     );
-    let is_short = |time: &Duration| (Duration::from_millis(1)..=Duration::from_secs(60)).contains(time);
+    let is_short = |time: &Duration| (Duration::from_millis(1)..=Duration::from_mins(1)).contains(time);
     faults.require(is_short(write_timeout), "functions.write_timeout_ms", "must be from 1 to 60000");
     faults.require(is_short(timeout), "functions.timeout_ms", "must be from 1 to 60000");
     for host in allow_hosts {
