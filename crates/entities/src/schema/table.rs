@@ -248,8 +248,9 @@ impl Index {
         let unique = if self.unique { "UNIQUE " } else { "" };
         let columns = self.terms.join(", ");
         let live = if self.live { " WHERE \"deleted_at\" IS NULL" } else { "" };
-        let using = if self.gin { " USING gin" } else { "" };
-        format!("CREATE {unique}INDEX {} ON {}{using} ({columns}){live}", quoted(&self.name), quoted(table))
+        // Each search reads all of the list of new entries.
+        let (using, with) = if self.gin { (" USING gin", " WITH (gin_pending_list_limit = 256)") } else { ("", "") };
+        format!("CREATE {unique}INDEX {} ON {}{using} ({columns}){with}{live}", quoted(&self.name), quoted(table))
     }
 
     /// An index named after its first column.
