@@ -1,8 +1,9 @@
 //! The caller of an operation, their authority, and the interface they use.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use gatewright_base::{Identity, TenantId, UserId};
+use gatewright_base::{Identity, Subject, TenantId, UserId};
 use http::HeaderValue;
 
 use crate::answers::Keeping;
@@ -38,6 +39,8 @@ pub struct Call {
     pub(crate) released: Option<UserId>,
     /// How the answer is kept, if its request has a key.
     pub(crate) keeping: Option<Keeping>,
+    /// Who uploaded the files of the request itself.
+    pub(crate) uploads: Option<Arc<str>>,
 }
 
 /// The rights under which a call is made.
@@ -83,6 +86,22 @@ impl Call {
     /// The same call for a tenant.
     pub fn in_tenant(self, tenant: TenantId) -> Self {
         Self { tenant: tenant.into(), ..self }
+    }
+
+    /// The same call, whose request brought files along: they were uploaded under this name, which
+    /// nobody else knows.
+    pub fn uploading(self, uploads: Option<Arc<str>>) -> Self {
+        Self { uploads, ..self }
+    }
+
+    /// The names under which files may have been uploaded that the call attaches: that of the request itself, and that of the
+    /// account. An anonymous caller has no account.
+    pub fn uploaders(&self) -> Vec<String> {
+        let account = self.identity.principal().map(|principal| match &principal.subject {
+            Subject::User(user) => format!("user:{}", user.as_str()),
+            Subject::Service(service) => format!("service:{}", service.as_str()),
+        });
+        self.uploads.as_deref().map(str::to_owned).into_iter().chain(account).collect()
     }
 
     /// The same call with the operator's authority: no role, scope, owner, membership or access rule limits it, and the

@@ -1,4 +1,4 @@
-use super::{Field, RecordCheck, Unique};
+use super::{Field, Kind, RecordCheck, Unique};
 use crate::access::Action;
 
 /// An entity as declared: nothing is checked before the entities are built.
@@ -282,6 +282,11 @@ impl Entity {
     /// Whether an export needs a permission.
     pub fn has_export(&self) -> bool {
         self.access.export.is_some()
+    }
+
+    /// Whether its records have files.
+    pub fn has_files(&self) -> bool {
+        self.fields.iter().any(|field| field.kind == Kind::File)
     }
 
     /// Whether it isolates the records of tenants.

@@ -96,15 +96,19 @@ fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, eng
             format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
         }
     };
-    let rest = format!("AFTER {event} ON {table} {does}");
-    let mut name = TRIGGER.to_owned();
-    for byte in &Sha256::digest(&rest)[..8] {
-        let _infallible = write!(name, "{byte:02x}");
-    }
-    Trigger { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name }
+    Trigger::new(&format!("AFTER {event} ON {table} {does}"))
 }
 
 impl Trigger {
+    /// `rest`: what follows the name in its statement.
+    pub(super) fn new(rest: &str) -> Self {
+        let mut name = TRIGGER.to_owned();
+        for byte in &Sha256::digest(rest)[..8] {
+            let _infallible = write!(name, "{byte:02x}");
+        }
+        Self { sql: format!("CREATE TRIGGER {} {rest}", quoted(&name)), name }
+    }
+
     fn is_among(&self, shape: &TableShape) -> bool {
         shape.triggers.contains(&self.name)
     }

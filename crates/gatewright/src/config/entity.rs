@@ -1,7 +1,8 @@
 //! `[[entity]]`: parsed directly into the declarations of `gatewright_entities`, which checks them.
 
 use gatewright_entities::{
-    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Literal, OnDelete, ProfileField, RecordCheck, Unique,
+    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, FileRules, Kind, Literal, OnDelete, ProfileField, RecordCheck,
+    Unique,
 };
 
 use super::read::{FromNode, Node, Report, Section, Value, json, words};
@@ -106,7 +107,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         entity
     });
     entity = section.sections("check", check).into_iter().fold(entity, Entity::check);
-    section.sections("field", field).into_iter().fold(entity, Entity::field)
+    section.sections("field", entity_field).into_iter().fold(entity, Entity::field)
 }
 
 /// Keys and indexes over several fields.
@@ -222,7 +223,7 @@ fn field(section: &mut Section<'_>) -> Field {
         field = field.values(values);
     }
     field = items(section, field);
-    if section.value("many", false, "Of a `relation`: it names many records, in an order and each once.") {
+    if section.value("many", false, "Of a `relation`: it names many records, in an order and each once. Of a `file`: it holds many files, in an order.") {
         field = field.many();
     }
     let about = "Number the records, 1, 2, 3 and so on, among those with the same values in these fields; `[]`: all records. Of an `int`.";
@@ -236,6 +237,32 @@ fn field(section: &mut Section<'_>) -> Field {
     field
 }
 
+/// A field of an entity, which may hold files too.
+fn entity_field(section: &mut Section<'_>) -> Field {
+    let field = field(section);
+    let default = FileRules::default();
+    let files = FileRules {
+        max_bytes: section.value(
+            "max_bytes",
+            default.max_bytes,
+            "Of a `file`: the most bytes of one file. Above it: 413 `file_too_large`.",
+        ),
+        accept: section.value(
+            "accept",
+            default.accept,
+            "Of a `file`: the accepted types, as the content tells them: `\"image/*\"`, `\"application/pdf\"`. Otherwise 422 \
+             `file_type`. `[]`: all.",
+        ),
+        public: section.value(
+            "public",
+            default.public,
+            "Of a `file`: whether anybody who knows the address may download it.",
+        ),
+        ..FileRules::default()
+    };
+    if files == FileRules::default() { field } else { field.files(files) }
+}
+
 /// What a list may hold.
 fn items(section: &mut Section<'_>, mut field: Field) -> Field {
     let about = "Of a `list`: the type of its items: `string`, `int`, `float`, `decimal`, `enum`, `date`, `timestamp` or `uuid`.";
@@ -245,7 +272,7 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
     if let Some(most) = section.derived::<u32>(
         "max_items",
         "`1000`",
-        "Of a `list`: how many items it may have, at most 10000. Of a relation with `many`: `100`, at most 1000.",
+        "Of a `list`: how many items it may have, at most 10000. Of a relation or a file with `many`: `100`, at most 1000.",
     ) {
         field = field.max_items(most);
     }
