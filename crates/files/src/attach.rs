@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use gatewright_db::{Error as DatabaseError, Tx};
 use gatewright_entities::files::{Attaching, FileInfo, FileStore, Unattachable};
 
-use crate::{Files, ledger};
+use crate::{Files, clean, ledger};
 
 #[async_trait]
 impl FileStore for Files {
@@ -22,9 +22,13 @@ impl FileStore for Files {
             }
             attached.push(match found {
                 None => Err(Unattachable::NotFound),
-                Some(file) if file.size > to.rules.max_bytes => Err(Unattachable::TooLarge),
-                Some(file) if !to.rules.accepts(&file.content_type) => Err(Unattachable::Type),
-                Some(file) => Ok(file),
+                Some((_, true)) if !to.rules.keep_metadata => Err(Unattachable::Metadata),
+                Some((file, _)) if to.rules.require_removal && clean::is_uncleanable(&file.content_type) => {
+                    Err(Unattachable::Metadata)
+                }
+                Some((file, _)) if file.size > to.rules.max_bytes => Err(Unattachable::TooLarge),
+                Some((file, _)) if !to.rules.accepts(&file.content_type) => Err(Unattachable::Type),
+                Some((file, _)) => Ok(file),
             });
         }
         Ok(attached)

@@ -61,6 +61,8 @@ pub(crate) struct Content {
     pub(crate) size: u64,
     pub(crate) content_type: String,
     pub(crate) sha256: String,
+    /// Whether it is an image from which nothing was removed.
+    pub(crate) has_metadata: bool,
 }
 
 /// A file that is being uploaded.
@@ -86,7 +88,8 @@ impl Upload {
         let work = async move |tx: &Tx| -> Result<(), Unreserved> {
             upload.account.take(tx, bytes, &options, now).await?;
             let sql = "INSERT INTO gatewright_files (id, state, owner, uploader, name, size, content_type, sha256, \
-                       created_at, changed_at, expires_at) VALUES (?1, 'uploading', ?2, ?3, ?4, ?5, '', '', ?6, ?6, ?7)";
+                       has_metadata, created_at, changed_at, expires_at) \
+                       VALUES (?1, 'uploading', ?2, ?3, ?4, ?5, '', '', FALSE, ?6, ?6, ?7)";
             let Account { owner, uploader, .. } = &upload.account;
             let row =
                 params![&upload.id, owner.as_str(), uploader, &upload.name, integer(bytes), now, upload.expires_at];
@@ -121,9 +124,10 @@ impl Upload {
 
     /// The file can be attached.
     pub(crate) async fn stage(&self, db: &Db, content: &Content, now: Timestamp) -> Result<(), Unreserved> {
-        let sql = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, changed_at = ?5 \
+        let sql = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, changed_at = ?5, has_metadata = ?6 \
                    WHERE id = ?1 AND state = 'uploading'";
-        let row = params![&self.id, integer(content.size), &content.content_type, &content.sha256, now];
+        let row =
+            params![&self.id, integer(content.size), &content.content_type, &content.sha256, now, content.has_metadata];
         match db.writing_for(self.account.share).execute(sql, row).await? {
             0 => Err(Unreserved::Ended),
             _ => Ok(()),
@@ -158,19 +162,20 @@ impl Account {
     }
 }
 
-/// A staged file becomes that of a record. `None` if it is not this uploader's, or not free.
+/// A staged file becomes that of a record. `None` if it is not this uploader's, or not free. Also
+/// whether it is an image from which nothing was removed.
 pub(crate) async fn attach(
     tx: &Tx,
     id: &str,
     uploader: &str,
     (table, field, record): (&str, &str, &str),
     now: Timestamp,
-) -> Result<Option<FileInfo>, DatabaseError> {
+) -> Result<Option<(FileInfo, bool)>, DatabaseError> {
     let sql = "UPDATE gatewright_files SET state = 'attached', table_name = ?3, field = ?4, record = ?5, changed_at = ?6 \
                WHERE id = ?1 AND state = 'staged' AND uploader = ?2 AND expires_at > ?6 \
-               RETURNING id, name, size, content_type, sha256";
+               RETURNING id, name, size, content_type, sha256, has_metadata";
     let row = tx.query_opt(sql, params![id, uploader, table, field, record, now]).await?;
-    row.map(|row| info(&row)).transpose()
+    row.map(|row| Ok((info(&row)?, row.get("has_metadata")?))).transpose()
 }
 
 fn info(row: &Row) -> Result<FileInfo, DatabaseError> {

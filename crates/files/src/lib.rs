@@ -16,6 +16,7 @@
 //! - A download asks the record's own GET whether the caller sees the file in the field.
 
 mod attach;
+mod clean;
 mod http;
 mod ledger;
 mod names;
@@ -27,6 +28,7 @@ mod sniff;
 mod store;
 mod sweep;
 pub mod upload;
+mod verify;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,12 +41,15 @@ pub use options::{Backend, FileOptions, S3};
 pub use schema::{COMPONENT, STEPS};
 pub use store::StoreError;
 pub use sweep::Sweeper;
+pub use verify::VerifyError;
 
 use store::Store;
 
 /// How many uploads and downloads run at the same time, for a caller and in all.
 const UPLOADS: (usize, usize) = (4, 64);
 const DOWNLOADS: (usize, usize) = (16, 256);
+/// How many images are in memory at the same time, to be cleaned.
+const IMAGES: (usize, usize) = (1, 4);
 
 /// The files of a service. Cheap to clone.
 #[derive(Clone)]
@@ -57,6 +62,7 @@ struct Inner {
     options: FileOptions,
     uploads: Shares<String>,
     downloads: Shares<String>,
+    images: Shares<String>,
     signing: SigningKey,
 }
 
@@ -95,8 +101,8 @@ impl Files {
         let signing = SigningKey::derive(secrets, "gatewright/files/v1", &ambient);
         let store = Store::open(&options.backend)?;
         let shares = |(most, together)| Shares::within(most, together);
-        let (uploads, downloads) = (shares(UPLOADS), shares(DOWNLOADS));
-        Ok(Self(Arc::new(Inner { db, ambient, store, options, uploads, downloads, signing })))
+        let (uploads, downloads, images) = (shares(UPLOADS), shares(DOWNLOADS), shares(IMAGES));
+        Ok(Self(Arc::new(Inner { db, ambient, store, options, uploads, downloads, images, signing })))
     }
 }
 

@@ -45,7 +45,7 @@ pub struct S3 {
     /// The name of the bucket.
     pub bucket: String,
     /// The key's id.
-    pub access_key_id: Secret,
+    pub access_key_id: String,
     /// The key.
     pub secret_access_key: Secret,
     /// Whether the bucket is part of the path, and not of the host.

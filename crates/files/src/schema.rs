@@ -6,7 +6,7 @@ pub const COMPONENT: &str = "files";
 /// The tables of files, for [`gatewright_db::migrate`].
 ///
 /// `owner` is whose quota the bytes count against, and `uploader` who may attach the file. `size` of a file that is
-/// `uploading` is what is reserved.
+/// `uploading` is what is reserved. `has_metadata`: an image from which nothing was removed.
 pub const STEPS: &[Step] = &[Step {
     version: 1,
     name: "files, and what anonymous callers have uploaded",
@@ -20,6 +20,7 @@ CREATE TABLE gatewright_files (
     size {int} NOT NULL,
     content_type {text} NOT NULL,
     sha256 {text} NOT NULL,
+    has_metadata {bool} NOT NULL,
     table_name {text},
     field {text},
     record {text},

@@ -19,7 +19,7 @@ use object_store::{Error as ObjectError, GetOptions, GetRange, MultipartUpload, 
 use crate::options::{Backend, S3};
 
 /// How long the store may take for one request.
-const TIME: Duration = Duration::from_secs(20);
+const TIME: Duration = Duration::from_secs(10);
 /// How many bytes are written at once: to a folder, and to a bucket, where parts of less are refused.
 const LOCAL_PART: usize = 1 << 20;
 const S3_PART: usize = 8 << 20;
@@ -119,6 +119,25 @@ impl Store {
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let found = timed(async { Ok(self.objects.get_opts(&place, options).await?) }).await?;
         Ok(found.into_stream().map_err(std::io::Error::other).boxed())
+    }
+
+    /// All of an object that has at most so many bytes.
+    pub(crate) async fn whole(&self, key: &str, most: u64) -> Result<Vec<u8>, StoreError> {
+        let mut pieces = self.read(key, None).await?;
+        timed(async {
+            let mut whole = Vec::new();
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.map_err(|error| {
+                    StoreError::Failed(ObjectError::Generic { store: "files", source: error.into() })
+                })?;
+                whole.extend_from_slice(&piece);
+                if whole.len() as u64 > most {
+                    return Err(StoreError::NotFound);
+                }
+            }
+            Ok(whole)
+        })
+        .await
     }
 
     /// Deletes an object. It need not be there.
@@ -221,7 +240,7 @@ fn bucket(settings: &S3) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&settings.bucket)
         .with_region(&settings.region)
-        .with_access_key_id(settings.access_key_id.expose())
+        .with_access_key_id(&settings.access_key_id)
         .with_secret_access_key(settings.secret_access_key.expose())
         .with_virtual_hosted_style_request(!settings.path_style)
         .with_retry(RetryConfig { max_retries: 2, retry_timeout: TIME, ..RetryConfig::default() });

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::task::AbortHandle;
 
 use crate::store::StoreError;
-use crate::{Files, ledger};
+use crate::{Files, ledger, upload};
 
 /// How often the table is read.
 const EACH: Duration = Duration::from_secs(5);
@@ -92,7 +92,10 @@ impl Files {
                 Err(error) => return tracing::warn!(%error, "files to delete were not read"),
             };
             for id in gone {
-                let deleted = self.0.store.delete(&id).await;
+                let deleted = match self.0.store.delete(&upload::raw(&id)).await {
+                    Ok(()) => self.0.store.delete(&id).await,
+                    failed => failed,
+                };
                 if let Err(error) = deleted {
                     return tracing::warn!(%error, "a file was not deleted from the store; it is tried again");
                 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::ledger::{self, Account, Content, Unreserved, Upload};
 use crate::sniff::{HEAD, Sniffer};
 use crate::store::Writer;
-use crate::{Files, names, problem};
+use crate::{Files, clean, names, problem};
 
 /// How many bytes are reserved at most at a time for a file of unknown size.
 const FURTHER: u64 = 16 << 20;
@@ -38,16 +38,15 @@ pub(crate) struct Limits {
     pub(crate) expected: Option<u64>,
     /// How long the file can be attached.
     pub(crate) ttl: Duration,
+    /// Whether EXIF, XMP and IPTC stay in images.
+    pub(crate) keep_metadata: bool,
 }
 
 impl Files {
     /// Waits for the turn to upload. Callers have their own turns.
     pub(crate) async fn turn_to_upload(&self, account: &Account) -> Result<Turn, Problem> {
         let turn = self.0.uploads.take(account.owner.as_str().to_owned());
-        tokio::time::timeout(TURN, turn).await.map_err(|_| {
-            let detail = "too many uploads are under way for this caller or in all";
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_uploads", detail).retry_after(TURN)
-        })
+        tokio::time::timeout(TURN, turn).await.map_err(|_| too_many())
     }
 
     /// Stores the bytes of a file, so that it can be attached.
@@ -85,7 +84,7 @@ impl Files {
             }
             Err(refused) => Err(refused),
         };
-        let Content { size, content_type, sha256 } = match staged {
+        let Content { size, content_type, sha256, .. } = match staged {
             Ok(content) => content,
             Err(refused) => return Err(refused),
         };
@@ -93,7 +92,8 @@ impl Files {
         Ok(FileInfo { id: upload.id, name: upload.name, size, content_type, sha256 })
     }
 
-    /// The bytes go to the store.
+    /// The bytes go to the store. An image from which metadata is removed goes there as it is first: only a whole one can be
+    /// cleaned, and its client may be slow.
     async fn receive<S, E>(
         &self,
         upload: &Upload,
@@ -105,19 +105,103 @@ impl Files {
         S: Stream<Item = Result<Bytes, E>> + Unpin,
         E: std::fmt::Display,
     {
-        let failed = |error| problem::storage(&error);
-        let mut writer = self.0.store.write(&upload.id).await.map_err(failed)?;
         let mut receiving = Receiving { files: self, upload, limits, reserved, seen: Instant::now(), size: 0 };
-        let done = receiving.all(&mut writer, bytes).await;
-        let content = match done {
-            Ok(content) => writer.finish().await.map(|()| content).map_err(failed),
+        let head = receiving.head(bytes).await?;
+        let format = clean::Format::of(&head);
+        let Some(format) = format.filter(|_| !limits.keep_metadata) else {
+            let received = self.write(&upload.id, async |writer| receiving.all(head, writer, bytes).await).await?;
+            return received.content(limits, format.is_some());
+        };
+        let raw = raw(&upload.id);
+        let dirty = self.write(&raw, async |writer| receiving.all(head, writer, bytes).await).await?;
+        if dirty.size > clean::MOST {
+            return Err(problem::too_large(clean::MOST));
+        }
+        let owner = upload.account.owner.as_str().to_owned();
+        let _turn = tokio::time::timeout(TURN, self.0.images.take(owner)).await.map_err(|_| too_many())?;
+        let image = self.0.store.whole(&raw, clean::MOST).await.map_err(|error| problem::storage(&error))?;
+        let cleaned = tokio::task::spawn_blocking(move || format.clean(&image)).await;
+        let image = cleaned.unwrap_or(Err(clean::Malformed)).map_err(|clean::Malformed| {
+            let detail = "the image is cut off or malformed, so that metadata cannot be removed from it";
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "file_type", detail)
+        })?;
+        let write = async |writer: &mut Writer| {
+            writer.write(&image).await.map_err(|error| problem::storage(&error))?;
+            let mut received = Received::default();
+            received.read(&image);
+            Ok(received)
+        };
+        let received = self.write(&upload.id, write).await?;
+        if let Err(error) = self.0.store.delete(&raw).await {
+            tracing::debug!(%error, "an image with metadata stays in the store until its file is deleted");
+        }
+        received.content(limits, false)
+    }
+
+    /// Writes an object. If that fails, nothing of it is left.
+    async fn write(
+        &self,
+        key: &str,
+        fill: impl AsyncFnOnce(&mut Writer) -> Result<Received, Problem>,
+    ) -> Result<Received, Problem> {
+        let failed = |error| problem::storage(&error);
+        let mut writer = self.0.store.write(key).await.map_err(failed)?;
+        let written = match fill(&mut writer).await {
+            Ok(received) => writer.finish().await.map(|()| received).map_err(failed),
             Err(refused) => Err(refused),
         };
-        if content.is_err() {
+        if written.is_err() {
             writer.abort().await;
         }
-        content
+        written
     }
+}
+
+/// The key of an image as it came.
+pub(crate) fn raw(id: &str) -> String {
+    format!("{id}.raw")
+}
+
+/// What has been received.
+#[derive(Default)]
+struct Received {
+    hash: Sha256,
+    sniffer: Sniffer,
+    size: u64,
+}
+
+impl Received {
+    fn read(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.sniffer.read(bytes);
+        self.size += bytes.len() as u64;
+    }
+
+    /// What is known of the file, if its field takes it.
+    fn content(self, limits: &Limits, has_metadata: bool) -> Result<Content, Problem> {
+        let content_type = self.sniffer.content_type();
+        match &limits.rules {
+            Some(rules) if rules.require_removal && clean::is_uncleanable(content_type) => {
+                let detail = format!("metadata cannot be removed from {content_type}");
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "file_type", detail));
+            }
+            Some(rules) if !rules.accepts(content_type) => {
+                return Err(problem::wrong_type(content_type, &rules.accept));
+            }
+            Some(_) | None => {}
+        }
+        let sha256 = self.hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+            use std::fmt::Write as _;
+            let _infallible = write!(hex, "{byte:02x}");
+            hex
+        });
+        Ok(Content { size: self.size, content_type: content_type.to_owned(), sha256, has_metadata })
+    }
+}
+
+fn too_many() -> Problem {
+    let detail = "too many uploads are under way for this caller or in all";
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_uploads", detail).retry_after(TURN)
 }
 
 /// An upload that is under way.
@@ -132,36 +216,43 @@ struct Receiving<'a> {
 }
 
 impl Receiving<'_> {
-    async fn all<S, E>(&mut self, writer: &mut Writer, bytes: &mut Paced<S>) -> Result<Content, Problem>
+    /// The first bytes, which tell the format.
+    async fn head<S, E>(&mut self, bytes: &mut Paced<S>) -> Result<Vec<u8>, Problem>
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
         E: std::fmt::Display,
     {
-        let (mut hash, mut sniffer, mut is_checked) = (Sha256::new(), Sniffer::default(), false);
-        while let Some(piece) = bytes.next().await? {
+        let mut head = Vec::new();
+        while head.len() < clean::Format::HEAD
+            && let Some(piece) = bytes.next().await?
+        {
             self.count(piece.len() as u64).await?;
-            hash.update(&piece);
-            sniffer.read(&piece);
+            head.extend_from_slice(&piece);
+        }
+        Ok(head)
+    }
+
+    /// The first bytes and all others go to the store.
+    async fn all<S, E>(&mut self, head: Vec<u8>, writer: &mut Writer, bytes: &mut Paced<S>) -> Result<Received, Problem>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Unpin,
+        E: std::fmt::Display,
+    {
+        let (mut received, mut is_checked, mut next) = (Received::default(), false, Some(Bytes::from(head)));
+        while let Some(piece) = next {
+            received.read(&piece);
             // What the field does not take is refused before all of it has come. Text is known at its end.
             if !is_checked && self.size >= HEAD as u64 {
                 is_checked = true;
-                self.check_early(&sniffer)?;
+                self.check_early(&received.sniffer)?;
             }
             writer.write(&piece).await.map_err(|error| problem::storage(&error))?;
-        }
-        let content_type = sniffer.content_type();
-        match &self.limits.rules {
-            Some(rules) if !rules.accepts(content_type) => {
-                return Err(problem::wrong_type(content_type, &rules.accept));
+            next = bytes.next().await?;
+            if let Some(piece) = &next {
+                self.count(piece.len() as u64).await?;
             }
-            Some(_) | None => {}
         }
-        let sha256 = hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            use std::fmt::Write as _;
-            let _infallible = write!(hex, "{byte:02x}");
-            hex
-        });
-        Ok(Content { size: self.size, content_type: content_type.to_owned(), sha256 })
+        Ok(received)
     }
 
     fn check_early(&self, sniffer: &Sniffer) -> Result<(), Problem> {

@@ -171,7 +171,13 @@ impl Reading<'_> {
             let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "validation_failed", detail);
             return Err(problem.with_field(name, "unknown_field", "takes no files"));
         };
-        let limits = Limits { max_bytes: rules.max_bytes, rules: Some(rules.clone()), expected: None, ttl: TTL };
+        let limits = Limits {
+            max_bytes: rules.max_bytes,
+            rules: Some(rules.clone()),
+            expected: None,
+            ttl: TTL,
+            keep_metadata: rules.keep_metadata,
+        };
         let most = field.items().map_or(1, |items| items.most);
         let given = self.values.entry(field.key().to_owned()).or_default();
         given.is_appended |= is_appended;

@@ -12,7 +12,7 @@ use http_body::Body as _;
 use serde_json::json;
 
 use super::State;
-use super::caller::split;
+use super::caller::{Head, split};
 use super::parts::{boundary, malformed};
 use crate::upload::{Limits, Paced};
 
@@ -27,7 +27,9 @@ pub(super) async fn upload(FromState(state): FromState<Arc<State>>, request: Req
     let (account, max_bytes) = Box::pin(state.stager(&call)).await?;
     let _turn = state.files.turn_to_upload(&account).await?;
     let ttl = state.files.0.options.upload_ttl;
-    let limits = Limits { max_bytes, rules: None, expected: None, ttl };
+    let keep_metadata = parameter(&head, "keepMetadata").or_else(|| parameter(&head, "keep_metadata"));
+    let keep_metadata = keep_metadata.is_some_and(|word| matches!(&*word, "1" | "true"));
+    let limits = Limits { max_bytes, rules: None, expected: None, ttl, keep_metadata };
     let file = if ContentType::of(head.headers()) == ContentType::Multipart {
         let mut form = multer::Multipart::new(body.into_data_stream(), boundary(head.headers())?);
         let mut count = 0;
@@ -50,13 +52,18 @@ pub(super) async fn upload(FromState(state): FromState<Arc<State>>, request: Req
             break file;
         }
     } else {
-        let query = form_urlencoded::parse(head.uri().query().unwrap_or_default().as_bytes());
-        let name = query.into_iter().find(|(key, _)| key == "name").map(|(_, name)| name.into_owned());
+        let name = parameter(&head, "name");
         let limits = Limits { expected: body.size_hint().exact(), ..limits };
         let mut bytes = Paced::new(body.into_data_stream());
         state.files.store(&account, &name.unwrap_or_default(), &limits, &mut bytes).await?
     };
     Ok(created(&file, &state))
+}
+
+/// The value of a parameter of the query.
+fn parameter(head: &Head, name: &str) -> Option<String> {
+    let mut query = form_urlencoded::parse(head.uri().query().unwrap_or_default().as_bytes());
+    query.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
 /// Reads a small part to its end.

@@ -69,6 +69,18 @@ impl FileService {
         Some(move |request: &Request| gatewright_files::is_upload(request, &prefix, &has_files))
     }
 
+    /// Names the files that the database and the store do not agree about.
+    pub(crate) async fn verify(
+        &self,
+        tables: &[String],
+        each: impl FnMut(String, &'static str),
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        match &self.0 {
+            Some(files) => Ok(files.verify(tables, each).await?),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn task(&self) -> Option<Task> {
         self.0.clone().map(Sweeper::start)
     }

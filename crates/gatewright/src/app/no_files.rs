@@ -36,6 +36,14 @@ impl FileService {
         None
     }
 
+    pub(crate) async fn verify(
+        &self,
+        _: &[String],
+        _: impl FnMut(String, &'static str),
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+
     pub(super) fn task(&self) -> Option<Task> {
         None
     }

@@ -258,6 +258,17 @@ fn entity_field(section: &mut Section<'_>) -> Field {
             default.public,
             "Of a `file`: whether anybody who knows the address may download it.",
         ),
+        keep_metadata: section.value(
+            "keep_metadata",
+            default.keep_metadata,
+            "Of a `file`: whether EXIF, XMP and IPTC [stay](files.md#metadata-of-images) in JPEG, PNG and WebP.",
+        ),
+        require_removal: section
+            .optional::<Removal>(
+                "metadata",
+                "Of a `file`: `\"require_removal\"` refuses images and videos of formats from which metadata cannot be removed.",
+            )
+            .is_some(),
         ..FileRules::default()
     };
     if files == FileRules::default() { field } else { field.files(files) }
@@ -286,6 +297,26 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
 /// A text. An empty one counts as absent.
 fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
     section.optional::<String>(key, about).filter(|text| !text.is_empty())
+}
+
+/// The only word of `metadata`.
+struct Removal;
+
+const REMOVAL: &str = "require_removal";
+
+impl FromNode for Removal {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let word = String::from_node(node, report)?;
+        if word != REMOVAL {
+            report.add(node, &format!("\"{word}\" is no word here; write \"{REMOVAL}\""));
+            return None;
+        }
+        Some(Self)
+    }
+
+    fn kind() -> String {
+        words(std::iter::once(REMOVAL))
+    }
 }
 
 /// A [`Kind`] with a placeholder as its default. The setting is required.

@@ -39,7 +39,7 @@ pub struct S3 {
     /// The name of the bucket.
     pub bucket: String,
     /// The key's id.
-    pub access_key_id: Secret,
+    pub access_key_id: String,
     /// The key.
     pub secret_access_key: Secret,
     /// Whether the bucket is part of the path.
@@ -120,7 +120,7 @@ impl S3 {
                 .filter(|url| !url.is_empty()),
             region: section.value("region", "us-east-1".to_owned(), "The region."),
             bucket: section.required("bucket", "The name of the bucket."),
-            access_key_id: section.required_secret("access_key_id", "The id of the access key."),
+            access_key_id: section.required("access_key_id", "The id of the access key."),
             secret_access_key: section.required_secret("secret_access_key", "The access key."),
             path_style: section.value(
                 "path_style",

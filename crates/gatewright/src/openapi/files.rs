@@ -31,6 +31,11 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plans: &[Arc<Plan>]) 
     let described = described
         .about(about)
         .parameter(query("name", "The name of the file, if the body is the file itself.", string()))
+        .parameter(query(
+            "keepMetadata",
+            "`1`: leave EXIF, XMP and IPTC in an image, for fields with `keep_metadata`.",
+            string(),
+        ))
         .body(upload())
         .answers(201, json("The file.", schema::uploaded(draft.case), None))
         .fails(&[401, 403, 413, 429], Page::Never);

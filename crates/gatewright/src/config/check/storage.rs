@@ -5,7 +5,6 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     let storage = config.storage.clone().unwrap_or_default();
     match &*storage.backend {
         "local" => {
-            faults.require(storage.s3.is_none(), "storage.s3", "is used with backend = \"s3\" only");
             faults.require(
                 !config.has_files() || config.files_folder().is_some(),
                 "storage.path",

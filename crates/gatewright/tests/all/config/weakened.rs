@@ -291,13 +291,19 @@ const HARMLESS: &[(&str, &str)] = &[
         "name table crud mcp search_fields max_list_limit renamed_from description label owner_field cross_owner_read \
          cross_owner_write cursor_fields public multi_tenant soft_delete client_ids unique index",
     ),
+    (
+        "storage",
+        "anonymous_bytes_per_day backend keep_deleted_days path quota_per_user_bytes reserve_bytes staged_per_user_bytes \
+         upload_ttl_seconds",
+    ),
+    ("storage.s3", "access_key_id bucket endpoint path_style prefix region secret_access_key"),
     ("entity.access", "read create update delete export"),
     ("entity.rules", "read create update delete update_before update_after"),
     ("entity.check", "rule message field"),
     (
         "entity.field",
         "name type required unique index hidden read_only default min max pattern to many renamed_from description values \
-         of max_items unique_items on_delete read write sequence",
+         of max_items unique_items on_delete read write sequence accept keep_metadata max_bytes metadata public",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
     ("outbox.consumer", "name event entities pull"),

@@ -101,3 +101,30 @@ async fn the_files_of_a_deleted_account_are_deleted() {
         with.loses(&id).await;
     }
 }
+
+#[tokio::test]
+async fn verify_names_files_that_the_database_and_the_store_do_not_agree_about() {
+    for with in WithFiles::on_every_engine("", CASCADES).await {
+        let ann = with.app.signed_in("ann@example.com").await;
+        let found = async || {
+            let mut found = Vec::new();
+            gatewright::verify(with.app.config(), |finding| found.push((finding.id, finding.reason))).await.unwrap();
+            found
+        };
+        let (kept, lost, orphan) =
+            (uploaded(&ann, "k", b"k").await, uploaded(&ann, "l", b"l").await, uploaded(&ann, "o", b"o").await);
+        for id in [&kept, &lost, &orphan] {
+            ann.post("/projects", json!({ "logo": named(id) })).await.is(201);
+        }
+        assert!(found().await.iter().all(|(id, _)| ![&kept, &lost, &orphan].contains(&id)));
+        std::fs::remove_file(with.folder.path().join(&lost[34..]).join(&lost)).unwrap();
+        let db = with.app.app().db();
+        let forget = "DELETE FROM gatewright_files WHERE id = ?1";
+        db.execute(forget, vec![gatewright_db::Value::from(orphan.as_str())]).await.unwrap();
+        let found = found().await;
+        let reason = |id: &String| found.iter().find(|(of, _)| of == id).map(|(_, reason)| reason.as_str());
+        assert_eq!(reason(&kept), None);
+        assert_eq!(reason(&lost), Some("the store lacks its bytes"));
+        assert_eq!(reason(&orphan), Some("the store has bytes that the database does not know"));
+    }
+}

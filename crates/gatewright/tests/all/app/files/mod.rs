@@ -3,8 +3,10 @@
 mod attacks;
 mod downloads;
 mod forms;
+mod images;
 mod lives;
 mod quotas;
+mod stores;
 mod surfaces;
 mod uploads;
 
@@ -18,8 +20,11 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The smallest file that is recognized as a PNG.
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+/// An image of one pixel.
+const PNG: &[u8] =
+    b"\x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\x00\x01\x08\
+    \x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\x0b\x49\x44\x41\x54\x78\x9c\x63\x60\x00\x02\x00\x00\x05\
+    \x00\x01\x7a\x5e\xab\x3f\x00\x00\x00\x00\x49\x45\x4e\x44\xae\x42\x60\x82";
 
 const ENTITIES: &str = r#"
 [[entity]]
