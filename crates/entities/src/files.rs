@@ -22,10 +22,6 @@ pub const RELEASED: &str = "gatewright_released_files";
 
 /// The default of [`FileRules::max_bytes`].
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
-/// The greatest edge of a thumbnail, in pixels.
-const LONGEST_EDGE: u32 = 4_096;
-/// The most thumbnails that a field declares.
-const MOST_THUMBNAILS: usize = 20;
 /// Bytes of a path's segment that need no escape.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -36,8 +32,6 @@ pub struct FileRules {
     pub max_bytes: u64,
     /// The accepted types, as the content tells them: `image/png`, `image/*`. Empty: all. `image/*` does not include SVG.
     pub accept: Vec<String>,
-    /// The sizes in which images can be downloaded: [`Thumbnail::parse`].
-    pub thumbnails: Vec<String>,
     /// Whether anybody may download the files by their addresses.
     pub public: bool,
     /// Whether EXIF, XMP and IPTC stay in images.
@@ -48,14 +42,7 @@ pub struct FileRules {
 
 impl Default for FileRules {
     fn default() -> Self {
-        Self {
-            max_bytes: MAX_BYTES,
-            accept: Vec::new(),
-            thumbnails: Vec::new(),
-            public: false,
-            keep_metadata: false,
-            require_removal: false,
-        }
+        Self { max_bytes: MAX_BYTES, accept: Vec::new(), public: false, keep_metadata: false, require_removal: false }
     }
 }
 
@@ -79,16 +66,6 @@ impl FileRules {
                 format!("\"{wrong}\" is no type of content; write for example \"image/*\" or \"application/pdf\"");
             return Err(("accept", message));
         }
-        if self.thumbnails.len() > MOST_THUMBNAILS {
-            return Err(("thumbnails", format!("a field has at most {MOST_THUMBNAILS} thumbnails")));
-        }
-        if let Some(wrong) = self.thumbnails.iter().find(|size| Thumbnail::parse(size).is_none()) {
-            let message = format!(
-                "\"{wrong}\" is no size of a thumbnail; write WxH with 0 for an edge that follows from the other, such as \
-                 \"100x100\", \"400x0\", \"100x100t\" (top), \"100x100b\" (bottom), \"100x100f\" (whole image inside)"
-            );
-            return Err(("thumbnails", message));
-        }
         if self.public && field.hidden {
             return Err(("public", "public lets anybody download the files, hidden shows them to nobody".to_owned()));
         }
@@ -110,51 +87,6 @@ fn is_type(text: &str) -> bool {
         (1..=100).contains(&name.len()) && name.bytes().all(fits)
     };
     text.split_once('/').is_some_and(|(group, name)| is_name(group) && (name == "*" || is_name(name)))
-}
-
-/// The size of a thumbnail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thumbnail {
-    /// In pixels. 0: as the height and the proportions of the image demand.
-    pub width: u32,
-    /// In pixels. 0: as the width and the proportions of the image demand.
-    pub height: u32,
-    /// Which part is shown, if both edges are given.
-    pub crop: Crop,
-}
-
-/// Which part of an image a thumbnail shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crop {
-    /// The middle.
-    Center,
-    /// The top.
-    Top,
-    /// The bottom.
-    Bottom,
-    /// All of it, within the edges.
-    Fit,
-}
-
-impl Thumbnail {
-    /// Reads `100x100`, `0x300`, `100x0`, or with both edges and a letter `100x100t`, `100x100b`, `100x100f`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (size, crop) = match text.as_bytes().last()? {
-            b't' => (&text[..text.len() - 1], Crop::Top),
-            b'b' => (&text[..text.len() - 1], Crop::Bottom),
-            b'f' => (&text[..text.len() - 1], Crop::Fit),
-            _ => (text, Crop::Center),
-        };
-        let (width, height) = size.split_once('x')?;
-        let edge = |digits: &str| {
-            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let edge = is_number.then(|| digits.parse::<u32>().ok()).flatten()?;
-            (edge <= LONGEST_EDGE && edge.to_string() == digits).then_some(edge)
-        };
-        let (width, height) = (edge(width)?, edge(height)?);
-        let is_whole = width > 0 && height > 0;
-        ((is_whole || crop == Crop::Center) && width + height > 0).then_some(Self { width, height, crop })
-    }
 }
 
 /// What describes a file.
@@ -286,32 +218,6 @@ impl FileAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_of_thumbnails_have_one_form() {
-        let size = |width, height, crop| Some(Thumbnail { width, height, crop });
-        for (text, expected) in [
-            ("100x100", size(100, 100, Crop::Center)),
-            ("400x0", size(400, 0, Crop::Center)),
-            ("0x300", size(0, 300, Crop::Center)),
-            ("100x50t", size(100, 50, Crop::Top)),
-            ("100x50b", size(100, 50, Crop::Bottom)),
-            ("100x50f", size(100, 50, Crop::Fit)),
-            ("0x0", None),
-            ("0x50f", None),
-            ("100", None),
-            ("x", None),
-            ("", None),
-            ("é", None),
-            ("+1x1", None),
-            ("01x1", None),
-            ("4097x1", None),
-            ("100x100x100", None),
-            ("99999999999x1", None),
-        ] {
-            assert_eq!(Thumbnail::parse(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn accepted_types_are_exact_or_a_group_and_no_group_includes_svg() {

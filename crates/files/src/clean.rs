@@ -156,7 +156,7 @@ fn png(image: &[u8]) -> Option<Vec<u8>> {
 
 fn webp(image: &[u8]) -> Option<Vec<u8>> {
     const KEPT: [&[u8; 4]; 7] = [b"VP8 ", b"VP8L", b"VP8X", b"ANIM", b"ANMF", b"ALPH", b"ICCP"];
-    let number = |at: usize| Some(usize::try_from(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?)).ok()?);
+    let number = |at: usize| usize::try_from(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?)).ok();
     let end = number(4)?.checked_add(8)?;
     let image_end = image.get(..end)?.len();
     let mut kept = image.get(..12)?.to_vec();

@@ -59,7 +59,7 @@ impl From<DatabaseError> for Unreserved {
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
     pub(crate) size: u64,
-    pub(crate) content_type: String,
+    pub(crate) kind: String,
     pub(crate) sha256: String,
     /// Whether it is an image from which nothing was removed.
     pub(crate) has_metadata: bool,
@@ -126,8 +126,7 @@ impl Upload {
     pub(crate) async fn stage(&self, db: &Db, content: &Content, now: Timestamp) -> Result<(), Unreserved> {
         let sql = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, changed_at = ?5, has_metadata = ?6 \
                    WHERE id = ?1 AND state = 'uploading'";
-        let row =
-            params![&self.id, integer(content.size), &content.content_type, &content.sha256, now, content.has_metadata];
+        let row = params![&self.id, integer(content.size), &content.kind, &content.sha256, now, content.has_metadata];
         match db.writing_for(self.account.share).execute(sql, row).await? {
             0 => Err(Unreserved::Ended),
             _ => Ok(()),

@@ -106,6 +106,13 @@ impl Files {
     }
 }
 
+impl Files {
+    /// A name that nobody can guess.
+    fn new_id(&self) -> String {
+        self.0.ambient.uuid().to_string()
+    }
+}
+
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Files").field("store", &self.0.store).finish_non_exhaustive()

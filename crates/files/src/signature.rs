@@ -20,7 +20,6 @@ pub(crate) struct Signed<'a> {
 /// The parameters of a download.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    pub(crate) thumbnail: Option<String>,
     pub(crate) download: bool,
     pub(crate) tenant: Option<String>,
 }
@@ -29,10 +28,7 @@ impl Signed<'_> {
     /// The query of the signed address.
     pub(crate) fn query(&self, key: &SigningKey) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let Asked { thumbnail, download, tenant } = self.asked;
-        if let Some(thumbnail) = thumbnail {
-            query.append_pair("thumbnail", thumbnail);
-        }
+        let Asked { download, tenant } = self.asked;
         if *download {
             query.append_pair("download", "1");
         }
@@ -55,16 +51,14 @@ impl Signed<'_> {
     }
 
     fn with_parts<T>(&self, of: impl FnOnce(&[&[u8]]) -> T) -> T {
-        let Asked { thumbnail, download, tenant } = self.asked;
+        let Asked { download, tenant } = self.asked;
         // What is absent differs from what is empty.
-        let optional = |text: &Option<String>| text.as_ref().map_or_else(String::new, |text| format!("={text}"));
-        let (thumbnail, tenant) = (optional(thumbnail), optional(tenant));
+        let tenant = tenant.as_ref().map_or_else(String::new, |tenant| format!("={tenant}"));
         of(&[
             self.table.as_bytes(),
             self.record.as_bytes(),
             self.field.as_bytes(),
             self.file.as_bytes(),
-            thumbnail.as_bytes(),
             if *download { b"download" } else { b"" },
             tenant.as_bytes(),
             self.expires.to_string().as_bytes(),
@@ -81,7 +75,7 @@ mod tests {
     #[test]
     fn a_signature_is_valid_for_its_own_address_and_time_only() {
         let key = SigningKey::new(Secret::new("a".repeat(32)).derive_key("test"));
-        let asked = Asked { thumbnail: Some("100x100".to_owned()), download: false, tenant: Some("acme".to_owned()) };
+        let asked = Asked { download: false, tenant: Some("acme".to_owned()) };
         let signed = Signed { table: "t", record: "r", field: "f", file: "i", asked: &asked, expires: 100 };
         let query = signed.query(&key);
         let signature = query.rsplit_once("signature=").unwrap().1;
@@ -93,8 +87,8 @@ mod tests {
             change(&mut asked);
             asked
         };
-        let without = other(|asked| asked.thumbnail = None);
-        let empty = other(|asked| asked.thumbnail = Some(String::new()));
+        let without = other(|asked| asked.tenant = None);
+        let empty = other(|asked| asked.tenant = Some(String::new()));
         let download = other(|asked| asked.download = true);
         let tenant = other(|asked| asked.tenant = Some("other".to_owned()));
         for moved in [

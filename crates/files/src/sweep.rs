@@ -52,7 +52,7 @@ const MARKER: &str = "gatewright-store";
 impl Files {
     /// Whether the store belongs to this database. One that belongs to none becomes its own.
     async fn is_own_store(&self) -> Result<bool, StoreError> {
-        let fresh = uuid::Uuid::now_v7().to_string();
+        let fresh = self.new_id();
         let Ok(own) = ledger::name_of_store(&self.0.db, &fresh).await else { return Ok(false) };
         let mut marker = match self.0.store.read(MARKER, None).await {
             Ok(marker) => marker,

@@ -21,7 +21,7 @@ use crate::{Files, clean, names, problem};
 /// How many bytes are reserved at most at a time for a file of unknown size.
 const FURTHER: u64 = 16 << 20;
 /// How often an upload shows that it is alive.
-const ALIVE: Duration = Duration::from_secs(60);
+const ALIVE: Duration = Duration::from_mins(1);
 /// How long an upload waits for those of the same caller.
 const TURN: Duration = Duration::from_secs(30);
 /// An upload must bring so many bytes within this time.
@@ -68,7 +68,7 @@ impl Files {
         inner.store.check_space(inner.options.reserve_bytes).await.map_err(|error| problem::storage(&error))?;
         let now = inner.ambient.now();
         let upload = Upload {
-            id: uuid::Uuid::now_v7().to_string(),
+            id: self.new_id(),
             name: names::clean(name),
             account: account.clone(),
             expires_at: ledger::later(now, limits.ttl),
@@ -84,7 +84,7 @@ impl Files {
             }
             Err(refused) => Err(refused),
         };
-        let Content { size, content_type, sha256, .. } = match staged {
+        let Content { size, kind: content_type, sha256, .. } = match staged {
             Ok(content) => content,
             Err(refused) => return Err(refused),
         };
@@ -195,7 +195,7 @@ impl Received {
             let _infallible = write!(hex, "{byte:02x}");
             hex
         });
-        Ok(Content { size: self.size, content_type: content_type.to_owned(), sha256, has_metadata })
+        Ok(Content { size: self.size, kind: content_type.to_owned(), sha256, has_metadata })
     }
 }
 

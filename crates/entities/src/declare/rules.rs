@@ -35,7 +35,6 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
         ("of", field.of.is_some(), kind == List),
         ("max_bytes", field.files.max_bytes != files.max_bytes, kind == File),
         ("accept", field.files.accept != files.accept, kind == File),
-        ("thumbnails", field.files.thumbnails != files.thumbnails, kind == File),
         ("public", field.files.public, kind == File),
         ("keep_metadata", field.files.keep_metadata, kind == File),
         ("metadata", field.files.require_removal, kind == File),

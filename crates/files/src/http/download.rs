@@ -44,7 +44,7 @@ pub(super) async fn download(
     let (request, _) = split(request);
     let parameters = Parameters::read(request.uri().query().unwrap_or_default())?;
     let found = found(&state, &table, &place, &parameters, &request).await?;
-    if let Some(thumbnail) = &parameters.asked.thumbnail {
+    if let Some(thumbnail) = &parameters.thumbnail {
         return Err(unknown_thumbnail(thumbnail));
     }
     answer(&state, &found, parameters.asked.download, &request).await
@@ -60,6 +60,8 @@ pub(super) fn unknown_thumbnail(size: &str) -> Problem {
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     pub(super) asked: Asked,
+    /// The size of a thumbnail. No field declares one.
+    thumbnail: Option<String>,
     /// The time and the tag of a signed address.
     signature: Option<(i64, String)>,
 }
@@ -71,7 +73,7 @@ impl Parameters {
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             let value = value.into_owned();
             let is_twice = match &*key {
-                "thumbnail" => read.asked.thumbnail.replace(value).is_some(),
+                "thumbnail" => read.thumbnail.replace(value).is_some(),
                 "tenant" => read.asked.tenant.replace(value).is_some(),
                 "download" => {
                     let is_on = matches!(&*value, "1" | "true");
@@ -95,7 +97,7 @@ impl Parameters {
         }
         match (expires, signature) {
             (None, None) => Ok(read),
-            (Some(expires), Some(signature)) if !others => {
+            (Some(expires), Some(signature)) if !others && read.thumbnail.is_none() => {
                 let expires = expires.parse().map_err(|_| invalid_signature())?;
                 Ok(Self { signature: Some((expires, signature)), ..read })
             }

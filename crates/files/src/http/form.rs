@@ -61,7 +61,7 @@ async fn forward(state: &State, table: &str, is_new: bool, request: Request, nex
             "a form with files takes no Idempotency-Key; upload the files first, and send JSON that names them";
         return Err(Problem::bad_request(detail));
     }
-    let uploads: Arc<str> = format!("request:{}", uuid::Uuid::new_v4()).into();
+    let uploads: Arc<str> = format!("request:{}", state.files.new_id()).into();
     let account = request_account(&call, client(&head), &uploads);
     let _turn = state.files.turn_to_upload(&account).await?;
     let form = multer::Multipart::new(body.into_data_stream(), boundary(head.headers())?);

@@ -22,13 +22,11 @@ pub(super) fn read(header: Option<&str>, size: u64) -> Asked {
         is_number.then(|| text.parse::<u64>().ok()).flatten()
     };
     match (first, number(first), last, number(last)) {
-        ("", None, _, Some(0)) => Asked::Nothing,
-        ("", None, _, Some(count)) if size > 0 => Asked::Part(size.saturating_sub(count)..size),
-        ("", None, _, Some(_)) => Asked::Nothing,
+        ("", None, _, Some(count)) if size > 0 && count > 0 => Asked::Part(size.saturating_sub(count)..size),
         (_, Some(first), "", None) if first < size => Asked::Part(first..size),
         (_, Some(first), _, Some(last)) if first <= last && first < size => Asked::Part(first..size.min(last + 1)),
         (_, Some(first), _, Some(last)) if first > last => Asked::All,
-        (_, Some(_), "", None) | (_, Some(_), _, Some(_)) => Asked::Nothing,
+        ("", None, _, Some(_)) | (_, Some(_), "", None) | (_, Some(_), _, Some(_)) => Asked::Nothing,
         _ => Asked::All,
     }
 }

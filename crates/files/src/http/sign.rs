@@ -55,16 +55,14 @@ pub(super) async fn sign(
         return Err(Problem::bad_request(format!("expiresInSeconds is 1 to {LONGEST}")));
     }
     let found = found(&state, &table, &place, &Parameters::default(), &request).await?;
-    if let Some(thumbnail) = &wanted.thumbnail
-        && !found.field.files().is_some_and(|rules| rules.thumbnails.contains(thumbnail))
-    {
+    if let Some(thumbnail) = &wanted.thumbnail {
         return Err(unknown_thumbnail(thumbnail));
     }
     let tenant = match &call.tenant {
         Named::Tenant(tenant) => Some(tenant.as_str().to_owned()),
         Named::Nothing | Named::Unreadable => None,
     };
-    let asked = Asked { thumbnail: wanted.thumbnail, download: wanted.download, tenant };
+    let asked = Asked { download: wanted.download, tenant };
     let expires_at = ledger::later(state.files.0.ambient.now(), Duration::from_secs(seconds));
     let Segments([record, ..]) = &place;
     let signed = Signed {

@@ -140,8 +140,7 @@ impl AppBuilder {
         let entities = changed(entities, entities_changes).build().await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
-        let banner = Banner::new(&config, &entities);
-        let browsers = Browsers::new(&config, &ambient)?;
+        let (banner, browsers) = (Banner::new(&config, &entities), Browsers::new(&config, &ambient)?);
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());

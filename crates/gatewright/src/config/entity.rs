@@ -249,7 +249,7 @@ fn entity_field(section: &mut Section<'_>) -> Field {
         ),
         accept: section.value(
             "accept",
-            default.accept,
+            default.accept.clone(),
             "Of a `file`: the accepted types, as the content tells them: `\"image/*\"`, `\"application/pdf\"`. Otherwise 422 \
              `file_type`. `[]`: all.",
         ),
@@ -269,9 +269,8 @@ fn entity_field(section: &mut Section<'_>) -> Field {
                 "Of a `file`: `\"require_removal\"` refuses images and videos of formats from which metadata cannot be removed.",
             )
             .is_some(),
-        ..FileRules::default()
     };
-    if files == FileRules::default() { field } else { field.files(files) }
+    if files == default { field } else { field.files(files) }
 }
 
 /// What a list may hold.
