@@ -273,7 +273,7 @@ mod tests {
         .concat()
     }
 
-    fn chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+    fn chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
         let typed = [kind.as_slice(), content].concat();
         let length = u32::try_from(content.len()).unwrap().to_be_bytes();
         [&length[..], &typed, &crc(&typed).to_be_bytes()].concat()
@@ -282,14 +282,14 @@ mod tests {
     fn png_with(turned: u8) -> Vec<u8> {
         [
             PNG.to_vec(),
-            chunk(b"IHDR", b"header"),
-            chunk(b"iCCP", b"profile"),
-            chunk(b"eXIf", &exif(turned)),
-            chunk(b"tEXt", CANARY),
-            chunk(b"iTXt", &[b"XML:com.adobe.xmp\0", CANARY].concat()),
-            chunk(b"prVt", CANARY),
-            chunk(b"IDAT", b"data"),
-            chunk(b"IEND", b""),
+            chunk(*b"IHDR", b"header"),
+            chunk(*b"iCCP", b"profile"),
+            chunk(*b"eXIf", &exif(turned)),
+            chunk(*b"tEXt", CANARY),
+            chunk(*b"iTXt", &[b"XML:com.adobe.xmp\0", CANARY].concat()),
+            chunk(*b"prVt", CANARY),
+            chunk(*b"IDAT", b"data"),
+            chunk(*b"IEND", b""),
             CANARY.to_vec(),
         ]
         .concat()

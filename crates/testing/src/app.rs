@@ -18,7 +18,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 /// A backend in this process. Dropping it drops its database.
 pub struct TestApp {
     app: App,
-    config: Config,
+    config: Box<Config>,
     clock: Arc<ManualClock>,
     database: TestDb,
 }
@@ -39,11 +39,11 @@ impl TestApp {
 
     async fn on(database: TestDb, toml: &str) -> Self {
         let loader = Loader::text("test.toml", toml).dev_mode().database(&database.url);
-        let mut config = loader.load().expect("the test's configuration is valid");
+        let mut config = Box::new(loader.load().expect("the test's configuration is valid"));
         config.auth.password = PasswordAlgorithm::Bcrypt { cost: 4 };
         let clock = Arc::new(ManualClock::new(SystemClock.now()));
         let ambient = Ambient::new(clock.clone(), Arc::new(OsRng));
-        let app = App::builder(config.clone()).ambient(ambient).build().await.expect("the application starts");
+        let app = App::builder((*config).clone()).ambient(ambient).build().await.expect("the application starts");
         Self { app, config, clock, database }
     }
 

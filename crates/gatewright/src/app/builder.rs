@@ -133,11 +133,11 @@ impl AppBuilder {
             None => None,
         };
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
-        let files = FileService::open(&config, &db, &ambient).await?;
+        let files = Box::pin(FileService::open(&config, &db, &ambient)).await?;
         let answers = parts::answers(&config, &db, &ambient).await?;
         let entities = keeping(entities, &config, &ambient, outbox.as_ref(), log.as_ref()).answers(answers.clone());
         let entities = files.give_to(entities, &config);
-        let entities = changed(entities, entities_changes).build().await?;
+        let entities = Box::pin(changed(entities, entities_changes).build()).await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
         let (banner, browsers) = (Banner::new(&config, &entities), Browsers::new(&config, &ambient)?);

@@ -74,7 +74,7 @@ pub struct Config {
     /// `[email]`; without it, no mail can be sent.
     pub email: Option<Email>,
     /// `[storage]`; absent: a folder beside the SQLite database.
-    pub storage: Option<Storage>,
+    pub storage: Option<Box<Storage>>,
     /// `[rate_limit]`
     pub rate_limit: RateLimit,
     /// `[csrf]`
@@ -178,7 +178,7 @@ impl Config {
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
             roles: section.entries("roles", "The permissions of the role. `\"*\"`: all permissions."),
             email: section.optional_section("email", Email::read),
-            storage: section.optional_section("storage", Storage::read),
+            storage: section.optional_section("storage", Storage::read).map(Box::new),
             rate_limit: section.section("rate_limit", RateLimit::read),
             csrf: section.section("csrf", Csrf::read),
             browser_backend: section.optional_section("browser_backend", BrowserBackend::read),

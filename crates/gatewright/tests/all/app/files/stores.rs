@@ -113,9 +113,12 @@ async fn s3(State(objects): State<Objects>, request: Request) -> Response {
             let text = String::from_utf8_lossy(&body).into_owned();
             let keys: Vec<&str> =
                 text.split("<Key>").skip(1).map(|rest| rest.split("</Key>").next().unwrap()).collect();
-            let deleted: String = keys.iter().map(|key| format!("<Deleted><Key>{key}</Key></Deleted>")).collect();
-            keys.iter().for_each(|key| drop(objects.remove(*key)));
-            xml(format!("<DeleteResult>{deleted}</DeleteResult>"))
+            let mut deleted = String::from("<DeleteResult>");
+            for key in keys {
+                objects.remove(key);
+                deleted.extend(["<Deleted><Key>", key, "</Key></Deleted>"]);
+            }
+            xml(deleted + "</DeleteResult>")
         }
         Method::DELETE => {
             objects.remove(&key);

@@ -45,29 +45,28 @@ async fn every_write_attaches_files_and_operators_add_and_remove_them() {
         for name in ["a", "b", "c", "d", "e", "f"] {
             files.push(uploaded(&ann, name, name.as_bytes()).await);
         }
-        let [a, b, c, d, e, f] = &files[..] else { unreachable!() };
-        let made = ann.post("/tickets", json!({ "attachments": [named(a)] })).await.is(201).at("/data");
+        let [one, two, three, four, five, six] = &files[..] else { unreachable!() };
+        let made = ann.post("/tickets", json!({ "attachments": [named(one)] })).await.is(201).at("/data");
         let path = format!("/tickets/{}", made["id"].as_str().unwrap());
         let held = |answer: gatewright_testing::Answer| answer.is(200).at("/data/attachments");
-        let append = json!({ "attachments": { "$append": [named(b), named(a)] } });
+        let append = json!({ "attachments": { "$append": [named(two), named(one)] } });
         let files = held(ann.patch(&path, append).await);
-        assert_eq!(ids(&files), [a, b], "a file that is there already stays where it is");
-        let files = held(ann.patch(&path, json!({ "attachments": { "$remove": [named(a)] } })).await);
-        assert_eq!(ids(&files), [b]);
-        let put = json!({ "attachments": [named(c), files[0]] });
-        assert_eq!(ids(&held(ann.json(Method::PUT, &path, &put).await)), [c, b]);
-        let batch = json!({ "items": [{ "attachments": [named(d)] }] });
+        assert_eq!(ids(&files), [one, two], "a file that is there already stays where it is");
+        let files = held(ann.patch(&path, json!({ "attachments": { "$remove": [named(one)] } })).await);
+        assert_eq!(ids(&files), [two]);
+        let put = json!({ "attachments": [named(three), files[0]] });
+        assert_eq!(ids(&held(ann.json(Method::PUT, &path, &put).await)), [three, two]);
+        let batch = json!({ "items": [{ "attachments": [named(four)] }] });
         let answer = ann.post("/tickets/_batch", batch).await.is(200);
-        assert_eq!(ids(&answer.at("/results/0/data/attachments")), [d]);
-        let mixed =
-            json!({ "operations": [{ "op": "create", "entity": "tickets", "data": { "attachments": [named(e)] } }] });
+        assert_eq!(ids(&answer.at("/results/0/data/attachments")), [four]);
+        let mixed = json!({ "operations": [{ "op": "create", "entity": "tickets", "data": { "attachments": [named(five)] } }] });
         let answer = ann.post("/_batch", mixed).await.is(200);
-        assert_eq!(ids(&answer.at("/results/0/data/attachments")), [e]);
-        let called = ann.call_tool("tickets_create", json!({ "attachments": [named(f)] })).await.is(200);
-        assert!(called.text().contains(f.as_str()), "{}", called.text());
-        let too_many = json!({ "attachments": [named(a), named(b), named(c), named(d)] });
+        assert_eq!(ids(&answer.at("/results/0/data/attachments")), [five]);
+        let called = ann.call_tool("tickets_create", json!({ "attachments": [named(six)] })).await.is(200);
+        assert!(called.text().contains(six.as_str()), "{}", called.text());
+        let too_many = json!({ "attachments": [named(one), named(two), named(three), named(four)] });
         assert_eq!(ann.patch(&path, too_many).await.is(422).at("/errors/0/code"), "max");
-        let twice = json!({ "attachments": [named(b), named(b)] });
+        let twice = json!({ "attachments": [named(two), named(two)] });
         assert_eq!(ann.patch(&path, twice).await.is(422).at("/errors/0/code"), "duplicate");
         assert_eq!(held(ann.patch(&path, json!({ "attachments": null })).await), json!([]));
     }
