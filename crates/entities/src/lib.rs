@@ -25,6 +25,7 @@ mod context;
 mod declare;
 mod encode;
 mod error;
+pub mod files;
 mod filter;
 mod fragment;
 pub mod hooks;
@@ -54,6 +55,7 @@ pub use declare::{
 };
 pub use encode::Record;
 pub use error::UnknownTable;
+pub use files::FileRules;
 pub use operations::{ExportFormat, MAX_ITEMS};
 pub use plan::{Bound, Constraints, Field as PlanField, Includable, Items, Plan};
 pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};

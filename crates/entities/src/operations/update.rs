@@ -11,7 +11,7 @@ use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{get, linked, narrow, sequences};
+use super::{files, get, linked, narrow, sequences};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -212,6 +212,12 @@ impl Update {
             if values.iter().all(Option::is_none) {
                 return self.narrowed(transaction, held).await;
             }
+            if files::are_given(&self.plan, &values) {
+                let readable = self.admission.rights.of(self.plan.index);
+                let (plan, call, record) = (&*self.plan, &self.call, held.id());
+                let receiver = files::Receiver { plan, call, readable, record, held: Some(&held) };
+                receiver.attach(transaction, &mut values).await?;
+            }
             sequences::number_again(tx, &self.plan, held.id(), &mut values, &now).await?;
             let after = Subject::Changed(held.id(), &values, &now);
             judge.valid(after, None).await?;
@@ -259,6 +265,7 @@ impl Update {
         let sets_links = || self.plan.given(&self.values).any(|(field, _)| field.links.is_some());
         !self.operators.is_empty()
             || sets_links()
+            || files::are_given(&self.plan, &self.values)
             || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
     }
 
