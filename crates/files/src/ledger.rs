@@ -146,18 +146,23 @@ impl Account {
         if let Owner::Network(_) = self.owner {
             return if today > options.anonymous_bytes_per_day { Err(Unreserved::Quota) } else { Ok(()) };
         }
-        // What no record has any more is not counted, although its bytes are there for a while.
-        let sql = format!(
-            "SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) AS bytes, CAST(COALESCE(SUM(CASE WHEN state IN ('uploading', \
-             'staged') THEN size ELSE 0 END), 0) AS BIGINT) AS staged FROM gatewright_files WHERE owner = ?1 AND state IN \
-             ('uploading', 'staged', 'attached') AND NOT EXISTS (SELECT 1 FROM {RELEASED} WHERE {RELEASED}.id = gatewright_files.id)"
-        );
-        let used = tx.query_opt(sql, params![self.owner.as_str()]).await?;
-        let (all, staged) = (number(used.as_ref(), "bytes")?, number(used.as_ref(), "staged")?);
         let exceeds = |used: u64, limit: u64| used.saturating_add(more) > limit;
-        let is_beyond = exceeds(staged, options.staged_per_user_bytes)
-            || (options.quota_per_user_bytes > 0 && exceeds(all, options.quota_per_user_bytes));
+        let staged = self.sum(tx, "'uploading', 'staged'").await?;
+        let quota = options.quota_per_user_bytes;
+        // An account may have many files: they are added up only where that decides something.
+        let all = if quota > 0 { staged.saturating_add(self.sum(tx, "'attached'").await?) } else { 0 };
+        let is_beyond = exceeds(staged, options.staged_per_user_bytes) || (quota > 0 && exceeds(all, quota));
         if is_beyond { Err(Unreserved::Quota) } else { Ok(()) }
+    }
+
+    /// The bytes of the owner's files in some states. What no record has any more is not counted, although its bytes are there for
+    /// a while.
+    async fn sum(&self, tx: &Tx, states: &str) -> Result<u64, DatabaseError> {
+        let sql = format!(
+            "SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) AS bytes FROM gatewright_files WHERE owner = ?1 AND state IN \
+             ({states}) AND NOT EXISTS (SELECT 1 FROM {RELEASED} WHERE {RELEASED}.id = gatewright_files.id)"
+        );
+        number(tx.query_opt(sql, params![self.owner.as_str()]).await?.as_ref(), "bytes")
     }
 }
 

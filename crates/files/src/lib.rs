@@ -45,8 +45,9 @@ pub use verify::VerifyError;
 
 use store::Store;
 
-/// How many uploads and downloads run at the same time, for a caller and in all.
-const UPLOADS: (usize, usize) = (4, 64);
+/// How many uploads of a caller run at the same time.
+const UPLOADS: usize = 4;
+/// How many downloads run at the same time, for a caller and in all.
 const DOWNLOADS: (usize, usize) = (16, 256);
 /// How many images are in memory at the same time, to be cleaned.
 const IMAGES: (usize, usize) = (1, 4);
@@ -101,7 +102,8 @@ impl Files {
         let signing = SigningKey::derive(secrets, "gatewright/files/v1", &ambient);
         let store = Store::open(&options.backend)?;
         let shares = |(most, together)| Shares::within(most, together);
-        let (uploads, downloads, images) = (shares(UPLOADS), shares(DOWNLOADS), shares(IMAGES));
+        let (downloads, images) = (shares(DOWNLOADS), shares(IMAGES));
+        let uploads = Shares::within(UPLOADS, store.most_uploads());
         Ok(Self(Arc::new(Inner { db, ambient, store, options, uploads, downloads, images, signing })))
     }
 }

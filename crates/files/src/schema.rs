@@ -28,7 +28,7 @@ CREATE TABLE gatewright_files (
     changed_at {time} NOT NULL,
     expires_at {time} NOT NULL
 );
-CREATE INDEX gatewright_files_owner ON gatewright_files (owner, state);
+CREATE INDEX gatewright_files_owner ON gatewright_files (owner, state, size);
 CREATE INDEX gatewright_files_state ON gatewright_files (state, changed_at);
 CREATE INDEX gatewright_files_uploader ON gatewright_files (uploader, state);
 CREATE TABLE gatewright_file_owners (

@@ -21,8 +21,10 @@ use crate::options::{Backend, S3};
 /// How long the store may take for one request.
 const TIME: Duration = Duration::from_secs(10);
 /// How many bytes are written at once: to a folder, and to a bucket, where parts of less are refused.
-const LOCAL_PART: usize = 1 << 20;
-const S3_PART: usize = 8 << 20;
+const LOCAL_PART: usize = 256 << 10;
+const S3_PART: usize = 5 << 20;
+/// The most bytes of all uploads together in memory.
+const IN_MEMORY: usize = 320 << 20;
 
 /// Why the store did not do something.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +88,11 @@ impl Store {
                 Ok(Self { objects: bucket(settings)?, prefix, part: S3_PART, folder: None })
             }
         }
+    }
+
+    /// How many uploads may be under way at the same time.
+    pub(crate) fn most_uploads(&self) -> usize {
+        (IN_MEMORY / self.part).min(256)
     }
 
     fn place(&self, key: &str) -> Path {

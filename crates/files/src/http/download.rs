@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use gatewright_base::canonical_id;
 use gatewright_entities::files::FileInfo;
 use gatewright_entities::{Call, PlanField, RecordQuery};
-use gatewright_http::{Problem, Segments};
+use gatewright_http::{Counted, Problem, Segments};
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE,
@@ -207,7 +207,8 @@ async fn answer(state: &State, found: &Found<'_>, download: bool, request: &Head
         return Ok((status, headers).into_response());
     }
     let whose = state.call(request).uploaders().pop();
-    let whose = whose.unwrap_or_else(|| format!("{:?}", caller::client(request).ip()));
+    let network = || Counted::Bytes.share_key(caller::client(request)).unwrap_or_default();
+    let whose = whose.unwrap_or_else(network);
     let turn = state.files.0.downloads.try_take(whose).ok_or_else(|| {
         let detail = "too many downloads are under way for this caller or in all";
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_downloads", detail);

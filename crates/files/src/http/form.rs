@@ -44,7 +44,7 @@ fn addressed(state: &State, request: &Request) -> Option<(String, bool)> {
     let (table, id) = (segments.next()?, segments.next());
     let is_new = match (request.method(), id, segments.next()) {
         (&Method::POST, None, None) => true,
-        (&Method::PUT | &Method::PATCH, Some(_), None) => false,
+        (&Method::PUT | &Method::PATCH, Some(id), None) if !id.starts_with('_') => false,
         _ => return None,
     };
     let plan = state.entities.plans().iter().find(|plan| plan.table() == table && plan.crud())?;

@@ -86,6 +86,7 @@ pub fn is_upload(request: &Request, prefix: &str, has_files: impl Fn(&str) -> bo
     }
     match id {
         None => *method == http::Method::POST,
+        Some(id) if id.starts_with('_') => false,
         Some(_) => *method == http::Method::PUT || *method == http::Method::PATCH,
     }
 }
