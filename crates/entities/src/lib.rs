@@ -47,7 +47,7 @@ pub use builder::{BuildError, Builder, Tables};
 pub use call::{Call, Surface};
 pub use context::entities::Entities;
 pub use context::exports::ExportLimits;
-pub use context::gate::ListLimits;
+pub use context::gate::{ListLimits, share};
 pub use context::table::Table;
 pub use declare::{
     DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Language, Literal,

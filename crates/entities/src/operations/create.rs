@@ -108,7 +108,7 @@ impl Create {
         let (mut values, named, id, mut invalid) = match read {
             Ok(Draft { values, named, id, .. }) => (values, named, id, None),
             Err(invalid) => {
-                let (values, named) = (invalid.values.clone(), invalid.named.clone());
+                let (values, named, id) = (invalid.values.clone(), invalid.named.clone(), invalid.id.clone());
                 let error = relations.complete(invalid).await;
                 // Whom the rule refuses without a caller is asked to sign in, whatever the body.
                 let may_be_refused = admission.rule.is_some() && call.identity.principal().is_none();
@@ -116,7 +116,7 @@ impl Create {
                 if is_final || matches!(error, BodyError::Malformed(_)) {
                     return Err(error.into());
                 }
-                (values, named, None, Some(error))
+                (values, named, id, Some(error))
             }
         };
         let readable = admission.rights.of(plan.index);
@@ -245,7 +245,7 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: self.plan.sql.inserting(self.row(entities, values)),
-            links: self.relations(entities, None).links_beside(values, set)?,
+            links: self.relations(entities, None).links_beside(values, set, &self.values)?,
             linked: linked::linked(&self.plan, values, EventKind::Created),
             precondition: None,
         })
