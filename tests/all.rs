@@ -20,6 +20,7 @@ mod durability;
 mod exports;
 mod failover;
 mod fanout;
+mod file_kills;
 mod files;
 mod forms;
 mod handbook;

@@ -38,7 +38,7 @@ const ANYWHERE: [(&str, &str); 9] = [
 
 /// The crates of the workspace that a crate may depend on. Its tests may use any. The graph has no cycles, and the
 /// sign-in code and the entity code never depend on each other.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("servers", &[]),
     ("db", &["base", "servers"]),
@@ -51,6 +51,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("tenancy", &["base", "db"]),
     ("auth", &["base", "db", "http", "limits", "events", "outbound", "tenancy"]),
     ("entities", &["base", "db", "http", "limits", "events", "tenancy"]),
+    ("files", &["base", "db", "entities", "http"]),
 ];
 
 /// Columns whose contents callers choose and can make large, and the lists of an entity's columns. A statement that returns

@@ -115,7 +115,7 @@ fn select<'a>(
 }
 
 fn value(kind: Kind, json: &RawValue) -> Option<Value> {
-    if matches!(kind, Kind::Json | Kind::List) && json.get() != "null" {
+    if matches!(kind, Kind::Json | Kind::List | Kind::File) && json.get() != "null" {
         // Numbers keep their text.
         return Some(Value::Text(json.get().to_owned()));
     }

@@ -19,6 +19,7 @@ use crate::context::entities::{Entities, Parts};
 use crate::context::exports::{ExportLimits, Exports};
 use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
+use crate::files::FileStore;
 use crate::fragment::quoted;
 use crate::hooks::{ChangeHook, EntityHooks};
 use crate::ids::Ids;
@@ -47,6 +48,9 @@ pub enum BuildError {
     /// An entity is multi-tenant, and no store of memberships is configured.
     #[error("entity \"{0}\" is multi-tenant: give the builder memberships, which limit callers to their tenants")]
     NoMemberships(String),
+    /// An entity has files, and no store of files is configured.
+    #[error("entity \"{0}\" has files: give the builder a store of files")]
+    NoFiles(String),
     /// Hooks were added for an entity that is not declared, or twice for one entity.
     #[error("hooks for \"{0}\": there is no such entity, or it has hooks already")]
     Hooks(String),
@@ -79,6 +83,8 @@ pub struct Builder {
     hooks: Vec<Arc<dyn ChangeHook>>,
     own_hooks: Vec<(String, Arc<dyn EntityHooks>)>,
     memberships: Option<Arc<dyn Memberships>>,
+    files: Option<Arc<dyn FileStore>>,
+    api_prefix: String,
     declared: Vec<Entity>,
 }
 
@@ -205,6 +211,16 @@ impl Builder {
         self
     }
 
+    /// Where files are stored. Entities with fields of the kind `file` need it.
+    pub fn files(self, files: Arc<dyn FileStore>) -> Self {
+        Self { files: Some(files), ..self }
+    }
+
+    /// The path under which [`Entities::router`] is mounted, for the addresses of files. Default: none.
+    pub fn api_prefix(self, prefix: impl Into<String>) -> Self {
+        Self { api_prefix: prefix.into(), ..self }
+    }
+
     /// The memberships of tenants. Multi-tenant entities need it.
     pub fn memberships(self, memberships: Arc<dyn Memberships>) -> Self {
         Self { memberships: Some(memberships), ..self }
@@ -229,6 +245,10 @@ impl Builder {
         if let (Some(model), None) = (tenants, &self.memberships) {
             return Err(BuildError::NoMemberships(model.name.to_string()));
         }
+        let with_files = declarations.models.iter().find(|model| model.has_files());
+        if let (Some(model), None) = (with_files, &self.files) {
+            return Err(BuildError::NoFiles(model.name.to_string()));
+        }
         let own_hooks = own_hooks(&declarations, self.own_hooks)?;
         match self.tables {
             Tables::Check => {
@@ -242,7 +262,7 @@ impl Builder {
             }
         }
         schema::check_views(&self.db, &declarations).await?.iter().for_each(|remark| tracing::warn!("{remark}"));
-        let plans = Plan::compile(&declarations, self.db.engine(), self.json_case);
+        let plans = Plan::compile(&declarations, self.db.engine(), self.json_case, &self.api_prefix);
         let by_name = plans.iter().map(|plan| (plan.name.clone(), plan.index)).collect();
         let users_exist = match self.users {
             Users::Table(table) | Users::TableToCome(table) => {
@@ -276,6 +296,7 @@ impl Builder {
             hooks: self.hooks,
             own_hooks,
             memberships: self.memberships,
+            files: self.files,
             plans,
             by_name,
         }))
@@ -307,6 +328,8 @@ impl Entities {
             hooks: Vec::new(),
             own_hooks: Vec::new(),
             memberships: None,
+            files: None,
+            api_prefix: String::new(),
             declared: Vec::new(),
         }
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use gatewright_base::{Identity, TenantId, UserId};
+use gatewright_base::{Identity, Subject, TenantId, UserId};
 use http::HeaderValue;
 
 use crate::answers::Keeping;
@@ -42,6 +42,8 @@ pub struct Call {
     /// The hook of the program that makes the call, if one does.
     pub(crate) hook: Option<Arc<str>>,
     pub(crate) nesting: u8,
+    /// Who uploaded the files of the request itself.
+    pub(crate) uploads: Option<Arc<str>>,
 }
 
 /// The rights under which a call is made.
@@ -109,6 +111,22 @@ impl Call {
     /// The same call without a tenant.
     pub fn in_no_tenant(self) -> Self {
         Self { tenant: Named::default(), ..self }
+    }
+
+    /// The same call, whose request brought files along: they were uploaded under this name, which
+    /// nobody else knows.
+    pub fn uploading(self, uploads: Option<Arc<str>>) -> Self {
+        Self { uploads, ..self }
+    }
+
+    /// The names under which files may have been uploaded that the call attaches: that of the request itself, and that of the
+    /// account. An anonymous caller has no account.
+    pub fn uploaders(&self) -> Vec<String> {
+        let account = self.identity.principal().map(|principal| match &principal.subject {
+            Subject::User(user) => format!("user:{}", user.as_str()),
+            Subject::Service(service) => format!("service:{}", service.as_str()),
+        });
+        self.uploads.as_deref().map(str::to_owned).into_iter().chain(account).collect()
     }
 
     /// The same call with the operator's authority: no role, scope, owner, membership or access rule limits it, and the

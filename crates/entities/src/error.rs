@@ -53,6 +53,9 @@ pub enum Error {
     /// The body is invalid.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// Files cannot be attached to the record. Never empty.
+    #[error("{}: {}", .0.first().map_or("", |error| &error.field), .0.first().map_or("", |error| &error.message))]
+    Files(Vec<FieldError>),
     /// A parameter is invalid. The text says which and why.
     #[error("{0}")]
     Query(String),

@@ -25,6 +25,7 @@ mod context;
 mod declare;
 mod encode;
 mod error;
+pub mod files;
 mod filter;
 mod fragment;
 pub mod hooks;
@@ -46,7 +47,7 @@ pub use builder::{BuildError, Builder, Tables};
 pub use call::{Call, Surface};
 pub use context::entities::Entities;
 pub use context::exports::ExportLimits;
-pub use context::gate::ListLimits;
+pub use context::gate::{ListLimits, share};
 pub use context::table::Table;
 pub use declare::{
     DEFAULT_MAX_LIST_LIMIT, DeclarationError, DeclarationErrors, Declarations, Entity, Field, Kind, Language, Literal,
@@ -54,6 +55,7 @@ pub use declare::{
 };
 pub use encode::Record;
 pub use error::UnknownTable;
+pub use files::FileRules;
 pub use operations::{ExportFormat, MAX_ITEMS};
 pub use plan::{Bound, Constraints, Field as PlanField, Includable, Items, Plan};
 pub use profile::{MAX_PROFILE_BYTES, Profile, ProfileField};

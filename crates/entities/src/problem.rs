@@ -54,6 +54,15 @@ impl From<Error> for Problem {
             Error::Body(BodyError::Invalid(errors)) => {
                 Self::unprocessable(invalid(&errors)).with_fields(errors.into_iter().map(field))
             }
+            Error::Files(errors) => {
+                let first = errors.first().map_or(code::FILE_NOT_FOUND, |error| error.code);
+                let status = if first == code::FILE_TOO_LARGE {
+                    StatusCode::PAYLOAD_TOO_LARGE
+                } else {
+                    StatusCode::UNPROCESSABLE_ENTITY
+                };
+                Self::new(status, first, invalid(&errors)).with_fields(errors.into_iter().map(field))
+            }
             Error::TooLarge => Self::too_large().with_code("answer_too_large").with_detail(error.to_string()),
             Error::Query(detail) => Self::bad_request(detail),
             Error::TooManyLists => {
@@ -203,6 +212,9 @@ mod tests {
             (Error::Body(BodyError::Malformed("it ends too early".into())), 400),
             (Error::Body(BodyError::Invalid(vec![field(code::REQUIRED)])), 422),
             (Error::Query("page is a whole number from 1".into()), 400),
+            (Error::Files(vec![field(code::FILE_NOT_FOUND)]), 422),
+            (Error::Files(vec![field(code::FILE_TYPE)]), 422),
+            (Error::Files(vec![field(code::FILE_TOO_LARGE)]), 413),
             (Error::TooLarge, 413),
             (Error::TooManyLists, 429),
             (Error::TooManyExports, 429),

@@ -228,6 +228,9 @@ fn meaningless(declared: &[ProfileField]) -> Vec<DeclarationError> {
             let message = "a profile has no relations: the type string or uuid keeps an id".to_owned();
             errors.push(wrong(Some((index, field)), Some("type"), message));
         }
+        if field.kind == Kind::File {
+            errors.push(wrong(Some((index, field)), Some("type"), "a profile has no files".to_owned()));
+        }
         // No page asks for JSON, so that an account of a form, a provider or a mailed link would stay without it.
         if field.kind == Kind::Json && field.required && field.default.is_none() {
             let message = "a JSON field of profiles cannot be required without a default: no page can ask for it";

@@ -76,6 +76,10 @@ impl Data {
                 }
                 array.into_value()
             }
+            // As a property it would be the prototype.
+            Self::Object(entries) if entries.iter().any(|(key, _)| key == "__proto__") => {
+                ctx.json_parse(self.clone().into_json().to_string())?
+            }
             Self::Object(entries) => {
                 let object = Object::new(ctx.clone())?;
                 for (key, value) in entries {
@@ -117,7 +121,7 @@ impl Data {
             return number.map_err(|_| Exception::throw_range(ctx, "a bigint must lie within 64 bits, with a sign"));
         }
         if let Some(text) = value.as_string() {
-            let text = text.to_string()?;
+            let text = well_formed(ctx, text)?;
             spend(ctx, room, text.len())?;
             return Ok(Self::Text(text));
         }
@@ -190,6 +194,16 @@ fn number_of<'js>(ctx: &Ctx<'js>, value: i64) -> Value<'js> {
         #[expect(clippy::cast_precision_loss, reason = "within the numbers that are exact")]
         Err(_) => Value::new_float(ctx.clone(), value as f64),
     }
+}
+
+/// The text, with U+FFFD in the place of halves of surrogate pairs.
+fn well_formed<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> rquickjs::Result<String> {
+    if let Ok(text) = text.to_string() {
+        return Ok(text);
+    }
+    let prototype: Object<'js> = ctx.globals().get::<_, Object<'js>>("String")?.get("prototype")?;
+    let whole: rquickjs::Function<'js> = prototype.get("toWellFormed")?;
+    whole.call::<_, rquickjs::String<'js>>((rquickjs::prelude::This(text.clone()),))?.to_string()
 }
 
 /// Whole numbers are integers, as in JSON text; what JSON has no word for is null.

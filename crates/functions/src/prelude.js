@@ -5,6 +5,7 @@ const native = globalThis.native;
 delete globalThis.native;
 
 // What a call has, set by `start`.
+let isEvaluating = true;
 let random = null;
 let inTransaction = false;
 let nextId = 1;
@@ -21,6 +22,7 @@ const LINE_BYTES = 65536;
 // What the server does for a function, later.
 const ask = (operation, ...rest) =>
   new Promise((resolve, reject) => {
+    if (isEvaluating) throw new TypeError(`${operation}: while a file is evaluated, nothing can be asked for`);
     const id = nextId++;
     waiting.set(id, { resolve, reject });
     requests.push([id, operation, rest]);
@@ -110,7 +112,7 @@ const write = (level) => (...values) => {
     lines.push(["warn", "further lines of this call are left out"]);
     return;
   }
-  lines.push([level, text]);
+  lines.push([level, text.toWellFormed()]);
 };
 
 globalThis.console = {
@@ -191,7 +193,7 @@ globalThis.crypto = {
 globalThis.TextEncoder = class TextEncoder {
   encoding = "utf-8";
   encode(text = "") {
-    return native("encode", String(text));
+    return native("encode", String(text).toWellFormed());
   }
 };
 
@@ -332,7 +334,7 @@ const readBody = (body, headers) => {
   if (!headers.has("content-type")) {
     headers.set("content-type", isQuery ? "application/x-www-form-urlencoded;charset=UTF-8" : "text/plain;charset=UTF-8");
   }
-  return native("encode", String(body));
+  return native("encode", String(body).toWellFormed());
 };
 
 class Body {
@@ -445,6 +447,7 @@ const argumentsOf = {
 
 const start = (index, data) => {
   const { kind, run } = declared[index];
+  isEvaluating = false;
   inTransaction = kind === "before";
   (async () => {
     const given = argumentsOf[kind](data);
@@ -479,4 +482,31 @@ const exported = (module) => {
   return found;
 };
 
-globalThis.bridge = { start, settle, take, listed, exported };
+// Forgets what the evaluation of a file has left: no call begins with its random numbers and lines.
+const forget = () => {
+  random = null;
+  requests = [];
+  waiting.clear();
+  timers.clear();
+  lines.length = 0;
+  lineBytes = 0;
+  isFull = false;
+  outcome = null;
+};
+
+// The engine compares a text that is searched for at every place, and does not stop meanwhile.
+const SEARCHED = 20_000_000;
+for (const name of ["indexOf", "lastIndexOf", "includes", "split", "replace", "replaceAll"]) {
+  const search = String.prototype[name];
+  const bounded = {
+    [name](wanted, ...rest) {
+      if (typeof wanted === "string" && wanted.length > 16 && wanted.length * String(this).length > SEARCHED) {
+        throw new RangeError(`${name}: the texts are too long`);
+      }
+      return Reflect.apply(search, this, [wanted, ...rest]);
+    },
+  }[name];
+  Object.defineProperty(String.prototype, name, { value: bounded, writable: true, configurable: true });
+}
+
+globalThis.bridge = { forget, start, settle, take, listed, exported };

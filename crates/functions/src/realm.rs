@@ -27,7 +27,7 @@ const COLLECTED: usize = 4 << 20;
 /// How long the modules of a file may take to be evaluated.
 const EVALUATION: Duration = Duration::from_secs(2);
 /// Realms that grew by more than this are not used again, so that their pages return to the system.
-const GROWTH: usize = 1 << 20;
+const GROWTH: usize = 4 << 20;
 /// The most bytes of the declarations of a file.
 const DECLARATIONS: usize = 1 << 20;
 
@@ -149,8 +149,6 @@ impl Realm {
     /// Forgets the call. `None` if the realm should not be used again.
     pub(crate) fn reset(self) -> Option<Self> {
         if self.arena.used() > self.image.len() + GROWTH {
-            // The engine frees in the state in which its handles are.
-            self.arena.restore(&self.image);
             return None;
         }
         self.watch.until.store(0, Ordering::Relaxed);
@@ -200,6 +198,7 @@ fn evaluate(
     let [start, settle, take, listed, exported] =
         ["start", "settle", "take", "listed", "exported"].map(|name| bridge(name).catch(ctx).map_err(broken));
     let (start, settle, take, listed, exported) = (start?, settle?, take?, listed?, exported?);
+    let forget = bridge("forget").catch(ctx).map_err(broken)?;
     ctx.globals().remove("bridge").catch(ctx).map_err(broken)?;
     let code = modules.get(file).map(|module| module.code.as_str()).unwrap_or_default();
     let run = || -> rquickjs::Result<Evaluated> {
@@ -213,6 +212,7 @@ fn evaluate(
             Data::List(declared) => declared,
             _ => Vec::new(),
         };
+        forget.call::<_, ()>(())?;
         let names = ctx.globals().own_keys::<String>(rquickjs::object::Filter::new().string());
         Ok(Evaluated { declared, exported, globals: names.collect::<Result<_, _>>()? })
     };
@@ -302,6 +302,13 @@ impl Loader for Files {
     ) -> rquickjs::Result<JsModule<'js, Declared>> {
         let module = self.0.get(name).ok_or_else(|| Error::new_loading(name))?;
         JsModule::declare(ctx.clone(), name, module.code.as_str())
+    }
+}
+
+impl Drop for Realm {
+    fn drop(&mut self) {
+        // The engine ends in the state in which its handles are.
+        self.arena.restore(&self.image);
     }
 }
 

@@ -16,7 +16,7 @@ use gatewright_limits::SqlStore;
 
 use tempfile::TempDir;
 
-use crate::app::{mail, parts};
+use crate::app::{files, mail, parts};
 use crate::config::{Fanout, LimitStore};
 use crate::{Config, replicas};
 
@@ -125,6 +125,9 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     if parts::has_tenants(config) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
+    if config.has_files() {
+        components.extend(files::SCHEMA);
+    }
     if config.email.is_some() {
         components.extend(mail::SCHEMA);
     }
@@ -166,6 +169,9 @@ async fn recorded(config: &Config, db: &Db) -> Result<Vec<(&'static str, &'stati
     let mut components = components(&all, db);
     if !parts::has_tenants(&all) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
+    }
+    if !all.has_files() {
+        components.extend(files::SCHEMA);
     }
     if all.email.is_none() {
         components.extend(mail::SCHEMA);

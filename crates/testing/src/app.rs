@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use gatewright::App;
 use gatewright::auth::password::PasswordAlgorithm;
 use gatewright::base::{Ambient, Clock, ManualClock, OsRng, Subject, SystemClock, TenantId, UserId};
 use gatewright::config::Loader;
 use gatewright::entities::tenancy::SqlMemberships;
+use gatewright::{App, Config};
 use gatewright_db::params;
 use gatewright_db::testing::{TestDb, engines};
 use jiff::{SignedDuration, Timestamp};
@@ -18,6 +18,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 /// A backend in this process. Dropping it drops its database.
 pub struct TestApp {
     app: App,
+    config: Box<Config>,
     clock: Arc<ManualClock>,
     database: TestDb,
 }
@@ -38,17 +39,22 @@ impl TestApp {
 
     async fn on(database: TestDb, toml: &str) -> Self {
         let loader = Loader::text("test.toml", toml).dev_mode().database(&database.url);
-        let mut config = loader.load().expect("the test's configuration is valid");
+        let mut config = Box::new(loader.load().expect("the test's configuration is valid"));
         config.auth.password = PasswordAlgorithm::Bcrypt { cost: 4 };
         let clock = Arc::new(ManualClock::new(SystemClock.now()));
         let ambient = Ambient::new(clock.clone(), Arc::new(OsRng));
-        let app = App::builder(config).ambient(ambient).build().await.expect("the application starts");
-        Self { app, clock, database }
+        let app = App::builder((*config).clone()).ambient(ambient).build().await.expect("the application starts");
+        Self { app, config, clock, database }
     }
 
     /// The application itself.
     pub fn app(&self) -> &App {
         &self.app
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// `sqlite` or `postgres`, for messages.

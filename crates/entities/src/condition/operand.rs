@@ -408,7 +408,7 @@ fn is_text(column: &Column) -> bool {
 /// The type in which two fields are compared, if there is one.
 fn common(left: &Column, right: &Column) -> Option<Type> {
     match (left.kind, right.kind) {
-        (Kind::Json, Kind::Json) | (Kind::List, _) | (_, Kind::List) => None,
+        (Kind::Json, Kind::Json) | (Kind::List | Kind::File, _) | (_, Kind::List | Kind::File) => None,
         (Kind::Json, _) => json_type(right),
         (_, Kind::Json) => json_type(left),
         (Kind::Relation, Kind::Relation) => match (left.to, right.to) {

@@ -127,7 +127,7 @@ mod tests {
             entity("weighttitle", &[]),
             entity("plain", &["weight", "title"]),
         ];
-        Plan::compile(&Declarations::check(&entities).unwrap(), Engine::Sqlite, JsonCase::Camel)
+        Plan::compile(&Declarations::check(&entities).unwrap(), Engine::Sqlite, JsonCase::Camel, "")
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::access::Policy;
 use crate::answers::KeptAnswers;
 use crate::audience::Followers;
 use crate::call::Call;
+use crate::files::FileStore;
 use crate::hooks::{ChangeHook, EntityHooks};
 use crate::ids::Ids;
 use crate::plan::Plan;
@@ -67,6 +68,7 @@ pub(crate) struct Parts {
     /// By the entity's position. Empty if no entity has any.
     pub(crate) own_hooks: Vec<Option<Arc<dyn EntityHooks>>>,
     pub(crate) memberships: Option<Arc<dyn Memberships>>,
+    pub(crate) files: Option<Arc<dyn FileStore>>,
     pub(crate) plans: Vec<Arc<Plan>>,
     pub(crate) by_name: HashMap<Arc<str>, usize>,
 }
@@ -74,6 +76,11 @@ pub(crate) struct Parts {
 impl Entities {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    /// Where files are stored.
+    pub(crate) fn files(&self) -> Option<&dyn FileStore> {
+        self.0.files.as_deref()
     }
 
     /// A request's call: the caller, as authentication identified them, and the tenant that its headers name.

@@ -93,7 +93,7 @@ impl Drop for Entered {
 }
 
 /// The share of the database's readers and writers that a call counts against: the caller's, or that of the network of anonymous callers.
-pub(crate) fn share(call: &Call) -> Share {
+pub fn share(call: &Call) -> Share {
     match subject(call) {
         Some(subject) => Share::of(subject),
         None => {

@@ -249,11 +249,11 @@ impl Check<'_> {
             return None;
         };
         let field = &entity.fields[index];
-        if field.hidden || matches!(field.kind, Kind::Json | Kind::List | Kind::Relation) {
+        if field.hidden || matches!(field.kind, Kind::Json | Kind::List | Kind::Relation | Kind::File) {
             self.wrong(
                 "label",
                 format!(
-                    "\"{name}\" is no text for readers: name a field that is not hidden, json, a list or a relation"
+                    "\"{name}\" is no text for readers: name a field that is not hidden, json, a list, a relation or a file"
                 ),
             );
         }
@@ -369,7 +369,7 @@ impl Check<'_> {
         let rule = rules::compile(field)?;
         let relation = if field.kind == Kind::Relation { Some(self.relation(field)?) } else { None };
         let links = relation.filter(|_| field.many).map(|relation| relation.to);
-        let kind = if links.is_some() { Kind::List } else { field.kind };
+        let kind = if field.many { Kind::List } else { field.kind };
         let word = DefaultWord::of(field);
         if let Some(Err(expected)) = word.map(|word| word.fits(field)) {
             return Err(Wrong::new("default", format!("this default is {expected}")));
@@ -397,6 +397,7 @@ impl Check<'_> {
             word,
             relation: relation.filter(|_| !field.many),
             links,
+            files: (field.kind == Kind::File).then(|| Arc::new(field.files.clone())),
             renamed_from: field.renamed_from.clone(),
             description: field.description.clone(),
         })

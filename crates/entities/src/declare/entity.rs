@@ -1,4 +1,4 @@
-use super::{Field, Language, Query, RecordCheck, Unique, names};
+use super::{Field, Kind, Language, Query, RecordCheck, Unique, names};
 use crate::access::Action;
 
 /// An entity as declared: nothing is checked before the entities are built.
@@ -332,6 +332,11 @@ impl Entity {
     /// Whether its records are the accounts.
     pub fn is_directory(&self) -> bool {
         self.is_directory
+    }
+
+    /// Whether its records have files.
+    pub fn has_files(&self) -> bool {
+        self.fields.iter().any(|field| field.kind == Kind::File)
     }
 
     /// Whether it isolates the records of tenants.

@@ -1,4 +1,5 @@
 use super::{Kind, Literal, OnDelete};
+use crate::files::FileRules;
 
 /// One field of an [`Entity`](super::Entity), as declared: nothing is checked before the entities are built.
 ///
@@ -33,6 +34,7 @@ pub struct Field {
     pub(crate) max_items: Option<u32>,
     pub(crate) unique_items: bool,
     pub(crate) many: bool,
+    pub(crate) files: FileRules,
 }
 
 /// A constructor for each kind.
@@ -73,6 +75,7 @@ impl Field {
             max_items: None,
             unique_items: false,
             many: false,
+            files: FileRules::default(),
         }
     }
 
@@ -118,6 +121,22 @@ impl Field {
     /// ```
     pub fn list(name: impl Into<String>, of: Kind) -> Self {
         Self::new(name, Kind::List).of(of)
+    }
+
+    /// A file. Its limits are those of [`files`](Self::files).
+    ///
+    /// ```
+    /// use gatewright_entities::{Field, FileRules};
+    /// let images = FileRules { accept: vec!["image/*".to_owned()], ..FileRules::default() };
+    /// let attachments = Field::file("attachments").many().max_items(10).files(images);
+    /// ```
+    pub fn file(name: impl Into<String>) -> Self {
+        Self::new(name, Kind::File)
+    }
+
+    /// What files a `file` takes, and who may download them.
+    pub fn files(self, rules: FileRules) -> Self {
+        Self { files: rules, ..self }
     }
 
     /// Every record must have a value.
@@ -185,8 +204,8 @@ impl Field {
         Self { unique_items: true, ..self }
     }
 
-    /// A `relation` names many records, in an order and each once: a list of ids. Its
-    /// [`max_items`](Self::max_items) is 1 to 1,000. Default: 100.
+    /// A `relation` names many records, in an order and each once: a list of ids. A `file` holds many files, in an order.
+    /// Their [`max_items`](Self::max_items) is 1 to 1,000. Default: 100.
     pub fn many(self) -> Self {
         Self { many: true, ..self }
     }

@@ -33,9 +33,11 @@ pub enum Kind {
     List,
     /// The id of a record of another entity, or of a user.
     Relation,
+    /// A file, which is uploaded and stored beside the database. On the wire an object that describes it.
+    File,
 }
 
-const WORDS: [(&str, Kind); 13] = [
+const WORDS: [(&str, Kind); 14] = [
     ("string", Kind::String),
     ("text", Kind::Text),
     ("int", Kind::Int),
@@ -49,10 +51,11 @@ const WORDS: [(&str, Kind); 13] = [
     ("json", Kind::Json),
     ("list", Kind::List),
     ("relation", Kind::Relation),
+    ("file", Kind::File),
 ];
 
 /// What other systems call these types.
-const USUAL: [(&str, &str); 21] = [
+const USUAL: [(&str, &str); 23] = [
     ("varchar", "string"),
     ("char", "string"),
     ("str", "string"),
@@ -74,6 +77,8 @@ const USUAL: [(&str, &str); 21] = [
     ("reference", "relation"),
     ("foreign_key", "relation"),
     ("guid", "uuid"),
+    ("attachment", "file"),
+    ("blob", "file"),
 ];
 
 impl Kind {
@@ -87,6 +92,7 @@ impl Kind {
         match self {
             Self::Json => Some("JSON"),
             Self::List => Some("a list"),
+            Self::File => Some("a file"),
             _ => None,
         }
     }

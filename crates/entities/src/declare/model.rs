@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{DefaultWord, Kind, Language, OnDelete, Query};
 use crate::access::Rules;
+use crate::files::FileRules;
 use crate::value::Type;
 
 /// An entity that passed every check: nothing in it is wrong, and nothing that uses it checks again.
@@ -77,6 +78,11 @@ impl Model {
             fields.into_iter().any(|field| field.folded && field.index == *index)
         };
         (0..self.fields.len()).filter(is_folded)
+    }
+
+    /// Whether its records have files.
+    pub(crate) fn has_files(&self) -> bool {
+        self.fields.iter().any(|field| field.files.is_some())
     }
 
     /// The columns whose index has the records of a value in the order of lists.
@@ -178,6 +184,8 @@ pub(crate) struct ModelField {
     pub(crate) relation: Option<Relation>,
     /// What a relation to many records refers to. Its kind is that of a list.
     pub(crate) links: Option<Target>,
+    /// What files it takes. The kind of a field with many files is that of a list.
+    pub(crate) files: Option<Arc<FileRules>>,
     /// The column's former name.
     pub(crate) renamed_from: Option<String>,
     pub(crate) description: Option<String>,

@@ -93,7 +93,8 @@ impl Model {
         // A text without this engine was refused before; this one names no table.
         let sql = query.sql(engine).unwrap_or("SELECT 1 AS unavailable WHERE 1 = 0");
         // The line break ends a comment at the end of the text.
-        format!("(SELECT {} FROM (\n{sql}\n) AS \"_q\")", columns.join(", "))
+        // A row without an id is no record.
+        format!("(SELECT {} FROM (\n{sql}\n) AS \"_q\" WHERE \"_q\".\"id\" IS NOT NULL)", columns.join(", "))
     }
 
     /// Its rows under the name of its table.
@@ -113,6 +114,8 @@ fn in_type(engine: Engine, kind: Kind, expression: &str) -> String {
         };
     }
     match kind {
+        // A view has none: it is refused where it declares one.
+        Kind::File => "NULL".to_owned(),
         Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Decimal | Kind::Json => {
             format!("CAST({expression} AS TEXT)")
         }
@@ -124,7 +127,7 @@ fn in_type(engine: Engine, kind: Kind, expression: &str) -> String {
         Kind::Date => format!("date({expression})"),
         // The form that is stored, or what the functions for times return.
         Kind::Timestamp => format!(
-            "CASE WHEN {expression} GLOB '????-??-??T*' THEN {expression} \
+            "CASE WHEN {expression} GLOB '????-??-??T??:??:??.??????Z' THEN {expression} \
              ELSE strftime('%Y-%m-%dT%H:%M:%f000Z', {expression}) END"
         ),
     }

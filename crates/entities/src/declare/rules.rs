@@ -3,6 +3,7 @@
 use regex::Regex;
 
 use super::{DefaultWord, Field, Kind, Literal};
+use crate::files::FileRules;
 use crate::value::decimal::Decimal;
 use crate::value::list::{self, List};
 use crate::value::types::{self, Bounds, Text};
@@ -22,32 +23,42 @@ impl Wrong {
 
 /// Attributes that the field's kind has no use for: a silent one would be a rule that its author believes in.
 pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
-    use Kind::{Bool, Date, Decimal, Enum, Float, Int, Json, List, Relation, String, Text, Timestamp};
+    use Kind::{Bool, Date, Decimal, Enum, File, Float, Int, Json, List, Relation, String, Text, Timestamp};
     let kind = field.kind;
     let bounded = matches!(kind, String | Text | Int | Float | Decimal | Date | Timestamp);
+    let files = FileRules::default();
     let checks = [
         ("min", field.min.is_some(), bounded),
         ("max", field.max.is_some(), bounded),
         ("pattern", field.pattern.is_some(), matches!(kind, String | Text)),
         ("values", field.values.is_some(), kind == Enum || field.of == Some(Enum)),
         ("of", field.of.is_some(), kind == List),
+        ("max_bytes", field.files.max_bytes != files.max_bytes, kind == File),
+        ("accept", field.files.accept != files.accept, kind == File),
+        ("public", field.files.public, kind == File),
+        ("keep_metadata", field.files.keep_metadata, kind == File),
+        ("metadata", field.files.require_removal, kind == File),
         ("max_items", field.max_items.is_some(), kind == List || field.many),
         ("unique_items", field.unique_items, kind == List),
-        ("many", field.many, kind == Relation),
+        ("many", field.many, matches!(kind, Relation | File)),
         ("required", field.required, kind != List && !field.many),
         ("to", field.to.is_some(), kind == Relation),
         ("on_delete", field.on_delete.is_some(), kind == Relation && !field.many),
-        ("default", field.default.is_some() && (DefaultWord::of(field).is_none() || field.many), kind != Relation),
+        (
+            "default",
+            field.default.is_some() && (DefaultWord::of(field).is_none() || field.many),
+            !matches!(kind, Relation | File),
+        ),
         ("sequence", field.sequence.is_some(), kind == Int),
-        ("unique", field.unique, !matches!(kind, Json | List | Bool) && !field.many),
-        ("index", field.index, !matches!(kind, Json | List) && !field.many),
+        ("unique", field.unique, !matches!(kind, Json | List | Bool | File) && !field.many),
+        ("index", field.index, !matches!(kind, Json | List | File) && !field.many),
     ];
     let wrong = checks.into_iter().filter(|(_, given, fits)| *given && !fits);
     wrong
         .map(|(attribute, ..)| {
-            if field.many && kind == Relation {
-                let message =
-                    format!("{attribute} has no meaning for a relation to many records{}", of_many(attribute));
+            if field.many && matches!(kind, Relation | File) {
+                let what = if kind == File { "a field with many files" } else { "a relation to many records" };
+                let message = format!("{attribute} has no meaning for {what}{}", of_many(attribute));
                 return Wrong::new(attribute, message);
             }
             let instead = match (kind, attribute) {
@@ -85,19 +96,23 @@ pub(super) fn compile(field: &Field) -> Result<Type, Wrong> {
         Kind::Uuid => Type::Uuid,
         Kind::Json => Type::Json,
         Kind::List => Type::List(items(field)?),
-        Kind::Relation if field.many => Type::List(links(field)?),
+        Kind::Relation if field.many => Type::List(many(field, Type::Relation)?),
         Kind::Relation => Type::Relation,
+        Kind::File => {
+            field.files.check(field).map_err(|(attribute, message)| Wrong::new(attribute, message))?;
+            if field.many { Type::List(many(field, Type::File)?) } else { Type::File }
+        }
     })
 }
 
-/// The ids of many records.
-fn links(field: &Field) -> Result<List, Wrong> {
+/// The ids of many records, or many files.
+fn many(field: &Field, of: Type) -> Result<List, Wrong> {
     let most = list::MOST_LINKS;
     let max_items = field.max_items.map_or(list::DEFAULT_LINKS, |items| items.try_into().unwrap_or(usize::MAX));
     if !(1..=most).contains(&max_items) {
-        return Err(Wrong::new("max_items", format!("max_items of a relation is 1 to {most}")));
+        return Err(Wrong::new("max_items", format!("max_items of a {} is 1 to {most}", field.kind)));
     }
-    Ok(List { of: Box::new(Type::Relation), kind: Kind::Relation, max_items, unique: true })
+    Ok(List { of: Box::new(of), kind: field.kind, max_items, unique: true })
 }
 
 fn items(field: &Field) -> Result<List, Wrong> {

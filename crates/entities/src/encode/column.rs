@@ -4,6 +4,7 @@ use jiff::civil::Date;
 use serde::de::IgnoredAny;
 
 use crate::declare::Kind;
+use crate::files::FileAddress;
 use crate::value::decimal::Decimal;
 use crate::value::types::FIRST_YEAR;
 
@@ -52,7 +53,7 @@ impl Codec {
             Kind::Bool => Self::Bool,
             Kind::Date => Self::Date,
             Kind::Timestamp => Self::Time,
-            Kind::Json => Self::Json,
+            Kind::Json | Kind::File => Self::Json,
             Kind::List => Self::List,
         }
     }
@@ -102,13 +103,20 @@ pub(super) struct Column {
     pub(super) name: String,
     lead: Vec<u8>,
     codec: Codec,
+    /// How the column's files are written, if it has files.
+    files: Option<FileAddress>,
 }
 
 impl Column {
     pub(super) fn new(name: &str, codec: Codec, case: JsonCase, first: bool) -> Self {
         let key = serde_json::Value::from(case.spell(name));
         let lead = format!("{}{key}:", if first { '{' } else { ',' });
-        Self { name: name.to_owned(), lead: lead.into_bytes(), codec }
+        Self { name: name.to_owned(), lead: lead.into_bytes(), codec, files: None }
+    }
+
+    /// The same column with files.
+    pub(super) fn with_files(self, files: Option<FileAddress>) -> Self {
+        Self { files, ..self }
     }
 
     /// The key on the wire.
@@ -128,7 +136,16 @@ impl Column {
 
     /// Writes the value alone. The error says what value was expected in the column.
     pub(super) fn value(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
-        self.codec.append(value, out)
+        match (&self.files, value) {
+            (Some(files), ValueRef::Text(text)) => {
+                if files.write(text, out) {
+                    Ok(())
+                } else {
+                    Err("files")
+                }
+            }
+            _ => self.codec.append(value, out),
+        }
     }
 
     /// Writes key and value, if the value is a text in the driver's buffer whose bytes can be copied unchanged. If not,
@@ -156,7 +173,7 @@ impl Column {
     /// Writes key and value. The error says what value was expected in the column.
     pub(super) fn append(&self, value: &ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         out.extend_from_slice(&self.lead);
-        self.codec.append(value, out)
+        self.value(value, out)
     }
 }
 

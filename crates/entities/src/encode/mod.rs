@@ -15,6 +15,7 @@ use gatewright_base::JsonCase;
 use gatewright_db::{Error, RowRef, Value, ValueRef};
 
 use crate::declare::{Kind, Model, names};
+use crate::files::FileAddress;
 use crate::fragment::quoted;
 use crate::readable::Readable;
 use column::{Codec, Column};
@@ -43,10 +44,14 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn new(model: &Model, case: JsonCase) -> Self {
+    pub(crate) fn new(model: &Model, case: JsonCase, prefix: &str) -> Self {
         let visible = model.fields.iter().filter(|field| !field.hidden);
         let mut columns = vec![Column::new("id", Codec::Id, case, true)];
-        columns.extend(visible.map(|field| Column::new(&field.name, Codec::of(field.kind), case, false)));
+        columns.extend(visible.map(|field| {
+            let column = Column::new(&field.name, Codec::of(field.kind), case, false);
+            let address = || FileAddress::new(prefix, &model.table, &field.name, case);
+            column.with_files(field.files.is_some().then(address))
+        }));
         let times = &model.own_columns()[1..];
         columns.extend(times.iter().map(|name| Column::new(name, Codec::Time, case, false)));
         if model.soft_delete {

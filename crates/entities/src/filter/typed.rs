@@ -191,6 +191,9 @@ pub(crate) fn test(index: usize, operator: Operator, value: Literal, columns: Na
     let not = |predicate| Predicate::Not(Box::new(predicate));
     let absent = value == Literal::Null;
     let empty = column.kind == Kind::List && value == Literal::List(Vec::new());
+    if absent && column.of == Some(Kind::File) {
+        return Err(format!("\"{}\" takes {OF_MANY_FILES}", column.key));
+    }
     // A relation to many records is compared with each id that it has.
     let operator = match operator {
         Operator::Equal if column.links.is_some() && !empty && !absent => Operator::Has,
@@ -242,11 +245,17 @@ pub(crate) fn needle(column: &Column, value: Literal) -> Result<String, String> 
 /// How lists are compared.
 const OF_LISTS: &str = "has for one of its items, = [] and != []; length() gives how many there are";
 
+/// How files are compared.
+const OF_FILES: &str = "= null and != null: a file has no other comparison";
+const OF_MANY_FILES: &str = "= [] and != []; length() gives how many there are";
+
 /// Turns a value into the column's type.
 pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
     let misfit = |expected: &str| format!("\"{}\" takes {expected}", column.key);
     let text = match (&column.kind, value) {
         (Kind::Json, _) => return Err(misfit("no comparison but = null and != null")),
+        (Kind::File, _) => return Err(misfit(OF_FILES)),
+        (Kind::List, _) if column.of == Some(Kind::File) => return Err(misfit(OF_MANY_FILES)),
         (Kind::List, _) => return Err(misfit(OF_LISTS)),
         (Kind::Bool, Literal::Bool(value)) => return Ok(Value::Bool(value)),
         (_, Literal::Text(text) | Literal::Number(text)) => text,
@@ -284,7 +293,7 @@ pub(crate) fn coerce(column: &Column, value: Literal) -> Result<Value, String> {
             _ => types::instant(&quoted()).map(Value::Time),
         },
         Kind::Uuid => Type::Uuid.read(&quoted()),
-        Kind::Json | Kind::List => return Err(misfit("no comparison")),
+        Kind::Json | Kind::List | Kind::File => return Err(misfit("no comparison")),
     };
     read.map_err(|_| misfit(expected(column.kind)))
 }
@@ -298,6 +307,6 @@ fn expected(kind: Kind) -> &'static str {
         Kind::Date => "a date written YYYY-MM-DD, from the year 1 to 9999",
         Kind::Timestamp => "a timestamp with an offset (RFC 3339) or a date, from the year 1 to 9999-12-30T22:00:00Z",
         Kind::Uuid => "a UUID",
-        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json | Kind::List => "a text",
+        Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Json | Kind::List | Kind::File => "a text",
     }
 }

@@ -5,6 +5,7 @@ use gatewright_db::Value;
 
 use crate::error::Error;
 use crate::plan::{Field, Plan};
+use crate::value::body::MAX_ERRORS;
 use crate::value::{BodyError, FieldError, code};
 
 /// The fields that a write sets, for a hook to read and to change.
@@ -79,8 +80,14 @@ impl Values {
     /// What is left of the errors of a body: those of fields that no hook has set.
     pub(crate) fn left_of(&self, invalid: Option<&BodyError>) -> Option<BodyError> {
         let BodyError::Invalid(errors) = invalid? else { return invalid.cloned() };
-        let is_set = |error: &&FieldError| !self.fields_set().any(|field| field.key == error.field);
-        let errors: Vec<FieldError> = errors.iter().filter(is_set).cloned().collect();
+        // What was not read, or is given twice, no hook can make right.
+        if errors.len() >= MAX_ERRORS {
+            return invalid.cloned();
+        }
+        let is_left = |error: &&FieldError| {
+            error.code == code::DUPLICATE || !self.fields_set().any(|field| field.key == error.field)
+        };
+        let errors: Vec<FieldError> = errors.iter().filter(is_left).cloned().collect();
         (!errors.is_empty()).then_some(BodyError::Invalid(errors))
     }
 

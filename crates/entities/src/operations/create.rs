@@ -10,7 +10,7 @@ use super::judge::Judge;
 use super::links::Relations;
 use super::transaction::{Transaction, within};
 use super::write::{self, Write};
-use super::{linked, narrow, numbered, rules, sequences, words};
+use super::{files, linked, narrow, numbered, rules, sequences, words};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -37,7 +37,8 @@ impl Table<'_> {
         let create = Arc::new(Create::prepare(self, None, call, &body).await?);
         let entities = self.entities;
         let is_kept = call.keeping.is_some();
-        let is_plain = !is_kept && entities.hooks_of(self.plan).is_none() && !self.plan.has_rules();
+        let brings_files = files::are_given(self.plan, &create.values);
+        let is_plain = !is_kept && !brings_files && entities.hooks_of(self.plan).is_none() && !self.plan.has_rules();
         if is_plain
             && !self.plan.sequences.is_empty()
             && let Some(record) = create.numbered(entities).await?
@@ -107,7 +108,7 @@ impl Create {
         let (mut values, named, id, mut invalid) = match read {
             Ok(Draft { values, named, id, .. }) => (values, named, id, None),
             Err(invalid) => {
-                let (values, named) = (invalid.values.clone(), invalid.named.clone());
+                let (values, named, id) = (invalid.values.clone(), invalid.named.clone(), invalid.id.clone());
                 let error = relations.complete(invalid).await;
                 // Whom the rule refuses without a caller is asked to sign in, whatever the body.
                 let may_be_refused = admission.rule.is_some() && call.identity.principal().is_none();
@@ -115,7 +116,7 @@ impl Create {
                 if is_final || matches!(error, BodyError::Malformed(_)) {
                     return Err(error.into());
                 }
-                (values, named, None, Some(error))
+                (values, named, id, Some(error))
             }
         };
         let readable = admission.rights.of(plan.index);
@@ -161,7 +162,10 @@ impl Create {
         if invalid.is_none() {
             sequences::number(transaction.tx, &self.plan, &mut values).await?;
         }
-        let row = self.row(entities, &values);
+        let mut row = self.row(entities, &values);
+        if self.invalid.is_none() && files::are_given(&self.plan, &values) {
+            self.attach_files(transaction, &mut row, &mut values).await?;
+        }
         let subject = rules::Subject::Created(&row);
         let judge = self.judge(transaction);
         let (rule, identity) = (self.admission.rule.as_ref(), &self.call.identity);
@@ -184,6 +188,23 @@ impl Create {
             }
             Err(error) => Err(self.refused(entities, Some(transaction.tx), &values, error).await),
         }
+    }
+
+    /// Attaches the files of the record, whose row is `row`.
+    async fn attach_files(
+        &self,
+        transaction: &Transaction<'_>,
+        row: &mut [Value],
+        values: &mut [Option<Value>],
+    ) -> Result<(), Error> {
+        let Some((Value::Text(id), fields)) = row.split_first_mut() else { return Ok(()) };
+        let readable = self.admission.rights.of(self.plan.index);
+        let receiver = files::Receiver { plan: &self.plan, call: &self.call, readable, record: id, held: None };
+        receiver.attach(transaction, values).await?;
+        for (field, value) in fields.iter_mut().zip(values) {
+            *field = value.clone().unwrap_or(Value::Null);
+        }
+        Ok(())
     }
 
     /// Makes the record in one statement that gives it its number, if that is possible.
@@ -224,7 +245,7 @@ impl Create {
             fields: write::fields(values),
             sql: self.plan.sql.insert.clone(),
             params: self.plan.sql.inserting(self.row(entities, values)),
-            links: self.relations(entities, None).links_beside(values, set)?,
+            links: self.relations(entities, None).links_beside(values, set, &self.values)?,
             linked: linked::linked(&self.plan, values, EventKind::Created),
             precondition: None,
         })

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gatewright_base::{Subject, TenantId, Turn, UserId};
+use gatewright_db::json::Json;
 use gatewright_db::{Error as DatabaseError, Row, Tx, Value, params};
 
 use crate::access::{Action, Reach, Standing, decide};
@@ -136,13 +137,22 @@ struct Added<'a> {
 }
 
 impl<'a> Relations<'a> {
-    /// The links that a write's values make, without those of the fields that `set` marks. What these name is only looked for by the
-    /// database: the program chose it, not the caller.
-    pub(super) fn links_beside(self, values: &[Option<Value>], set: &[bool]) -> Result<Vec<Link>, Error> {
+    /// The links that a write's values make, without what the program chose in the fields that `set` marks: for that, the database looks
+    /// alone. What the caller has `sent` and the program has left there is the caller's choice.
+    pub(super) fn links_beside(
+        self,
+        values: &[Option<Value>],
+        set: &[bool],
+        sent: &[Option<Value>],
+    ) -> Result<Vec<Link>, Error> {
         if !set.contains(&true) {
             return self.links(values);
         }
-        let chosen = values.iter().zip(set).map(|(value, is_set)| value.clone().filter(|_| !is_set));
+        let chosen = values.iter().zip(set).zip(sent).map(|((value, is_set), sent)| match (value, sent) {
+            (value, _) if !is_set => value.clone(),
+            (Some(Value::Json(ids)), Some(Value::Json(sent))) => common(ids, sent),
+            (value, sent) => value.clone().filter(|value| Some(value) == sent.as_ref()),
+        });
         self.links(&chosen.collect::<Vec<_>>())
     }
 
@@ -417,6 +427,14 @@ impl<'a> Relations<'a> {
         }
         self.table.entities.db_for(self.call).query(sql, params).await
     }
+}
+
+/// The ids of a list that another list has too.
+fn common(ids: &Json, others: &Json) -> Option<Value> {
+    let read = |list: &Json| serde_json::from_str::<Vec<String>>(list.as_str()).unwrap_or_default();
+    let others = read(others);
+    let common: Vec<String> = read(ids).into_iter().filter(|id| others.contains(id)).collect();
+    Json::read(&serde_json::json!(common).to_string()).ok().map(Value::Json)
 }
 
 /// The ids that a record's relation to many records has.

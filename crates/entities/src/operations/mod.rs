@@ -22,6 +22,7 @@ mod create;
 mod current;
 mod delete;
 mod explain;
+mod files;
 mod get;
 mod items;
 mod judge;

@@ -11,7 +11,7 @@ use super::precondition::{Condition, IfMatch};
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
-use super::{get, linked, narrow, sequences};
+use super::{files, get, linked, narrow, sequences};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
 use crate::call::Call;
@@ -21,7 +21,7 @@ use crate::context::gate::share;
 use crate::context::table::Table;
 use crate::encode::{Record, Stored};
 use crate::error::Error;
-use crate::hooks::{Values, Writing};
+use crate::hooks::{EntityHooks, Values, Writing};
 use crate::plan::{Field, Plan, Statement};
 use crate::value::body::{Mode, malformed};
 use crate::value::operator::Operator;
@@ -129,7 +129,7 @@ impl Update {
         let (values, operators, invalid) = match read {
             Ok(Draft { values, operators, .. }) => (values, operators, None),
             Err(mut invalid) => {
-                let values = invalid.values.clone();
+                let (values, operators) = (invalid.values.clone(), std::mem::take(&mut invalid.operators));
                 // Ids that the record has already may stay, and it is not read yet.
                 for (value, _) in
                     invalid.values.iter_mut().zip(plan.fields.iter()).filter(|(_, field)| field.links.is_some())
@@ -138,7 +138,7 @@ impl Update {
                 }
                 match relations.complete(invalid).await {
                     error @ BodyError::Malformed(_) => return Err(error.into()),
-                    error => (values, Vec::new(), Some(error)),
+                    error => (values, operators, Some(error)),
                 }
             }
         };
@@ -194,10 +194,11 @@ impl Update {
             let now = Value::Time(entities.ambient().now());
             let judge = self.judge(transaction);
             let mut invalid = self.invalid.clone();
-            if invalid.is_none() && self.depends_on_stored() {
+            let is_completed = hooks.is_some_and(EntityHooks::completes);
+            if (invalid.is_none() || is_completed) && self.depends_on_stored() {
                 self.change(&held, &mut values)?;
             }
-            if let Some(hooks) = hooks.filter(|hooks| invalid.is_none() || hooks.completes()) {
+            if let Some(hooks) = hooks.filter(|_| invalid.is_none() || is_completed) {
                 let mut open = Values::new(&self.plan, values);
                 let writing = Writing { tx, transaction, call: &self.call, plan: &self.plan };
                 hooks.before_update(writing, held.whole(), &mut open).await?;
@@ -211,6 +212,12 @@ impl Update {
             }
             if values.iter().all(Option::is_none) {
                 return self.narrowed(transaction, held).await;
+            }
+            if files::are_given(&self.plan, &values) {
+                let readable = self.admission.rights.of(self.plan.index);
+                let (plan, call, record) = (&*self.plan, &self.call, held.id());
+                let receiver = files::Receiver { plan, call, readable, record, held: Some(&held) };
+                receiver.attach(transaction, &mut values).await?;
             }
             sequences::number_again(tx, &self.plan, held.id(), &mut values, &now).await?;
             let after = Subject::Changed(held.id(), &values, &now);
@@ -259,6 +266,7 @@ impl Update {
         let sets_links = || self.plan.given(&self.values).any(|(field, _)| field.links.is_some());
         !self.operators.is_empty()
             || sets_links()
+            || files::are_given(&self.plan, &self.values)
             || (self.is_merge_patch && self.values.iter().flatten().any(merge::is_partial))
     }
 
@@ -317,7 +325,7 @@ impl Update {
             fields: write::fields(values),
             sql,
             params,
-            links: self.relations(entities, None, held).links_beside(values, by_hooks)?,
+            links: self.relations(entities, None, held).links_beside(values, by_hooks, &self.values)?,
             linked: linked::linked(plan, values, EventKind::Updated),
             precondition: self.condition.clone().map(|condition| Precondition {
                 condition,

@@ -64,7 +64,7 @@ impl Declarations {
     /// The entities as they would be served, for descriptions without a database.
     pub fn plans(&self, case: JsonCase) -> Vec<Arc<Plan>> {
         // The description of an entity does not depend on the engine.
-        Plan::compile(self, Engine::Sqlite, case)
+        Plan::compile(self, Engine::Sqlite, case, "")
     }
 }
 
@@ -152,7 +152,7 @@ impl Field {
                 Type::Enum(values) => Constraints { values, ..none },
                 _ => none,
             },
-            Type::Bool | Type::Uuid | Type::Json => none,
+            Type::Bool | Type::Uuid | Type::Json | Type::File => none,
         }
     }
 

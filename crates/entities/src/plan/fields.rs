@@ -1,10 +1,12 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gatewright_base::{JsonCase, to_snake};
 use gatewright_db::Value;
 use gatewright_http::entity_tag;
 
 use crate::declare::{DefaultWord, Kind, Model, ModelField, Relation, Target, names};
+use crate::files::FileRules;
 use crate::readable::{Readable, Writes};
 use crate::value::Type;
 use crate::value::operator::Operator;
@@ -33,6 +35,8 @@ pub struct Field {
     pub(crate) relation: Option<Relation>,
     /// What a relation to many records refers to.
     pub(crate) links: Option<Target>,
+    /// What files it takes.
+    pub(crate) files: Option<Arc<FileRules>>,
     description: Option<String>,
 }
 
@@ -52,6 +56,7 @@ impl Field {
             word: field.word,
             relation: field.relation,
             links: field.links,
+            files: field.files.clone(),
             description: field.description.clone(),
         }
     }
@@ -79,6 +84,11 @@ impl Field {
     /// What it means, as declared.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
+    }
+
+    /// What files it takes; `None` for a field of another type. One with many files is a [`Kind::List`].
+    pub fn files(&self) -> Option<&FileRules> {
+        self.files.as_deref()
     }
 
     /// Whether it is required.

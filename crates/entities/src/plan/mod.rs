@@ -155,15 +155,15 @@ pub(crate) struct Incoming {
 }
 
 impl Plan {
-    /// Compiles all entities.
-    pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase) -> Vec<Arc<Self>> {
+    /// Compiles all entities. `prefix`: the path under which their endpoints are.
+    pub(crate) fn compile(declarations: &Declarations, engine: Engine, case: JsonCase, prefix: &str) -> Vec<Arc<Self>> {
         let models = &declarations.models;
         let catalog = Arc::new(Catalog::new(models, case));
         let plan = |index: usize| {
             let (model, rules) = (&models[index], &declarations.row_rules[index]);
             let write_rules = declarations.write_rules[index].clone();
             let readers = declarations.readers[index].clone();
-            let shape = Shape::new(model, case);
+            let shape = Shape::new(model, case, prefix);
             let columns = Columns::new(model, case);
             let sql = Statements::new(model, shape.select(), engine);
             Arc::new(Self {

@@ -70,7 +70,7 @@ impl Statements {
     pub(crate) fn new(model: &Model, columns: &str, engine: Engine) -> Self {
         let (table, from) = (quoted(&model.table), model.from(engine));
         let bounds = Bounds::new(model);
-        let has_json = model.fields.iter().any(|field| matches!(field.kind, Kind::Json | Kind::List));
+        let has_json = model.fields.iter().any(|field| matches!(field.kind, Kind::Json | Kind::List | Kind::File));
         let one = |before: &str, after: &str| One::new(&bounds, before, live(model.soft_delete), after);
         // Bytes: of one record, which is counted before a write reads it.
         let select = format!("SELECT {columns} FROM {from}");
@@ -473,7 +473,7 @@ fn size(model: &Model, engine: Engine) -> String {
 
 fn may_be_large(field: &ModelField) -> bool {
     match &field.rule {
-        Type::Json | Type::List(_) => true,
+        Type::Json | Type::List(_) | Type::File => true,
         Type::Text(text) => text.max.is_none_or(|max| max > STRING_LENGTH),
         _ => false,
     }

@@ -21,6 +21,7 @@ use crate::context::admission::{field_rights, named_standing};
 use crate::context::entities::Entities;
 use crate::context::gate::share;
 use crate::error::Error;
+use crate::files::Uploads;
 use crate::readable::FieldRights;
 use crate::tenancy::{Named, Standing};
 
@@ -188,6 +189,8 @@ pub(super) struct Incoming {
     /// As the client wrote it.
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
+    /// Who uploaded the files that came with the request.
+    pub(super) uploads: Option<Arc<str>>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Incoming {
@@ -196,7 +199,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Incoming {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let original = parts.extensions.get::<OriginalUri>().map(|OriginalUri(uri)| uri.clone());
         let uri = original.unwrap_or_else(|| parts.uri.clone());
-        Ok(Self { method: parts.method.clone(), uri, headers: parts.headers.clone() })
+        let uploads = parts.extensions.get::<Uploads>().map(|Uploads(uploads)| uploads.clone());
+        Ok(Self { method: parts.method.clone(), uri, headers: parts.headers.clone(), uploads })
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let (entities, table) = (&endpoint.entities, endpoint.table());
     let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let call = call.uploading(incoming.uploads.clone());
     let (on_conflict, body) = match (OnConflict::parse(incoming.query()), body) {
         (Ok(on_conflict), Ok(RawJson(body))) => (on_conflict, body),
         (Ok(_), Err(problem)) => {
@@ -106,6 +107,7 @@ pub(super) async fn update(
 ) -> Result<Response, Problem> {
     let (entities, table) = (&endpoint.entities, endpoint.table());
     let call = entities.call(identity, &incoming.headers).from_address(client.ip());
+    let call = call.uploading(incoming.uploads.clone());
     let if_match = IfMatch::of_write(&incoming.headers);
     let PatchJson { bytes, is_merge_patch } = match body {
         Ok(body) => body,

@@ -10,8 +10,9 @@ use super::order::creation_order;
 use super::rename::{self, Present};
 use super::script::qualified;
 use super::table::Table;
-use super::{Changes, Refusal, SchemaError, Users, links, marks, search, sequences};
+use super::{Changes, Refusal, SchemaError, Users, files, links, marks, search, sequences};
 use crate::declare::{Model, Target};
+use crate::files::RELEASED;
 use crate::fragment::quoted;
 
 /// What is missing, or why it cannot be created.
@@ -35,6 +36,9 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
         changes.statements.extend(marks::create_table(tx.engine()));
     }
     let searches = search::Present::load(tx, models, &mut changes.statements).await?;
+    if models.iter().any(Model::has_files) && describe_in(tx, RELEASED).await?.is_none() {
+        changes.statements.extend(files::create_table(tx.engine()));
+    }
     for (index, later) in creation_order(models) {
         let table = Table::of(&models[index], models, users, tx.engine());
         match Present::find(tx, &models[index], &renamed, &mut opening).await? {

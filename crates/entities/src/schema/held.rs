@@ -148,7 +148,7 @@ fn note(violations: &mut Vec<Violation>, rule: &'static str, message: String, id
 fn selected(field: &ModelField) -> String {
     let name = quoted(&field.name);
     match field.kind {
-        Kind::Decimal | Kind::Date | Kind::Uuid | Kind::Json | Kind::List | Kind::Bool => {
+        Kind::Decimal | Kind::Date | Kind::Uuid | Kind::Json | Kind::List | Kind::File | Kind::Bool => {
             format!("CAST({name} AS TEXT) AS {name}")
         }
         Kind::String | Kind::Text | Kind::Enum | Kind::Relation | Kind::Int | Kind::Float | Kind::Timestamp => name,
@@ -202,7 +202,7 @@ impl ModelField {
             | Kind::Date
             | Kind::Timestamp
             | Kind::List => true,
-            Kind::Bool | Kind::Uuid | Kind::Json | Kind::Relation => false,
+            Kind::Bool | Kind::Uuid | Kind::Json | Kind::Relation | Kind::File => false,
         }
     }
 }

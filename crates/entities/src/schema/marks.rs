@@ -108,16 +108,17 @@ fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, eng
             format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
         }
     };
-    Trigger::doing(&format!("AFTER {event} ON {table} {does}"))
+    Trigger::new(&format!("AFTER {event} ON {table} {does}"))
 }
 
 impl Trigger {
     /// One that brings the words of a record into an index.
     pub(super) fn feeding(rest: &str) -> Self {
-        Self { feeds: true, ..Self::doing(rest) }
+        Self { feeds: true, ..Self::new(rest) }
     }
 
-    fn doing(rest: &str) -> Self {
+    /// `rest`: what follows the name in its statement.
+    pub(super) fn new(rest: &str) -> Self {
         let mut name = TRIGGER.to_owned();
         for byte in &Sha256::digest(rest)[..8] {
             let _infallible = write!(name, "{byte:02x}");

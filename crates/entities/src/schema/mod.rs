@@ -12,6 +12,7 @@ mod changes;
 mod compare;
 mod convert;
 mod diff;
+mod files;
 mod held;
 mod history;
 mod links;

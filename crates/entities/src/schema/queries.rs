@@ -89,8 +89,15 @@ impl Declarations {
             findings.push(finding(true, format!("its SELECT returns no column \"{name}\"")));
         }
         for (index, table) in self.models.iter().enumerate().filter(|(_, model)| !model.is_read_only()) {
-            let columns: Vec<&str> =
+            let mut columns: Vec<&str> =
                 reads.iter().filter(|(name, _)| **name == *table.table).map(|(_, column)| column.as_str()).collect();
+            // A table of links has what a field of the records has.
+            let linked = table.fields.iter().filter(|field| field.links.is_some());
+            let linked = linked.filter(|field| {
+                let links = links_table(&table.table, &field.name);
+                reads.iter().any(|(name, _)| **name == *links)
+            });
+            columns.extend(linked.map(|field| &*field.name));
             if columns.is_empty() {
                 continue;
             }

@@ -6,9 +6,8 @@ use gatewright_base::time;
 use gatewright_db::schema::IndexShape;
 use gatewright_db::{Engine, Value, column_types, dialect};
 
-use super::Users;
 use super::marks::{self, Trigger};
-use super::search;
+use super::{Users, files, search};
 use crate::condition::{LINK, LINKING};
 use crate::declare::model::{folded_column, links_table, short};
 use crate::declare::{Key, Kind, Model, ModelField, OnDelete, Target, names};
@@ -101,7 +100,11 @@ impl Table {
             name: model.table.to_string(),
             columns,
             indexes: indexes(model, engine),
-            triggers: marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine)).collect(),
+            triggers: {
+                let files = files::triggers(model, engine);
+                let others = marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine));
+                others.chain(files).collect()
+            },
         }
     }
 
@@ -434,7 +437,7 @@ pub(crate) fn type_word(kind: Kind) -> &'static str {
         Kind::Date => "{date}",
         Kind::Timestamp => "{time}",
         Kind::Uuid => "{uuid}",
-        Kind::Json | Kind::List => "{json}",
+        Kind::Json | Kind::List | Kind::File => "{json}",
     }
 }
 

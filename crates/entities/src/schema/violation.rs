@@ -62,6 +62,7 @@ fn example(field: &ModelField) -> &'static str {
         | Kind::Uuid
         | Kind::Json
         | Kind::List
-        | Kind::Relation => "'VALUE'",
+        | Kind::Relation
+        | Kind::File => "'VALUE'",
     }
 }

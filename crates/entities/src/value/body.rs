@@ -35,11 +35,13 @@ pub(crate) struct InvalidBody {
     pub(crate) values: Vec<Option<Value>>,
     /// Which fields the body names.
     pub(crate) named: Vec<bool>,
+    pub(crate) id: Option<String>,
+    pub(crate) operators: Vec<(usize, Operator)>,
 }
 
 impl From<BodyError> for InvalidBody {
     fn from(error: BodyError) -> Self {
-        Self { error, values: Vec::new(), named: Vec::new() }
+        Self { error, values: Vec::new(), named: Vec::new(), id: None, operators: Vec::new() }
     }
 }
 
@@ -68,11 +70,7 @@ impl Draft {
         let mut errors = Vec::new();
         for (key, json) in members {
             if errors.len() == MAX_ERRORS {
-                return Err(InvalidBody {
-                    error: BodyError::Invalid(errors),
-                    values: draft.values,
-                    named: draft.named,
-                });
+                return Err(draft.refused(errors));
             }
             match fields.key(&key, readable) {
                 None => errors.push(unknown(fields, readable, &key)),
@@ -101,11 +99,12 @@ impl Draft {
         if mode != Mode::Update {
             draft.complete(fields, readable, &mut errors);
         }
-        if errors.is_empty() {
-            Ok(draft)
-        } else {
-            Err(InvalidBody { error: BodyError::Invalid(errors), values: draft.values, named: draft.named })
-        }
+        if errors.is_empty() { Ok(draft) } else { Err(draft.refused(errors)) }
+    }
+
+    fn refused(self, errors: Vec<FieldError>) -> InvalidBody {
+        let Self { values, named, id, operators } = self;
+        InvalidBody { error: BodyError::Invalid(errors), values, named, id, operators }
     }
 
     /// Sets the defaults of absent fields and reports missing required fields.

@@ -56,6 +56,12 @@ pub mod code {
     pub const FIELD_FORBIDDEN: &str = "field_forbidden";
     /// A value that another record already has (409).
     pub const UNIQUE: &str = "unique";
+    /// No file that this caller uploaded and that no record has (422).
+    pub const FILE_NOT_FOUND: &str = "file_not_found";
+    /// A file whose content the field does not take (422).
+    pub const FILE_TYPE: &str = "file_type";
+    /// A file with more bytes than the field takes (413).
+    pub const FILE_TOO_LARGE: &str = "file_too_large";
     /// A value of a key over several fields that another record already has (409).
     pub const TAKEN: &str = "taken";
 }

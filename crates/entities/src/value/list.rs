@@ -44,14 +44,14 @@ pub(crate) const ITEM_KINDS: [Kind; 8] =
     [Kind::String, Kind::Int, Kind::Float, Kind::Decimal, Kind::Enum, Kind::Date, Kind::Timestamp, Kind::Uuid];
 
 impl List {
-    /// Whether its items are the ids of other records.
-    pub(crate) fn is_of_links(&self) -> bool {
-        self.kind == Kind::Relation
+    /// Whether it is that of a field with `many`: each item is there once, and null stands for none.
+    pub(crate) fn is_of_many(&self) -> bool {
+        matches!(self.kind, Kind::Relation | Kind::File)
     }
 
-    /// Reads a JSON array. Null stands for no links.
+    /// Reads a JSON array.
     pub(super) fn read(&self, json: &str) -> Result<Value, Fault> {
-        let json = if json == "null" && self.is_of_links() { EMPTY } else { json };
+        let json = if json == "null" && self.is_of_many() { EMPTY } else { json };
         self.fit(&self.items(json)?)
     }
 
@@ -94,9 +94,18 @@ impl List {
         Fault::new(code::MAX, format!("must have at most {most} item{}", if most == 1 { "" } else { "s" }))
     }
 
-    /// The items of a list after others are added to its end. A link that is there already stays where it is.
+    /// The items of the stored list, in the form that items are read in. Of files that is their ids.
+    pub(super) fn present(&self, json: Option<&str>) -> Vec<String> {
+        let items = json.map(stored).unwrap_or_default();
+        if self.kind != Kind::File {
+            return items;
+        }
+        items.iter().filter_map(|item| self.of.read(item).ok()).map(|value| written(&value)).collect()
+    }
+
+    /// The items of a list after others are added to its end. What is there already and can be there once stays where it is.
     pub(super) fn appended(&self, mut present: Vec<String>, more: &[String]) -> Vec<String> {
-        if !self.is_of_links() {
+        if !self.is_of_many() {
             present.extend_from_slice(more);
             return present;
         }
@@ -106,8 +115,10 @@ impl List {
     }
 
     fn expected(&self) -> String {
-        if self.is_of_links() {
-            return "must be an array of ids".to_owned();
+        match self.kind {
+            Kind::Relation => return "must be an array of ids".to_owned(),
+            Kind::File => return "must be an array of files, each as {\"id\": …}".to_owned(),
+            _ => {}
         }
         format!("must be an array of {} values", self.kind)
     }
@@ -177,7 +188,7 @@ pub(crate) fn element(item: Value) -> Value {
 }
 
 /// The items of a stored list in the form that items are written in.
-pub(super) fn stored(json: &str) -> Vec<String> {
+fn stored(json: &str) -> Vec<String> {
     let items = serde_json::from_str::<Vec<&RawValue>>(json).unwrap_or_default();
     // Postgres may spell a text or a number in another way.
     let canonical = |item: &RawValue| match serde_json::from_str::<Cow<'_, str>>(item.get()) {

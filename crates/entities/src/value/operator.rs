@@ -10,7 +10,7 @@ use gatewright_db::Value;
 use super::decimal::Decimal;
 use super::error::{Fault, code};
 use super::json::Members;
-use super::list::{self, List};
+use super::list::List;
 use super::types::{Type, exact, float, integer};
 
 /// The operator of numbers.
@@ -51,7 +51,8 @@ impl Operator {
             | Type::Timestamp(_)
             | Type::Uuid
             | Type::Json
-            | Type::Relation => &[],
+            | Type::Relation
+            | Type::File => &[],
         }
     }
 
@@ -107,14 +108,15 @@ impl Operator {
                 format!("\"{}\"", sum.into_string())
             }
             Self::Append(items) => {
-                let (list, present) = (of_list(rule)?, stored.map(list::stored).unwrap_or_default());
-                return list.fit(&list.appended(present, items));
+                let list = of_list(rule)?;
+                return list.fit(&list.appended(list.present(stored), items));
             }
             Self::Remove(items) => {
-                let mut present = stored.map(list::stored).unwrap_or_default();
+                let list = of_list(rule)?;
+                let mut present = list.present(stored);
                 let taken: HashSet<&String> = items.iter().collect();
                 present.retain(|item| !taken.contains(item));
-                return of_list(rule)?.fit(&present);
+                return list.fit(&present);
             }
         };
         rule.read(&sum)

@@ -40,6 +40,8 @@ pub(crate) enum Type {
     List(List),
     /// The id of a record elsewhere.
     Relation,
+    /// A file: an object with its id.
+    File,
 }
 
 /// The bounds of text: characters, a pattern, and how many bytes an index takes.
@@ -86,6 +88,7 @@ impl Type {
             Self::Json => stored(json).map(Value::Json),
             Self::List(list) => list.read(json),
             Self::Relation => id(json).map(Value::Text),
+            Self::File => file(json).map(Value::Json),
         }
     }
 }
@@ -254,6 +257,20 @@ fn id(json: &str) -> Result<String, Fault> {
         return Err(wrong(EXPECTED));
     }
     Ok(canonical_id(&text).into_owned())
+}
+
+/// The id of a file in the only form of an object that has it. What else describes the file is ignored, so that an answer can
+/// be sent back.
+fn file(json: &str) -> Result<Json, Fault> {
+    const EXPECTED: &str = "a file that was uploaded, as {\"id\": …}";
+    #[derive(serde::Deserialize)]
+    struct Sent {
+        id: String,
+    }
+    let is_object = json.starts_with('{');
+    let sent = is_object.then(|| serde_json::from_str::<Sent>(json).ok()).flatten().ok_or_else(|| wrong(EXPECTED))?;
+    let id = uuid::Uuid::try_parse(&sent.id).map_err(|_| wrong(EXPECTED))?;
+    Json::read(&format!("{{\"id\":\"{id}\"}}")).map_err(|_| wrong(EXPECTED))
 }
 
 /// Whether `text` could be a record's id: 1 to 200 bytes without spaces or control characters.

@@ -14,6 +14,7 @@ use super::admin::Admin;
 use super::audit::EntityAudit;
 use super::banner::Banner;
 use super::browsers::Browsers;
+use super::files::FileService;
 use super::housekeeping::Housekeeper;
 use super::limits::Limits;
 use super::mail::MailService;
@@ -134,10 +135,12 @@ impl AppBuilder {
             None => None,
         };
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
+        let files = Box::pin(FileService::open(&config, &db, &ambient)).await?;
         let answers = parts::answers(&config, &db, &ambient).await?;
         let entities = keeping(entities, &config, &ambient, outbox.as_ref(), log.as_ref()).answers(answers.clone());
+        let entities = files.give_to(entities, &config);
         let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
-        let entities = changed(entities, entities_changes).build().await?;
+        let entities = Box::pin(changed(entities, entities_changes).build()).await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
         let banner = Banner::new(&config, &entities);
@@ -158,6 +161,7 @@ impl AppBuilder {
             streams: &streams,
             outbox: outbox.as_ref(),
             mail: &mail,
+            files: &files,
             pulls: pulls.as_ref(),
             fanout: fanout_status.as_ref(),
             tasks: tasks.clone(),
@@ -190,6 +194,7 @@ impl AppBuilder {
             limits: limits.into_tasks(),
             housekeeper: Some(Housekeeper::start(auth.clone(), answers, entities.clone())),
             replica,
+            files: files.task(),
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
     }

@@ -29,6 +29,10 @@ pub enum BuildError {
     #[cfg(feature = "mail")]
     #[error(transparent)]
     MailQueue(#[from] gatewright_mail::stored::MailQueueInitError),
+    /// The store of files cannot be opened.
+    #[cfg(feature = "files")]
+    #[error(transparent)]
+    Files(gatewright_files::FilesInitError),
     /// The configured fan-out cannot be opened.
     #[error("events.fanout_url: {0}")]
     Fanout(#[from] gatewright_events::fanout::ChannelError),

@@ -7,6 +7,11 @@ pub(crate) mod branding;
 mod browsers;
 mod builder;
 mod error;
+#[cfg(feature = "files")]
+pub(crate) mod files;
+#[cfg(not(feature = "files"))]
+#[path = "no_files.rs"]
+pub(crate) mod files;
 mod housekeeping;
 pub(crate) mod limits;
 #[cfg(feature = "mail")]

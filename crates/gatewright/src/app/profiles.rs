@@ -70,7 +70,7 @@ fn input(field: &PlanField) -> Option<ProfileInput> {
         _ => None,
     };
     let kind = match field.kind() {
-        Kind::Json | Kind::List | Kind::Relation => return None,
+        Kind::Json | Kind::List | Kind::Relation | Kind::File => return None,
         Kind::Text => InputKind::Text { max },
         Kind::Int | Kind::Float => InputKind::Number,
         Kind::Bool => InputKind::Flag,

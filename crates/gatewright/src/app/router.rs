@@ -19,6 +19,7 @@ use tower::ServiceBuilder;
 use super::Tasks;
 use super::banner::Banner;
 use super::browsers::Browsers;
+use super::files::FileService;
 use super::limits::LimitsStatus;
 use super::mail::MailService;
 use super::{authorization_server, branding};
@@ -45,6 +46,7 @@ pub(super) struct Parts<'a> {
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
     pub(super) mail: &'a MailService,
+    pub(super) files: &'a FileService,
     pub(super) pulls: Option<&'a Pulls>,
     pub(super) fanout: Option<&'a FanoutStatus>,
     /// The limit of entity routes, if there is one.
@@ -79,6 +81,8 @@ impl Parts<'_> {
         let limit = BodyLimit::new(server.max_body_bytes).set_by("server.max_body_bytes");
         let envelope = EnvelopeLayer::new(ambient, limit, deadline).budget(self.budget);
         let envelope = envelope.trusted_proxies(server.trusted_proxies.clone());
+        let uploads = self.files.is_upload(self.config, self.entities);
+        let envelope = uploads.into_iter().fold(envelope, EnvelopeLayer::streaming);
         let envelope = match self.auth {
             Some(auth) => {
                 let small = self.config.auth.max_body_bytes;
@@ -139,7 +143,8 @@ impl Parts<'_> {
     /// The routes whose requests have an identity.
     fn identified(&self, own: Router) -> Router {
         // A layer of the routes only: a request that matches no route uses up no caller's budget.
-        let limited = self.limited(self.entities.router());
+        let records = self.files.around(self.entities.router(), self.config, self.entities);
+        let limited = self.limited(records);
         let entities = match self.config.api_prefix() {
             "" => limited,
             prefix => Router::new().nest(prefix, limited),

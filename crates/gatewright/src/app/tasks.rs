@@ -6,6 +6,7 @@ use gatewright_events::log::Following;
 use gatewright_events::outbox::Relay;
 use parking_lot::Mutex;
 
+use super::files;
 use super::housekeeping::Housekeeper;
 use super::limits::LimitsTask;
 use crate::replicas::Replica;
@@ -25,6 +26,8 @@ pub(super) struct Running {
     pub(super) limits: Vec<LimitsTask>,
     pub(super) housekeeper: Option<Housekeeper>,
     pub(super) replica: Option<Replica>,
+    /// Deletes the bytes of files.
+    pub(super) files: Option<files::Task>,
 }
 
 impl Tasks {
@@ -35,8 +38,9 @@ impl Tasks {
     /// Sends the remaining events to the other replicas, and finishes the deliveries that have begun, each for at most
     /// `within`. Then this server is none of the replicas any more.
     pub(super) async fn stop(&self, within: Duration) {
-        let Running { relay, fanout, following, limits, housekeeper, replica } = std::mem::take(&mut *self.0.lock());
-        drop((following, limits, housekeeper));
+        let Running { relay, fanout, following, limits, housekeeper, replica, files } =
+            std::mem::take(&mut *self.0.lock());
+        drop((following, limits, housekeeper, files));
         if let Some(fanout) = fanout {
             fanout.stop(within).await;
         }

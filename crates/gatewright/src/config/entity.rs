@@ -1,7 +1,8 @@
 //! `[[entity]]`: parsed directly into the declarations of `gatewright_entities`, which checks them.
 
 use gatewright_entities::{
-    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, Kind, Language, Literal, OnDelete, ProfileField, RecordCheck, Unique,
+    Action, DEFAULT_MAX_LIST_LIMIT, Entity, Field, FileRules, Kind, Language, Literal, OnDelete, ProfileField,
+    RecordCheck, Unique,
 };
 
 use super::read::{FromNode, Node, Report, Section, Value, json, words};
@@ -107,7 +108,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Entity {
         entity
     });
     entity = section.sections("check", check).into_iter().fold(entity, Entity::check);
-    section.sections("field", field).into_iter().fold(entity, Entity::field)
+    section.sections("field", entity_field).into_iter().fold(entity, Entity::field)
 }
 
 /// Keys and indexes over several fields.
@@ -233,7 +234,7 @@ fn field(section: &mut Section<'_>) -> Field {
     }
     field = listed_values(section, field);
     field = items(section, field);
-    if section.value("many", false, "Of a `relation`: it names many records, in an order and each once.") {
+    if section.value("many", false, "Of a `relation`: it names many records, in an order and each once. Of a `file`: it holds many files, in an order.") {
         field = field.many();
     }
     let about = "Number the records, 1, 2, 3 and so on, among those with the same values in these fields; `[]`: all records. Of an `int`.";
@@ -266,12 +267,48 @@ pub(super) fn kind(section: &mut Section<'_>, about: &'static str) -> Kind {
     section.required::<Type>("type", about).0
 }
 
+/// A field of an entity, which may hold files too.
+fn entity_field(section: &mut Section<'_>) -> Field {
+    let field = field(section);
+    let default = FileRules::default();
+    let files = FileRules {
+        max_bytes: section.value(
+            "max_bytes",
+            default.max_bytes,
+            "Of a `file`: the most bytes of one file. Above it: 413 `file_too_large`.",
+        ),
+        accept: section.value(
+            "accept",
+            default.accept.clone(),
+            "Of a `file`: the accepted types, as the content tells them: `\"image/*\"`, `\"application/pdf\"`. Otherwise 422 \
+             `file_type`. `[]`: all.",
+        ),
+        public: section.value(
+            "public",
+            default.public,
+            "Of a `file`: whether anybody who knows the address may download it.",
+        ),
+        keep_metadata: section.value(
+            "keep_metadata",
+            default.keep_metadata,
+            "Of a `file`: whether EXIF, XMP and IPTC [stay](files.md#metadata-of-images) in JPEG, PNG and WebP.",
+        ),
+        require_removal: section
+            .optional::<Removal>(
+                "metadata",
+                "Of a `file`: `\"require_removal\"` refuses images and videos of formats from which metadata cannot be removed.",
+            )
+            .is_some(),
+    };
+    if files == default { field } else { field.files(files) }
+}
+
 /// What a list may hold.
 fn items(section: &mut Section<'_>, mut field: Field) -> Field {
     if let Some(most) = section.derived::<u32>(
         "max_items",
         "`1000`",
-        "Of a `list`: how many items it may have, at most 10000. Of a relation with `many`: `100`, at most 1000.",
+        "Of a `list`: how many items it may have, at most 10000. Of a relation or a file with `many`: `100`, at most 1000.",
     ) {
         field = field.max_items(most);
     }
@@ -285,6 +322,26 @@ fn items(section: &mut Section<'_>, mut field: Field) -> Field {
 /// A text. An empty one counts as absent.
 pub(super) fn given(section: &mut Section<'_>, key: &'static str, about: &'static str) -> Option<String> {
     section.optional::<String>(key, about).filter(|text| !text.is_empty())
+}
+
+/// The only word of `metadata`.
+struct Removal;
+
+const REMOVAL: &str = "require_removal";
+
+impl FromNode for Removal {
+    fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
+        let word = String::from_node(node, report)?;
+        if word != REMOVAL {
+            report.add(node, &format!("\"{word}\" is no word here; write \"{REMOVAL}\""));
+            return None;
+        }
+        Some(Self)
+    }
+
+    fn kind() -> String {
+        words(std::iter::once(REMOVAL))
+    }
 }
 
 /// A [`Kind`] with a placeholder as its default. The setting is required.

@@ -26,6 +26,7 @@ mod problem;
 mod read;
 mod roles;
 mod server;
+mod storage;
 mod surfaces;
 mod template;
 mod view;
@@ -58,6 +59,7 @@ pub use presets::{Account, Addresses, PresetProvider};
 pub use problem::{Place, Problem, Problems};
 pub use read::{Absent, LISTEN_ADDRESS, Setting, listen_address};
 pub use server::Server;
+pub use storage::{S3, Storage};
 pub use surfaces::{Audit, BrowserBackend, Csrf, Email, Tenancy};
 pub use template::{fresh_secret, template};
 
@@ -76,6 +78,8 @@ pub struct Config {
     pub roles: BTreeMap<String, Grants>,
     /// `[email]`; without it, no mail can be sent.
     pub email: Option<Email>,
+    /// `[storage]`; absent: a folder beside the SQLite database.
+    pub storage: Option<Box<Storage>>,
     /// `[rate_limit]`
     pub rate_limit: RateLimit,
     /// `[csrf]`
@@ -116,6 +120,7 @@ impl Default for Config {
             auth: Auth::default(),
             roles: BTreeMap::new(),
             email: None,
+            storage: None,
             rate_limit: RateLimit::default(),
             csrf: Csrf::default(),
             browser_backend: None,
@@ -196,6 +201,7 @@ impl Config {
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
             roles: section.entries("roles", "The permissions of the role. `\"*\"`: all permissions."),
             email: section.optional_section("email", Email::read),
+            storage: section.optional_section("storage", Storage::read).map(Box::new),
             rate_limit: section.section("rate_limit", RateLimit::read),
             csrf: section.section("csrf", Csrf::read),
             browser_backend: section.optional_section("browser_backend", BrowserBackend::read),

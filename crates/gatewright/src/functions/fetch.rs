@@ -76,7 +76,7 @@ impl Fetch {
 
     /// The client for an address, if it is allowed.
     fn client(&self, url: &Url) -> Result<&Outbound, HostError> {
-        let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
         let port = url.port_or_known_default().map(|port| format!("{host}:{port}")).unwrap_or_default();
         if !matches!(url.scheme(), "http" | "https") || !self.hosts.iter().any(|named| *named == host || *named == port)
         {

@@ -29,6 +29,8 @@ use crate::Config;
 
 /// How many prepared engines each file keeps.
 const IDLE: usize = 4;
+/// Lines of a secret from this length on are masked by themselves.
+const LONGEST_SHOWN_LINE: usize = 8;
 /// The target of lines in the log.
 const LOG: &str = "gatewright::functions";
 /// The resource and the verb of the scope that API tokens need to call routes.
@@ -45,6 +47,8 @@ struct Inner {
     fetch: fetch::Fetch,
     /// The names and values of secrets.
     secrets: Vec<(String, Secret)>,
+    /// What the log must not show of them, the longest first.
+    masks: Vec<Secret>,
 }
 
 impl Functions {
@@ -72,8 +76,9 @@ impl Functions {
             vec![Fault { file: "fetch".to_owned(), line: 0, column: 0, message: error.to_string() }]
         })?;
         let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
-        let secrets = functions.secrets.iter().filter_map(|name| secret(name)).collect();
-        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, secrets }))))
+        let secrets: Vec<_> = functions.secrets.iter().filter_map(|name| secret(name)).collect();
+        let masks = masks(&secrets);
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, secrets, masks }))))
     }
 
     /// Adds the functions that run in writes.
@@ -133,6 +138,21 @@ fn secret(name: &str) -> Option<(String, Secret)> {
     }
 }
 
+/// A secret whole, as JSON writes it, and line by line.
+fn masks(secrets: &[(String, Secret)]) -> Vec<Secret> {
+    let forms = |(_, secret): &(String, Secret)| {
+        let text = secret.expose().to_owned();
+        let json = serde_json::Value::from(text.as_str()).to_string();
+        let json = json.trim_matches('"').to_owned();
+        let lines = text.lines().filter(|line| line.len() >= LONGEST_SHOWN_LINE).map(str::to_owned).collect::<Vec<_>>();
+        [text, json].into_iter().chain(lines).filter(|form| !form.is_empty()).collect::<Vec<_>>()
+    };
+    let mut masks: Vec<String> = secrets.iter().flat_map(forms).collect();
+    masks.sort_by_key(|mask| std::cmp::Reverse(mask.len()));
+    masks.dedup();
+    masks.into_iter().map(Secret::new).collect()
+}
+
 /// What the declarations name that the configuration does not have.
 fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
     let fault = |function: &Function, message: String| Fault {
@@ -149,10 +169,23 @@ fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
                 faults.push(fault(function, format!("there is no entity \"{entity}\"")));
             }
             Trigger::Before { .. } => {}
-            Trigger::Route { method, path, .. } => {
+            Trigger::Route { method, path, csrf } => {
                 let place = (method.clone(), routes::shape(path));
                 if let Some(other) = mounted.insert(place, &function.name) {
                     faults.push(fault(function, format!("{method} {path} is the route of {other} already")));
+                }
+                let others = program.functions().iter().filter_map(|other| match &other.trigger {
+                    Trigger::Route { method: others, path, csrf } if others == method => Some((path, *csrf)),
+                    _ => None,
+                });
+                // What needs no token is known by its path, before there is a route.
+                for (other, others_csrf) in others.filter(|(other, _)| *other != path && routes::overlap(other, path)) {
+                    if *csrf && !others_csrf {
+                        let message = format!(
+                            "{method} {path} is also one of {other}, which has `csrf: false`: give both the same"
+                        );
+                        faults.push(fault(function, message));
+                    }
                 }
             }
             Trigger::On { .. } | Trigger::Job { .. } => {
@@ -190,8 +223,7 @@ impl Functions {
 
     /// The text without the values of secrets.
     fn masked(&self, text: &str) -> String {
-        let secrets = self.0.secrets.iter().map(|(_, secret)| secret.expose()).filter(|secret| !secret.is_empty());
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.0.masks.iter().fold(text.to_owned(), |text, mask| text.replace(mask.expose(), "***"))
     }
 
     /// The secrets, as functions see them.

@@ -14,9 +14,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use gatewright_base::{Credential, Identity, Shares};
+use gatewright_base::{Credential, Identity, Shares, Turn};
 use gatewright_db::Share;
-use gatewright_entities::{Call, Entities};
+use gatewright_entities::{Call, Entities, share};
 use gatewright_functions::{Data, Ended, Function, HostError, Request as Wanted, Step, Trigger};
 use gatewright_http::{Caller, ClientAddr, Origin, Problem, cross_site, layers};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
@@ -94,6 +94,13 @@ pub(super) fn shape(path: &str) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
+/// Whether a request may be one of both paths.
+pub(super) fn overlap(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<&str>, Vec<&str>) = (one.split('/').collect(), other.split('/').collect());
+    let may_meet = |(one, other): (&&str, &&str)| one == other || one.starts_with('{') || other.starts_with('{');
+    one.len() == other.len() && one.iter().zip(&other).all(may_meet)
+}
+
 async fn handle(
     State(route): State<Arc<Route>>,
     Caller(identity): Caller,
@@ -122,8 +129,9 @@ impl Route {
         let surface = &self.surface;
         let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
         let share = share(&call);
-        let _turn = surface.calls.take(share).await;
         let body = to_bytes(body, BODY).await.map_err(|_| Problem::too_large())?;
+        // Held by whatever still runs, also after the client has left.
+        let in_progress = Arc::new(surface.calls.take(share).await);
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |OriginalUri(uri)| uri);
         let origin = surface.public.as_ref().map(ToString::to_string).unwrap_or_default();
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -142,24 +150,37 @@ impl Route {
             ("params".to_owned(), Data::Object(parameters.collect())),
             ("secrets".to_owned(), surface.functions.secrets()),
         ]);
-        self.run(call, share, argument).await
+        self.run(call, share, argument, &in_progress).await
     }
 
-    async fn run(&self, call: Call, share: Share, argument: Data) -> Result<Response, Problem> {
+    async fn run(
+        &self,
+        call: Call,
+        share: Share,
+        argument: Data,
+        in_progress: &Arc<Turn>,
+    ) -> Result<Response, Problem> {
         let surface = &self.surface;
-        let mut running = surface.functions.call(&self.function, argument, surface.functions.0.timeout)?;
+        let (functions, function) = (surface.functions.clone(), self.function.clone());
+        let turn = (surface.threads.take(share).await, in_progress.clone());
+        let prepared = tokio::task::spawn_blocking(move || {
+            let prepared = functions.call(&function, argument, functions.0.timeout);
+            drop(turn);
+            prepared
+        });
+        let mut running = prepared.await.map_err(|_| failed())??;
         let place = Place::Alone(&surface.entities);
         // What the function waits for.
         let mut waiting = FuturesUnordered::new();
         let ended = loop {
-            let turn = surface.threads.take(share).await;
+            let turn = (surface.threads.take(share).await, in_progress.clone());
             let stepped = tokio::task::spawn_blocking(move || {
                 let step = running.step();
+                drop(turn);
                 (running, step)
             });
             let step;
             (running, step) = stepped.await.map_err(|_| failed())?;
-            drop(turn);
             surface.functions.log_lines(&mut running);
             match step {
                 Step::Ended(ended) => break ended,
@@ -219,14 +240,6 @@ impl Route {
     }
 }
 
-/// The share of the server that a call counts against.
-fn share(call: &Call) -> Share {
-    match call.identity.principal() {
-        Some(principal) => Share::of(&principal.subject),
-        None => Share::of(&call.address),
-    }
-}
-
 fn without_cookie(identity: Identity) -> Identity {
     match &identity {
         Identity::Known(principal) if !matches!(principal.credential, Credential::Session { .. }) => identity,
@@ -278,5 +291,7 @@ mod tests {
         assert_eq!(shape("/a/{id}/b"), shape("/a/{name}/b"));
         assert_ne!(shape("/a/{id}"), shape("/a/id"));
         assert_eq!(mounted("/a/{id}"), "/fn/a/{id}");
+        assert!(overlap("/a/{id}", "/a/b") && overlap("/{x}/b", "/a/{y}"));
+        assert!(!overlap("/a/{id}", "/a/b/c") && !overlap("/a/b", "/a/c"));
     }
 }

@@ -11,7 +11,7 @@ use super::words::{content, header, integer, list_of, named, object, string};
 use crate::Config;
 
 /// The statuses of failures, the meaning of each, and the code in its example.
-const FAILURES: [(u16, &str, &str); 16] = [
+const FAILURES: [(u16, &str, &str); 17] = [
     (400, "The request is malformed, or names something that does not exist.", "bad_request"),
     (401, "The credentials are missing or invalid.", "unauthorized"),
     (403, "The caller has no permission, or the second factor is missing.", "forbidden"),
@@ -23,6 +23,7 @@ const FAILURES: [(u16, &str, &str); 16] = [
     (412, "The record has changed since it was read.", "precondition_failed"),
     (413, "The body is too large.", "too_large"),
     (415, "The content type of the body is not supported.", "unsupported_media_type"),
+    (416, "The range is beyond the end of the file.", "range_not_satisfiable"),
     (
         422,
         "The body is well-formed but fails validation; `errors` names the fields and the reasons.",

@@ -21,7 +21,7 @@ use super::words::{
     Described, Part, boolean, content, empty, header, in_header, in_path, instant, integer, json, json_body, list_of,
     named, object, or_null, patch_body, query, string, textual, typed,
 };
-use super::{Draft, batch, list, schema};
+use super::{Draft, batch, files, list, schema};
 use crate::Config;
 
 pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, plans: &[Arc<Plan>]) {
@@ -49,6 +49,9 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, pla
     if plan.soft_delete() {
         let restore = subject.restore(draft);
         draft.add(restore);
+    }
+    for described in subject.files(draft) {
+        draft.add(described);
     }
     for described in batch::describe(draft, &subject) {
         draft.add(described);
@@ -188,7 +191,10 @@ impl Subject<'_> {
             described
         };
         described
-            .body(json_body(named(&format!("{}Create", self.name)), Some(self.example_body())))
+            .body(files::or_form(
+                self.plan,
+                json_body(named(&format!("{}Create", self.name)), Some(self.example_body())),
+            ))
             .answers(201, made)
             .fails(&[409, 413, 415, 422], Page::Never)
     }
@@ -234,7 +240,7 @@ impl Subject<'_> {
             .parameter(id())
             .parameter(if_match())
             .parameter(if_none_match())
-            .body(body)
+            .body(files::or_form(self.plan, body))
             .answers(
                 200,
                 self.some(

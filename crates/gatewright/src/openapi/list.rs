@@ -149,7 +149,10 @@ fn compared(plan: &Plan, case: JsonCase) -> Vec<(String, Kind, Object)> {
     let id = ("id".to_owned(), Kind::Relation, string().build());
     let own = plan.times().iter().map(|name| (case.spell(name), Kind::Timestamp, instant().build()));
     let fields = plan.fields().map(|field| (field.key().to_owned(), field.kind(), schema::compared(field)));
-    [id].into_iter().chain(fields.filter(|(_, kind, _)| !matches!(kind, Kind::Json | Kind::List))).chain(own).collect()
+    [id].into_iter()
+        .chain(fields.filter(|(_, kind, _)| !matches!(kind, Kind::Json | Kind::List | Kind::File)))
+        .chain(own)
+        .collect()
 }
 
 fn comparisons(key: &str, kind: Kind, schema: &Object) -> Vec<Parameter> {

@@ -13,6 +13,7 @@ mod batch;
 mod components;
 mod consumers;
 mod entity;
+mod files;
 mod list;
 mod names;
 mod route;
@@ -50,6 +51,7 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
     for plan in plans.iter().filter(|plan| plan.crud()) {
         entity::describe(&mut draft, config, plan, plans);
     }
+    files::describe(&mut draft, config, plans);
     batch::mixed(&mut draft, &format!("{}/_batch", config.api_prefix()), config.rate_limit.api.is_some());
     if config.auth.enabled {
         auth::describe(&mut draft, config);

@@ -1,5 +1,6 @@
 //! Converts a field into its schemas: for requests and for answers.
 
+use gatewright_base::JsonCase;
 use gatewright_entities::{Bound, Constraints, Items, Kind, PlanField};
 use serde_json::{Value, json};
 use utoipa::Number;
@@ -11,15 +12,45 @@ use utoipa::openapi::schema::{
 /// The schema of the field in an answer. Bounds are left out: a record may be older than they are.
 pub(crate) fn read(field: &PlanField) -> Schema {
     match field.items() {
+        Some(items) if items.kind == Kind::File => {
+            let files = ArrayBuilder::new().items(file(FILE.to_owned(), false, true));
+            Schema::Array(files.description(Some(about(field))).build())
+        }
         Some(items) => Schema::Array(array(field, items).description(Some(about(field))).build()),
         None => Schema::Object(read_one(field)),
     }
+}
+
+/// What a description says about a file.
+const FILE: &str = "A file.";
+
+/// A file: what describes it or, in a body, its id.
+fn file(about: String, is_nullable: bool, is_described: bool) -> Object {
+    let schema = kinds(ObjectBuilder::new(), &[Type::Object], is_nullable).description(Some(about));
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let schema = schema.property("id", text().format(Some(SchemaFormat::Custom("uuid".to_owned())))).required("id");
+    if !is_described {
+        return schema.build();
+    }
+    let size = ObjectBuilder::new().schema_type(Type::Integer).description(Some("Bytes."));
+    let url = text().description(Some("The path of the download. It carries no rights."));
+    let schema = schema.property("name", text()).property("size", size).property("contentType", text());
+    schema.property("sha256", text()).property("url", url).build()
+}
+
+/// An uploaded file, which no record has yet.
+pub(crate) fn uploaded(case: JsonCase) -> ObjectBuilder {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let size = ObjectBuilder::new().schema_type(Type::Integer);
+    let schema = ObjectBuilder::new().schema_type(Type::Object).property("id", text()).property("name", text());
+    schema.property("size", size).property(case.spell("content_type"), text()).property("sha256", text())
 }
 
 fn read_one(field: &PlanField) -> Object {
     let mut schema = ObjectBuilder::new().description(Some(about(field)));
     schema = match field.kind() {
         Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
+        Kind::File => return file(about(field), !field.is_required(), true),
         Kind::Enum => words(schema, field),
         kind => kinds(schema, &[of(kind)], !field.is_required()),
     };
@@ -74,6 +105,7 @@ fn limited(field: &PlanField, items: Items) -> ArrayBuilder {
 fn item(field: &PlanField, kind: Kind) -> Object {
     let schema = ObjectBuilder::new();
     match kind {
+        Kind::File => return file(FILE.to_owned(), false, false),
         Kind::Enum => schema.schema_type(Type::String).enum_values(Some(field.constraints().values.iter().cloned())),
         Kind::Decimal => schema.schema_type(Type::String).pattern(Some(DECIMAL)),
         kind => formatted(schema.schema_type(of(kind)), kind),
@@ -86,6 +118,7 @@ fn write_one(field: &PlanField) -> Object {
     let schema = ObjectBuilder::new().description(Some(about(field))).default(field.default_value());
     let schema = match field.kind() {
         Kind::Json => return schema.schema_type(SchemaType::AnyValue).build(),
+        Kind::File => return file(about(field), nullable, false),
         Kind::Enum => return words(schema, field).build(),
         // An exact decimal may come as a number too: it is read from its digits.
         Kind::Decimal => kinds(schema, &[Type::String, Type::Number], nullable).pattern(Some(DECIMAL)),
@@ -168,6 +201,7 @@ pub(crate) fn example(field: &PlanField) -> Value {
         (Kind::Enum, _) => values.first().cloned().into(),
         (Kind::Date, _) => "2026-01-31".into(),
         (Kind::Timestamp, _) => "2026-01-31T12:00:00.000000Z".into(),
+        (Kind::File, _) => Value::Null,
         (Kind::Json, _) => json!({}),
         (Kind::List, _) => json!([]),
         (Kind::Uuid | Kind::Relation, _) => ID.into(),
@@ -198,6 +232,8 @@ fn about(field: &PlanField) -> String {
         Kind::List if field.items().is_some_and(|items| items.kind == Kind::Relation) => {
             "The ids of other records, in an order and each once."
         }
+        Kind::List if field.files().is_some() => "Files. A body names each by the id of its upload, or is a form.",
+        Kind::File => "A file. A body names it by the id of its upload, or is a form.",
         Kind::Relation => "The id of another record.",
         Kind::Decimal => "An exact decimal number of at most 38 digits.",
         Kind::Timestamp => "A point in time; responses give it in UTC, to the microsecond.",

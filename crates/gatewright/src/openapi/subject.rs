@@ -111,6 +111,8 @@ fn title(verb: &str) -> &'static str {
         "create" => "Create a record of",
         "get" => "Read a record of",
         "delete" => "Delete a record of",
+        "download" => "Download a file of",
+        "sign" => "Sign the address of a file of",
         "restore" => "Restore a record of",
         "events" => "Stream changes to",
         "createMany" => "Create records of",

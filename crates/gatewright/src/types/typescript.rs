@@ -33,7 +33,8 @@ fn user(profile: Option<&Profile>, directory: Option<&Plan>) -> String {
         let kind = match field.kind() {
             Kind::Int | Kind::Float => "number".to_owned(),
             Kind::Bool => "boolean".to_owned(),
-            Kind::Json => "Json".to_owned(),
+            // A profile has no files.
+            Kind::Json | Kind::File => "Json".to_owned(),
             Kind::List => list(&of_profile(field)),
             Kind::Enum => words(field),
             Kind::String | Kind::Text | Kind::Decimal | Kind::Date | Kind::Timestamp | Kind::Uuid | Kind::Relation => {
@@ -46,6 +47,22 @@ fn user(profile: Option<&Profile>, directory: Option<&Plan>) -> String {
     user.push_str("}\n");
     user
 }
+
+/// The name of the type of files.
+const FILE: &str = "StoredFile";
+
+/// A file that a record has, and how a body names one.
+fn file(case: JsonCase) -> String {
+    let content_type = case.spell("content_type");
+    format!(
+        "\n/** A file of a record. `url` is the path of its download. */\nexport interface {FILE} {{\n  readonly id: string;\n  \
+         readonly name: string;\n  readonly size: number;\n  readonly {content_type}: string;\n  readonly sha256: string;\n  \
+         readonly url: string;\n}}\n"
+    )
+}
+
+/// A file in a body.
+const NAMED_FILE: &str = "{ id: string }";
 
 /// The suffixes of an entity's further types.
 const SUFFIXES: [&str; 2] = ["Create", "Update"];
@@ -80,10 +97,13 @@ pub(super) fn interfaces<'a>(
     profile: Option<&Profile>,
     wide: &'static str,
 ) -> (String, Vec<(&'a Plan, String)>) {
-    let mut names = Names::new(["Json", "User", "Schema", "Entities", "Caller", "Database", "Refusal"]);
+    let mut names = Names::new(["Json", "User", "Schema", FILE, "Entities", "Caller", "Database", "Refusal"]);
     let entities: Vec<(&Plan, String)> = shown.iter().map(|plan| (&***plan, names.of(plan.name(), SUFFIXES))).collect();
     let directory = plans.iter().find(|plan| plan.is_directory());
     let mut module = user(profile, directory.map(|plan| &**plan));
+    if shown.iter().any(|plan| plan.fields().any(|field| field.files().is_some())) {
+        module.push_str(&file(case));
+    }
     for (plan, name) in &entities {
         let entity = Entity { plan, plans, name, case, wide, enums: enums(plan, name, &mut names) };
         entity.write(&mut module);
@@ -163,6 +183,7 @@ impl Entity<'_> {
             Kind::Uuid => "A UUID.".to_owned(),
             Kind::Relation => format!("The id of one of {}.", target()),
             Kind::String | Kind::Text | Kind::Int | Kind::Float | Kind::Bool | Kind::Enum | Kind::Json => String::new(),
+            Kind::File => "A file; a change names it by the id of its upload.".to_owned(),
             Kind::List if self.plan.names_many(field) => format!("The ids of {}. {}", target(), items_about(field)),
             Kind::List => items_about(field),
         };
@@ -179,7 +200,9 @@ impl Entity<'_> {
     fn written(&self, field: &PlanField) -> String {
         match field.kind() {
             Kind::Decimal => or_null(field, "string | number"),
+            Kind::List if field.files().is_some() => list(NAMED_FILE),
             Kind::List => list(&self.item(field, "string | number")),
+            Kind::File => or_null(field, NAMED_FILE),
             _ => self.read(field),
         }
     }
@@ -243,6 +266,7 @@ fn plain(kind: Kind) -> &'static str {
         Kind::Int | Kind::Float => "number",
         Kind::Bool => "boolean",
         Kind::Json | Kind::List => "Json",
+        Kind::File => FILE,
         Kind::String
         | Kind::Text
         | Kind::Decimal

@@ -36,6 +36,17 @@ struct Settings {
     never_stored: Option<Arc<str>>,
     below: Option<(Arc<str>, BodyLimit)>,
     budget: Option<Budget>,
+    streaming: Option<Streaming>,
+}
+
+/// Tells which requests are streaming.
+#[derive(Clone)]
+struct Streaming(Arc<dyn Fn(&Request) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Streaming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Streaming(…)")
+    }
 }
 
 impl EnvelopeLayer {
@@ -49,6 +60,7 @@ impl EnvelopeLayer {
             never_stored: None,
             below: None,
             budget: None,
+            streaming: None,
         }))
     }
 
@@ -70,6 +82,13 @@ impl EnvelopeLayer {
     /// has a share; the first 16 KiB of a body are not counted.
     pub fn budget(self, budget: Budget) -> Self {
         Self(Arc::new(Settings { budget: Some(budget), ..(*self.0).clone() }))
+    }
+
+    /// Requests for which `is_streaming` holds have none of the limits of bodies: not their bytes, not their memory, and no
+    /// deadline. Their handlers must read the body in pieces, with limits of their own.
+    pub fn streaming(self, is_streaming: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
+        let streaming = Some(Streaming(Arc::new(is_streaming)));
+        Self(Arc::new(Settings { streaming, ..(*self.0).clone() }))
     }
 
     /// Sets `Cache-Control: no-store` on every answer to `path` and below, from any layer: if answers contain
@@ -147,6 +166,14 @@ fn is_below(path: &str, above: &str) -> bool {
 /// The answer, or a refusal because a limit was exceeded.
 async fn within<S: RouteService>(inner: Taken<S>, request: Request, settings: &Settings) -> Response {
     let (request, remainder) = Remainder::watch(request);
+    if settings.streaming.as_ref().is_some_and(|Streaming(is_streaming)| is_streaming(&request)) {
+        let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind().await;
+        let response = answered(answer);
+        return match remainder {
+            Some(remainder) => remainder.settle(response).await,
+            None => response,
+        };
+    }
     // Held until the answer begins: until then the handler keeps the body that it read.
     let (request, _lease) = settings.budgeted(request);
     let response = match settings.limit_of(&request).applied_to(request) {
@@ -168,8 +195,9 @@ async fn run<S: RouteService>(inner: Taken<S>, request: Request, settings: &Sett
     // Calling may panic as well as waiting.
     let answer = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     let answer = if exempt { Some(answer.await) } else { settings.deadline.wait_for(answer).await };
-    Some(match answer? {
-        Ok(response) => response,
-        Err(payload) => panic::answer(&*payload),
-    })
+    answer.map(answered)
+}
+
+fn answered(answer: Result<Response, Box<dyn std::any::Any + Send>>) -> Response {
+    answer.unwrap_or_else(|payload| panic::answer(&*payload))
 }

@@ -35,7 +35,7 @@ impl Writer<'_> {
             let value = self.operand(&path.operand, &rows);
             let conditions = std::mem::take(&mut self.sql);
             let from = from.join(", ");
-            columns.push(format!("(SELECT {value} FROM {from} WHERE 1 = 1{conditions}) AS {}", quoted(name)));
+            columns.push(format!("(SELECT {value} FROM {from} WHERE 1 = 1{conditions} LIMIT 1) AS {}", quoted(name)));
         }
         self.sql = columns.join(", ");
     }

@@ -13,6 +13,9 @@ impl Check<'_> {
         let entity = self.entity;
         let Some(query) = entity.query.as_deref() else { return };
         self.query(query);
+        if entity.fields.iter().any(|field| field.kind == crate::declare::Kind::File) {
+            self.wrong("field", "a field of files has no meaning here: the records are only read".to_owned());
+        }
         let written = [Action::Create, Action::Update, Action::Delete];
         let access = Access { read: None, export: None, ..entity.access.clone() };
         for (attribute, given) in [
@@ -23,6 +26,7 @@ impl Check<'_> {
             ("rules.update_before", entity.update_before.is_some() || entity.update_after.is_some()),
             ("rules", written.iter().any(|action| entity.row_rules.get(*action).is_some())),
             ("soft_delete", entity.soft_delete),
+            ("search", entity.search.is_some()),
             ("client_ids", entity.client_ids),
             ("unique", !entity.unique.is_empty()),
             ("index", !entity.index.is_empty()),

@@ -67,6 +67,7 @@ fn stamped_field(name: &str) -> ModelField {
         word: None,
         relation: None,
         links: None,
+        files: None,
         renamed_from: None,
         description: None,
     }

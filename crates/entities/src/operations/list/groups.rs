@@ -96,7 +96,7 @@ impl Function {
                 matches!(self, Self::Min | Self::Max | Self::CountDistinct)
             }
             Kind::Bool | Kind::Uuid | Kind::Relation => self == Self::CountDistinct,
-            Kind::Json | Kind::List => false,
+            Kind::Json | Kind::List | Kind::File => false,
         }
     }
 }
@@ -290,8 +290,12 @@ fn fields(columns: Names<'_>, parameter: &str, names: &str, most: usize) -> Resu
             let hint = meant.map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
             return Err(format!("{parameter}: there is no field \"{shown}\"{hint}"));
         };
-        if columns.at(index).kind == Kind::Json {
-            return Err(format!("{parameter}: \"{}\" is JSON and has no order", columns.at(index).key));
+        let column = columns.at(index);
+        if column.kind == Kind::File || column.of == Some(Kind::File) {
+            return Err(format!("{parameter}: \"{}\" is a file and has no order", column.key));
+        }
+        if column.kind == Kind::Json {
+            return Err(format!("{parameter}: \"{}\" is JSON and has no order", column.key));
         }
         if found.contains(&index) {
             return Err(format!("{parameter} names \"{}\" twice", columns.at(index).key));

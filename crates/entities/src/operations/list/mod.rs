@@ -19,12 +19,13 @@ mod related;
 mod rows;
 mod searched;
 mod slice;
+mod source;
 mod sums;
 
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Db, Error as DatabaseError, Lane, Share, Tx, Value};
+use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
 use gatewright_events::EventLog;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +48,8 @@ use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
 use rows::Rows;
+use source::Source;
+pub(super) use source::within;
 
 /// One page of a list.
 #[derive(Debug, Clone)]
@@ -155,33 +158,6 @@ struct Reading {
     looks_at: Option<u32>,
     share: Share,
     log: Option<EventLog>,
-}
-
-/// Where a list is read.
-enum Source<'a> {
-    /// In the lane of lists.
-    Lane(Db),
-    /// In a transaction, which sees its own writes.
-    Transaction(&'a Tx),
-}
-
-impl Source<'_> {
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl AsyncFn(&Tx) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        match self {
-            Self::Lane(db) => db.read(work).await,
-            Self::Transaction(tx) => work(tx).await,
-        }
-    }
-}
-
-/// A list within a transaction.
-pub(super) async fn within(tx: &Tx, table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
-    let reach = reach(table, call, Action::Read).await?;
-    let (reading, paging) = ready(table, call, asked, reach).await?;
-    reading.run(table.entities, &Source::Transaction(tx), paging).await
 }
 
 async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {

@@ -15,6 +15,7 @@ mod network;
 mod oauth;
 mod operations;
 mod posture;
+mod storage;
 
 pub(super) use names::names_of;
 pub(crate) use network::is_loopback;
@@ -80,6 +81,9 @@ impl Config {
         email::check(self, &mut faults);
         #[cfg(not(feature = "mail"))]
         faults.require(self.email.is_none(), "email", crate::carriers::without("mail"));
+        storage::check(self, &mut faults);
+        #[cfg(not(feature = "files"))]
+        faults.require(!self.has_files(), "storage", crate::carriers::without("files"));
         operations::check(self, &mut faults);
         entities::check(self, &mut faults);
         names::add(self, &mut faults);

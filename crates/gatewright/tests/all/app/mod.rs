@@ -27,6 +27,7 @@ mod descriptions;
 mod docs;
 mod embedding;
 mod field_reads;
+mod files;
 mod functions;
 mod fuzz;
 mod guests;

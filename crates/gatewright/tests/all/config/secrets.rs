@@ -85,6 +85,11 @@ fn the_path_of_a_file_is_refused_wherever_a_secret_is_read() {
         ),
         ("email.smtp_url", "[email]\nfrom = \"a@example.com\"\nsmtp_url = ".to_owned(), ""),
         ("outbox.consumer[0].secret", format!("{webhook}secret = "), ""),
+        (
+            "storage.s3.secret_access_key",
+            "[storage.s3]\nbucket = \"a\"\naccess_key_id = \"a\"\nsecret_access_key = ".to_owned(),
+            "",
+        ),
     ];
     for (key, before, after) in &doors {
         for text in [path.to_owned(), format!(" {path}\n")] {

@@ -314,6 +314,12 @@ const HARMLESS: &[(&str, &str)] = &[
     ("view.access", "read export"),
     ("view.rules", "read"),
     ("view.field", "name type hidden description to read values of"),
+    (
+        "storage",
+        "anonymous_bytes_per_day backend keep_deleted_days path quota_per_user_bytes reserve_bytes staged_per_user_bytes \
+         upload_ttl_seconds",
+    ),
+    ("storage.s3", "access_key_id bucket endpoint path_style prefix region secret_access_key"),
     ("entity.access", "read create update delete export"),
     ("entity.search", "language"),
     ("entity.search.fields", "NAME"),
@@ -322,7 +328,7 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "entity.field",
         "name type required unique index hidden read_only default min max pattern to many renamed_from description values \
-         of max_items unique_items on_delete read write sequence",
+         of max_items unique_items on_delete read write sequence accept keep_metadata max_bytes metadata public",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
     ("outbox.consumer", "name event entities pull"),
