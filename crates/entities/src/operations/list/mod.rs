@@ -25,14 +25,14 @@ mod sums;
 use std::sync::Arc;
 
 use gatewright_base::JsonCase;
-use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value};
+use gatewright_db::{Error as DatabaseError, Share, Tx, Value};
 use gatewright_events::EventLog;
 use serde::de::DeserializeOwned;
 
 use crate::access::Action;
 use crate::call::Call;
 use crate::condition::reach::Reach;
-use crate::context::admission::{admit, field_rights, reach};
+use crate::context::admission::{admit, field_rights};
 use crate::context::entities::Entities;
 use crate::context::gate;
 use crate::context::table::Table;
@@ -48,7 +48,7 @@ use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
 use rows::Rows;
-use source::Source;
+use source::{Source, list};
 pub(super) use source::within;
 
 /// One page of a list.
@@ -158,18 +158,6 @@ struct Reading {
     looks_at: Option<u32>,
     share: Share,
     log: Option<EventLog>,
-}
-
-async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
-    let reach = reach(table, call, Action::Read).await?;
-    let _entered = table.entities.list_gate().enter(call)?;
-    let (reading, paging) = ready(table, call, asked, reach).await?;
-    let source = Source::Lane(table.entities.db().clone().lane(Lane::Lists(reading.share)));
-    let list = reading.run(table.entities, &source, paging).await;
-    list.map_err(|error| match error {
-        Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
-        error => error,
-    })
 }
 
 /// Makes a list ready to be read.

@@ -1,6 +1,6 @@
 //! Lists by themselves and within a transaction.
 
-use gatewright_db::{Db, Tx};
+use gatewright_db::{Db, Error as DatabaseError, Lane, Tx};
 
 use super::{List, ready};
 use crate::access::Action;
@@ -40,4 +40,17 @@ pub(in crate::operations) async fn within(
     let reach = reach(table, call, Action::Read).await?;
     let (reading, paging) = ready(table, call, asked, reach).await?;
     reading.run(table.entities, &Source::Transaction(tx), paging).await
+}
+
+/// A list by itself.
+pub(super) async fn list(table: Table<'_>, call: &Call, asked: &ListQuery) -> Result<List, Error> {
+    let reach = reach(table, call, Action::Read).await?;
+    let _entered = table.entities.list_gate().enter(call)?;
+    let (reading, paging) = ready(table, call, asked, reach).await?;
+    let source = Source::Lane(table.entities.db().clone().lane(Lane::Lists(reading.share)));
+    let list = reading.run(table.entities, &source, paging).await;
+    list.map_err(|error| match error {
+        Error::Database(DatabaseError::Deadline) => Error::ListTooSlow,
+        error => error,
+    })
 }
