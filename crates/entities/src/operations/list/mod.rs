@@ -48,8 +48,8 @@ use groups::Grouping;
 use include::{Found, Included};
 use parameters::{Paging, Query};
 use rows::Rows;
-use source::{Source, list};
 pub(super) use source::within;
+use source::{Source, list};
 
 /// One page of a list.
 #[derive(Debug, Clone)]
