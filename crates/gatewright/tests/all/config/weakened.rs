@@ -292,6 +292,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("auth.oauth.oidc.claims", "subject email name picture email_verified"),
     ("email", "from templates"),
     ("branding", "name logo logo_dark color radius support_url terms_url privacy_url languages languages_folder"),
+    ("functions", "folder memory_bytes write_timeout_ms timeout_ms allow_hosts secrets"),
     ("roles", "NAME"),
     ("csrf", "enabled"),
     ("rate_limit", "store redis_url"),
