@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use super::pages::root;
 
 /// Codes that are not in a `Problem` literal. The source contains each of them as a quoted text.
-const ELSEWHERE: [&str; 2] = ["error", "file_not_found"];
+const ELSEWHERE: [&str; 3] = ["error", "file_not_found", "refused"];
 
 #[test]
 fn the_reference_has_every_code_of_the_source_and_no_other() {

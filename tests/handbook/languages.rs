@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::pages::{Block, Page, handbook, pages, root};
 use crate::client::{built, compile, node};
-use crate::harness::run;
+use crate::harness::{gatewright, run};
 
 /// The languages that a block may have. If no test of this folder checks a language, the comment says why.
 const LANGUAGES: [&str; 15] = [
@@ -20,6 +20,32 @@ const LANGUAGES: [&str; 15] = [
 
 /// Declarations for the blocks of TypeScript.
 const GLOBALS: &str = include_str!("globals.d.ts");
+
+/// The entities of the examples of functions.
+const FUNCTIONS: &str = r#"
+[[entity]]
+name = "agents"
+[[entity.field]]
+name = "free"
+type = "bool"
+[[entity]]
+name = "tickets"
+[[entity.field]]
+name = "due_at"
+type = "timestamp"
+[[entity.field]]
+name = "opened_at"
+type = "timestamp"
+[[entity.field]]
+name = "agent"
+type = "relation"
+to = "agents"
+[[entity]]
+name = "orders"
+[[entity.field]]
+name = "paid"
+type = "bool"
+"#;
 
 #[test]
 fn every_block_has_a_known_language() {
@@ -77,11 +103,20 @@ async fn every_block_of_typescript_compiles() {
     let blocks: Vec<Block<'_>> = pages.iter().flat_map(Page::blocks).filter(|block| block.language == "ts").collect();
     for block in &blocks {
         let name = block.place.replace(['/', ':', '.'], "-");
+        // A file of functions, as it is.
+        if block.code.contains("from \"gatewright\"") {
+            fs::write(folder.path().join(format!("{name}.ts")), &block.code).unwrap();
+            continue;
+        }
         let (imports, rest): (Vec<&str>, Vec<&str>) = block.code.lines().partition(|line| line.starts_with("import "));
         let text = format!("{}\nexport async function block() {{\n{}\n}}\n", imports.join("\n"), rest.join("\n"));
         fs::write(folder.path().join(format!("{name}.ts")), text).unwrap();
     }
     fs::write(folder.path().join("globals.d.ts"), GLOBALS).unwrap();
+    fs::write(folder.path().join("functions.toml"), FUNCTIONS).unwrap();
+    let types = gatewright(folder.path(), &["types", "--functions", "--config", "functions.toml"], "");
+    assert!(types.status.success(), "{}", types.stderr);
+    fs::write(folder.path().join("gatewright.d.ts"), types.stdout).unwrap();
     fs::write(folder.path().join("schema.ts"), "export type { Schema } from \"./globals\";\n").unwrap();
     let options = json!({
         "compilerOptions": {

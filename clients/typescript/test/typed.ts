@@ -29,7 +29,7 @@ export async function compiles(post: Posts): Promise<void> {
   await posts.modify(post.id, ({ score }) => ({ score: (score ?? 0) + 1 }));
 
   const some = await posts.get(post.id, { fields: ["title", "hits"], include: ["topic", "reviewer"] });
-  is<Equal<keyof typeof some, "title" | "hits" | "_etag" | "_included">>();
+  is<Equal<keyof typeof some, "title" | "hits" | "_etag" | "_highlights" | "_included">>();
   const topic: string | undefined = some._included.topic?.title;
   const reviewer: string | null | undefined = some._included.reviewer?.displayName;
   is<Equal<keyof NonNullable<(typeof some)["_included"]["reviewer"]>, "id" | "displayName">>();
