@@ -115,8 +115,8 @@ async fn every_block_of_typescript_compiles() {
     fs::write(folder.path().join("globals.d.ts"), GLOBALS).unwrap();
     fs::write(folder.path().join("functions.toml"), FUNCTIONS).unwrap();
     let types = gatewright(folder.path(), &["types", "--functions", "--config", "functions.toml"], "");
-    assert!(types.status.success(), "{}", types.stderr);
-    fs::write(folder.path().join("gatewright.d.ts"), types.stdout).unwrap();
+    assert_eq!(types.status, 0, "{}", types.err);
+    fs::write(folder.path().join("gatewright.d.ts"), types.out).unwrap();
     fs::write(folder.path().join("schema.ts"), "export type { Schema } from \"./globals\";\n").unwrap();
     let options = json!({
         "compilerOptions": {

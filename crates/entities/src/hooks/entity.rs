@@ -43,8 +43,9 @@ pub struct Writing<'a> {
 /// groups and related records. So do not use them to hide secrets: use `hidden`.
 #[async_trait]
 pub trait EntityHooks: Send + Sync + 'static {
-    /// Whether the hooks before a write also see one whose values are invalid or missing, so that they can set them. Values that a
-    /// hook has not set are refused after it. By default such a write is refused before.
+    /// Whether the hooks before a write also see one whose values are invalid or missing, so that they can set them, and may name records
+    /// that the caller may not read. Values that a hook has not set are refused after it. By default such a write is refused
+    /// before, and a hook refers to what its caller may read.
     fn completes(&self) -> bool {
         false
     }

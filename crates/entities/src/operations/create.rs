@@ -156,7 +156,7 @@ impl Create {
             let writing = Writing { tx: transaction.tx, transaction, call: &self.call, plan: &self.plan };
             hooks.before_create(writing, &mut open).await?;
             invalid = open.left_of(invalid.as_ref());
-            set = open.set_by_hooks();
+            set = if hooks.completes() { open.set_by_hooks() } else { Vec::new() };
             values = if invalid.is_none() { open.complete()? } else { open.into_inner() };
         }
         if invalid.is_none() {

@@ -203,7 +203,7 @@ impl Update {
                 let writing = Writing { tx, transaction, call: &self.call, plan: &self.plan };
                 hooks.before_update(writing, held.whole(), &mut open).await?;
                 invalid = open.left_of(invalid.as_ref());
-                set = open.set_by_hooks();
+                set = if is_completed { open.set_by_hooks() } else { Vec::new() };
                 values = open.into_inner();
             }
             if let Some(invalid) = &invalid {

@@ -9,6 +9,8 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LO
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use url::{Host, Url};
 
+use super::records;
+
 /// How long a request may take, with its answer.
 const TIME: Duration = Duration::from_secs(30);
 /// The most bytes of an answer.
@@ -147,7 +149,7 @@ pub(crate) fn is_host(named: &str) -> bool {
 }
 
 fn failed(message: &str) -> HostError {
-    HostError { status: 502, code: "fetch_failed".to_owned(), message: format!("fetch: {message}"), errors: None }
+    records::exception(502, "fetch_failed", &format!("fetch: {message}"))
 }
 
 #[cfg(test)]

@@ -254,5 +254,5 @@ fn batched(MixedBatch { entities: names, batch }: MixedBatch, entities: &Entitie
 
 /// The function asks for what there is not.
 pub(super) fn wrong(message: &str) -> HostError {
-    HostError { status: 500, code: "function_failed".to_owned(), message: message.to_owned(), errors: None }
+    records::exception(500, "function_failed", message)
 }

@@ -70,6 +70,11 @@ pub(super) fn is_same(one: &Data, other: &Data) -> bool {
     }
 }
 
+/// An exception of a function that is no error of an operation.
+pub(super) fn exception(status: u16, name: &str, message: &str) -> HostError {
+    HostError { status, code: name.to_owned(), message: message.to_owned(), errors: None }
+}
+
 /// An error of the service, as an exception of the function.
 pub(super) fn error(problem: &Problem) -> HostError {
     let entry = |error: &gatewright_http::FieldError| {
