@@ -108,7 +108,8 @@ impl Create {
         let (mut values, named, id, mut invalid) = match read {
             Ok(Draft { values, named, id, .. }) => (values, named, id, None),
             Err(invalid) => {
-                let (values, named, id) = (invalid.values.clone(), invalid.named.clone(), invalid.id.clone());
+                let (values, named, id) =
+                    (invalid.values.clone(), invalid.named.clone(), invalid.id.clone().map(String::from));
                 let error = relations.complete(invalid).await;
                 // Whom the rule refuses without a caller is asked to sign in, whatever the body.
                 let may_be_refused = admission.rule.is_some() && call.identity.principal().is_none();

@@ -138,20 +138,20 @@ struct Added<'a> {
 
 impl<'a> Relations<'a> {
     /// The links that a write's values make, without what the program chose in the fields that `set` marks: for that, the database looks
-    /// alone. What the caller has `sent` and the program has left there is the caller's choice.
+    /// alone. What is among the values of the `callers` too is the caller's choice.
     pub(super) fn links_beside(
         self,
         values: &[Option<Value>],
         set: &[bool],
-        sent: &[Option<Value>],
+        callers: &[Option<Value>],
     ) -> Result<Vec<Link>, Error> {
         if !set.contains(&true) {
             return self.links(values);
         }
-        let chosen = values.iter().zip(set).zip(sent).map(|((value, is_set), sent)| match (value, sent) {
+        let chosen = values.iter().zip(set).zip(callers).map(|((value, is_set), given)| match (value, given) {
             (value, _) if !is_set => value.clone(),
-            (Some(Value::Json(ids)), Some(Value::Json(sent))) => common(ids, sent),
-            (value, sent) => value.clone().filter(|value| Some(value) == sent.as_ref()),
+            (Some(Value::Json(ids)), Some(Value::Json(given))) => common(ids, given),
+            (value, given) => value.clone().filter(|value| Some(value) == given.as_ref()),
         });
         self.links(&chosen.collect::<Vec<_>>())
     }

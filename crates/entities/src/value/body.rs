@@ -35,7 +35,7 @@ pub(crate) struct InvalidBody {
     pub(crate) values: Vec<Option<Value>>,
     /// Which fields the body names.
     pub(crate) named: Vec<bool>,
-    pub(crate) id: Option<String>,
+    pub(crate) id: Option<Box<str>>,
     pub(crate) operators: Vec<(usize, Operator)>,
 }
 
@@ -104,6 +104,7 @@ impl Draft {
 
     fn refused(self, errors: Vec<FieldError>) -> InvalidBody {
         let Self { values, named, id, operators } = self;
+        let id = id.map(String::into_boxed_str);
         InvalidBody { error: BodyError::Invalid(errors), values, named, id, operators }
     }
 

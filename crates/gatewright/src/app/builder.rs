@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use gatewright_auth::AuthBuilder;
+use gatewright_auth::{Auth, AuthBuilder};
 use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
 use gatewright_entities::Builder as EntitiesBuilder;
@@ -109,14 +109,9 @@ impl AppBuilder {
         // Entities may point at users, so that users come first.
         let mail = MailService::open(&config, &db, &ambient).await?;
         let limits = Limits::open(&config, &db, &ambient).await?;
-        let auth = match parts::auth(&config, &db, &ambient) {
-            Some(builder) => {
-                let builder = limits.give_to(builder);
-                let builder = mail.mailer().into_iter().fold(builder, AuthBuilder::mailer);
-                Some(changed(builder, auth_changes).build().await?)
-            }
-            None => None,
-        };
+        let auth = parts::auth(&config, &db, &ambient);
+        let auth = auth.map(|builder| changed(sending(limits.give_to(builder), &mail), auth_changes));
+        let auth = Box::pin(built(auth)).await?;
         let bus = Bus::new(&ambient);
         let budget = Budget::new(config.server.memory_budget_bytes);
         let log = parts::log(&config, &db, &ambient, &budget).await?;
@@ -129,7 +124,7 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let outbox = parts::outbox(&config, &db, &ambient, &budget).await?;
+        let outbox = Box::pin(parts::outbox(&config, &db, &ambient, &budget)).await?;
         let pulls = match &outbox {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
             None => None,
@@ -142,7 +137,8 @@ impl AppBuilder {
         let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
         let entities = Box::pin(changed(entities, entities_changes).build()).await?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
-        let (replica, agreement) = Replica::join(&config, &db, &ambient).await.map_err(BuildError::Replicas)?;
+        let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
+        let (replica, agreement) = joined.map_err(BuildError::Replicas)?;
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient, functions.as_ref())?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
@@ -198,6 +194,18 @@ impl AppBuilder {
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
     }
+}
+
+async fn built(auth: Option<AuthBuilder>) -> Result<Option<Auth>, BuildError> {
+    Ok(match auth {
+        Some(builder) => Some(builder.build().await?),
+        None => None,
+    })
+}
+
+/// Authentication that sends mails, if there is a mail server.
+fn sending(auth: AuthBuilder, mail: &MailService) -> AuthBuilder {
+    mail.mailer().into_iter().fold(auth, AuthBuilder::mailer)
 }
 
 /// The entities with what each write is also stored in.

@@ -268,7 +268,7 @@ fn what_is_wrong_with_a_directory_or_a_view_is_named_with_its_place() {
     }
     let warned = |text: &str| -> String {
         let config = Loader::text("f.toml", text).dev_mode().load().unwrap();
-        config.warnings().iter().map(|warning| format!("{warning}\n")).collect()
+        config.warnings().iter().map(|warning| format!("{warning}\n")).collect::<Vec<_>>().concat()
     };
     let trash = warned(&view("sql = \"SELECT id FROM notes\""));
     assert!(trash.contains("view[0].sql: it reads the trash of \"notes\" too"), "{trash}");

@@ -294,8 +294,8 @@ async fn functions_run_at_every_door_that_writes() {
         assert_eq!(mixed.at("/results/1/data/text"), "one!?");
         let upserted = ann.post("/notes?on_conflict=text", json!({"text": "one!?"})).await.is(200);
         assert_eq!(upserted.at("/data/text"), "one!??");
-        let tool = ann.call_tool("notes_create", json!({"text": "five"})).await.is(200);
-        assert!(tool.text().contains("five!"), "{}", tool.text());
+        let called = ann.call_tool("notes_create", json!({"text": "five"})).await.is(200);
+        assert!(called.text().contains("five!"), "{}", called.text());
     }
 }
 

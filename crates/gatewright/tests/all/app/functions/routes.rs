@@ -150,13 +150,20 @@ async fn csrf_token(actor: &mut Actor) -> String {
 }
 
 fn hmac(key: &[u8], data: &[u8]) -> String {
+    use std::fmt::Write as _;
+
     use sha2::{Digest, Sha256};
+
     let mut block = [0_u8; 64];
     block[..key.len()].copy_from_slice(key);
     let pad = |with: u8| block.map(|byte| byte ^ with);
     let inner = Sha256::new().chain_update(pad(0x36)).chain_update(data).finalize();
     let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in outer {
+        write!(hex, "{byte:02x}").unwrap();
+    }
+    hex
 }
 
 #[tokio::test]

@@ -123,7 +123,9 @@ pub(super) fn configuration(shapes: &[Shape], more: &str) -> String {
             let _infallible = write!(text, "[[entity.field]]\nname = \"{field}\"\n{kind}\n");
         }
     }
-    shapes.iter().for_each(|shape| view(shape, &shapes[shape.leads_to], &mut text));
+    for shape in &shapes {
+        view(shape, &shapes[shape.leads_to], &mut text);
+    }
     text
 }
 
