@@ -123,7 +123,7 @@ pub(super) fn configuration(shapes: &[Shape], more: &str) -> String {
             let _infallible = write!(text, "[[entity.field]]\nname = \"{field}\"\n{kind}\n");
         }
     }
-    for shape in &shapes {
+    for shape in shapes {
         view(shape, &shapes[shape.leads_to], &mut text);
     }
     text
