@@ -7,7 +7,7 @@ use gatewright_db::{Engine, column_types};
 
 use crate::email::GUEST_DOMAIN;
 
-/// A column of the directory. Each has the type that [`Column::word`] says.
+/// A column of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Column {
     /// The address.
