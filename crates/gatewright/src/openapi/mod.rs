@@ -30,6 +30,7 @@ use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder, Pa
 
 use crate::Config;
 
+#[cfg(feature = "mcp")]
 pub(crate) use list::search_text;
 pub(crate) use route::routes;
 
