@@ -70,7 +70,8 @@ async fn a_function_that_exceeds_its_limits_ends_and_the_others_go_on() {
             slowest
         };
         let ((), (), slowest) = tokio::join!(attacking, calling, others);
-        assert!(slowest < Duration::from_secs(5), "{slowest:?} on {}", app.engine());
+        // Nobody waits for the end of the attacks, which take a minute one after the other.
+        assert!(slowest < Duration::from_secs(20), "{slowest:?} on {}", app.engine());
         ann.post("/notes", json!({ "text": "fine" })).await.is(201);
     }
 }
