@@ -271,3 +271,51 @@ fn calls_run_on_many_threads_at_once() {
         }
     });
 }
+
+#[test]
+fn what_a_file_does_while_it_is_evaluated_is_no_part_of_a_call() {
+    let program = program(
+        r#"
+        import { before } from "gatewright";
+        const seed = Math.random();
+        console.log("evaluated", seed);
+        export const chance = before("a", "create", ({ values }) => { values.all = [Math.random(), Math.random()]; });
+        "#,
+    );
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..10 {
+        let ended = value(run(&program, "chance", data(json!({"values": {}}))));
+        assert!(seen.insert(ended.to_string()), "each call has numbers of its own");
+    }
+    let mut call =
+        program.call(&program.functions()[0].clone(), data(json!({"values": {}})), SECOND).expect("prepared");
+    assert!(matches!(call.step(), Step::Ended(Ok(_))));
+    assert_eq!(call.take_lines(), [], "and no lines of the evaluation");
+    let asking = Folder::new(&[("a.ts", "await fetch(\"http://a.example/\");\nexport {};\n")]);
+    let faults = asking.program().expect_err("nothing answers yet");
+    assert!(faults[0].message.contains("while a file is evaluated"), "{faults:?}");
+}
+
+#[test]
+fn texts_and_keys_of_callers_are_data() {
+    let program = program(
+        r#"
+        import { before } from "gatewright";
+        export const texts = before("a", "create", ({ values }) => {
+          console.log(values.text.slice(0, 2));
+          values.half = values.text.slice(0, 2);
+          values.isAdmin = String(values.settings.isAdmin);
+        });
+        export const search = before("a", "create", ({ values }) => { values.found = values.text.includes(values.word); });
+        "#,
+    );
+    let settings = json!({"__proto__": {"isAdmin": true}, "a": 1});
+    let argument = data(json!({"values": {"text": "a\u{1F600}b", "settings": settings}}));
+    let ended = value(run(&program, "texts", argument));
+    assert_eq!(ended["values"]["half"], json!("a\u{FFFD}"), "half of a pair is no text");
+    assert_eq!(ended["values"]["isAdmin"], json!("undefined"));
+    assert_eq!(ended["values"]["settings"], settings, "the key stays one");
+    let (text, word) = ("a".repeat(500_000), format!("{}b", "a".repeat(250_000)));
+    let failed = run(&program, "search", data(json!({"values": {"text": text, "word": word}}))).expect_err("too long");
+    assert!(failed.to_string().contains("too long"), "{failed}");
+}

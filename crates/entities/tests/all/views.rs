@@ -302,6 +302,7 @@ async fn a_view_that_could_show_other_tenants_hidden_ruled_or_deleted_records_is
             .soft_delete()
             .field(Field::string("text").hidden())
             .field(Field::string("code").read("@roles has 'boss'"))
+            .field(Field::relation("watchers", "users").many().hidden())
     };
     let look = async |world: &World, query: Query| {
         let view = Entity::view("seen", query).field(Field::string("n"));
@@ -313,6 +314,15 @@ async fn a_view_that_could_show_other_tenants_hidden_ruled_or_deleted_records_is
             let refused = look(&world, Query::new(sql)).await.unwrap_err();
             assert!(refused.contains("select tenant_id by its name, or say all_tenants = true"), "{refused}");
         }
+        // A table of links has no column of a tenant, and belongs to its records.
+        let links = "SELECT value AS id, 'x' AS n FROM \"notes.watchers.links\"";
+        let refused = look(&world, Query::new(links)).await.unwrap_err();
+        assert!(refused.contains("select tenant_id by its name, or say all_tenants = true"), "{refused}");
+        let remarks = look(&world, Query::new(links).all_tenants()).await.unwrap();
+        assert!(
+            remarks.iter().any(|remark| remark.contains("\"watchers\" of \"notes\", which is hidden")),
+            "{remarks:?}"
+        );
         let refused =
             look(&world, Query::new("SELECT id, 'x' AS n FROM notes WHERE tenant_id <> ''")).await.unwrap_err();
         assert!(refused.contains("tenant_id"), "{}: {refused}", world.name());
@@ -323,6 +333,26 @@ async fn a_view_that_could_show_other_tenants_hidden_ruled_or_deleted_records_is
         assert!(words.iter().all(|words| remarks.iter().any(|remark| remark.contains(words))), "{remarks:?}");
         let clean = "SELECT id, 'x' AS n FROM notes WHERE deleted_at IS NULL";
         assert_eq!(look(&world, Query::new(clean).all_tenants()).await, Ok(vec![]), "{}", world.name());
+    }
+}
+
+#[tokio::test]
+async fn a_row_without_an_id_is_no_record_and_times_are_compared_in_one_form() {
+    let desks = Entity::view(
+        "desks",
+        Query::by_engine(
+            Some("SELECT desk AS id, strftime('%Y-%m-%dT10:00:00Z', '2026-01-01') AS hour FROM tickets"),
+            Some("SELECT desk AS id, TIMESTAMPTZ '2026-01-01T10:00:00Z' AS hour FROM tickets"),
+        ),
+    );
+    for world in worlds([tickets(), desks.public().field(Field::timestamp("hour"))]).await {
+        for body in [json!({ "desk": "a" }), json!({ "state": "open" })] {
+            world.post(&anonymous(), "/tickets", body).await.data();
+        }
+        for query in ["", "?hour=2026-01-01T10:00:00Z", "?hour_lte=2026-01-01T11:00:00%2B01:00", "?cursor="] {
+            let list = world.get(&user("ann"), &format!("/desks{query}")).await;
+            assert_eq!(list.data().as_array().unwrap().len(), 1, "{} {query}: {}", world.name(), list.text);
+        }
     }
 }
 

@@ -341,3 +341,103 @@ async fn without_functions_answers_are_the_same() {
         app.anonymous().get("/fn/anything").await.is(404);
     }
 }
+
+#[tokio::test]
+async fn a_body_that_a_function_completes_keeps_all_that_it_says() {
+    let toml = r#"
+        [[entity]]
+        name = "items"
+        owner_field = "user_id"
+        client_ids = true
+        [[entity.field]]
+        name = "title"
+        type = "string"
+        [[entity.field]]
+        name = "status"
+        type = "string"
+        default = "draft"
+        [[entity.field]]
+        name = "stock"
+        type = "int"
+        default = 1
+    "#;
+    let file = r#"
+        import { before } from "gatewright";
+        export const made = before("items", "create", ({ values }) => { values.title = "completed"; });
+        export const changed = before("items", "update", ({ values }) => { values.title = "completed"; });
+    "#;
+    let (apps, _folder) = with_functions(toml, &[("items.ts", file)]).await;
+    for app in apps {
+        let ann = app.signed_in("ann@example.com").await;
+        let id = "018f0000-0000-7000-8000-000000000001";
+        let made = ann.post("/items", json!({"id": id, "title": 5})).await.is(201);
+        assert_eq!(made.at("/data/id"), id, "the id of the caller, on {}", app.engine());
+        let changed = ann.patch(&format!("/items/{id}"), json!({"title": 5, "stock": {"$add": 2}})).await.is(200);
+        assert_eq!((changed.at("/data/stock"), changed.at("/data/title")), (json!(3), json!("completed")));
+        // What is given twice, or was not read, is refused whatever a function sets.
+        let twice = "\"title\":\"a\",".repeat(101);
+        let request = ann.request(http::Method::POST, "/items").header("content-type", "application/json");
+        let refused = ann.send(request.body(format!("{{{twice}\"nothing\":1}}").into()).unwrap()).await;
+        assert_eq!(refused.status(), 422, "{}", refused.text());
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_names_in_a_list_that_a_function_extends_is_still_checked() {
+    let toml = r#"
+        [[entity]]
+        name = "labels"
+        owner_field = "user_id"
+        [[entity.field]]
+        name = "name"
+        type = "string"
+        [[entity]]
+        name = "tasks"
+        owner_field = "user_id"
+        [[entity.field]]
+        name = "labels"
+        type = "relation"
+        to = "labels"
+        many = true
+        [[entity.field]]
+        name = "main"
+        type = "relation"
+        to = "labels"
+    "#;
+    let file = r#"
+        import { before } from "gatewright";
+        export const extend = before("tasks", "create", async ({ values, db }) => {
+          const all = await db.system.list("labels", { filter: "name = 'default'" });
+          values.labels = [...(values.labels ?? []), all.data[0].id];
+          values.main = all.data[0].id;
+        });
+    "#;
+    let (apps, _folder) = with_functions(toml, &[("tasks.ts", file)]).await;
+    for app in apps {
+        let (ann, bob) = (app.signed_in("ann@example.com").await, app.signed_in("bob@example.com").await);
+        let chosen = bob.post("/labels", json!({"name": "default"})).await.is(201).at("/data/id");
+        let foreign = bob.post("/labels", json!({"name": "of Bob"})).await.is(201).at("/data/id");
+        let own = ann.post("/labels", json!({"name": "own"})).await.is(201).at("/data/id");
+        let made = ann.post("/tasks", json!({"labels": [own]})).await.is(201);
+        assert_eq!(made.at("/data/labels"), json!([own, chosen]), "the function names any record");
+        ann.post("/tasks", json!({"labels": [foreign]})).await.is(422);
+    }
+}
+
+#[tokio::test]
+async fn routes_that_meet_have_the_same_rule_for_tokens() {
+    let file = r#"
+        import { route } from "gatewright";
+        export const open = route("POST", "/hooks/{id}", async () => new Response("a"), { csrf: false });
+        export const approve = route("POST", "/hooks/approve", async () => new Response("b"));
+        export const other = route("GET", "/hooks/approve", async () => new Response("c"));
+    "#;
+    let folder = folder(&[("routes.ts", file)]);
+    let toml = format!("[functions]\nfolder = \"{}\"\n{TICKETS}", folder.path().display());
+    let loader = gatewright::config::Loader::text("test.toml", &toml).dev_mode().database("sqlite::memory:");
+    let faults = gatewright::check_functions(&loader.load().unwrap()).unwrap_err();
+    assert_eq!(
+        faults,
+        "routes.ts: approve: POST /hooks/approve is also one of /hooks/{id}, which has `csrf: false`: give both the same"
+    );
+}
