@@ -175,7 +175,7 @@ export class Auth {
   }
 }
 
-function signedIn(answer: Spelled): SignIn {
+export function signedIn(answer: Spelled): SignIn {
   // The one key that is always spelled so.
   if (answer["two_factor_required"]) return { status: "two_factor_required" };
   return { status: "signed_in", user: answer["user"] as Account };

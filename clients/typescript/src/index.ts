@@ -11,19 +11,55 @@
  * ```
  */
 
+import { Devices, Invitations, MembersOf, Passkeys, Sessions, Tenants } from "./account.js";
 import { Auth } from "./auth.js";
 import { parameters } from "./query.js";
 import { Records } from "./records.js";
-import { Transport, type CallOptions, type Options } from "./transport.js";
-import type { AnySchema, SchemaOf } from "./types.js";
+import { either, Transport, type CallOptions, type Options, type Spelled } from "./transport.js";
+import type { AnySchema, Groups, GroupQuery, Operation, Result, SchemaOf } from "./types.js";
+import { upload, type StoredFile, type UploadOptions } from "./upload.js";
 
+export type {
+  Device,
+  Devices,
+  Invitation,
+  Invitations,
+  Invited,
+  Member,
+  Members,
+  MembersOf,
+  Passkey,
+  Passkeys,
+  Proof,
+  Session,
+  Sessions,
+  Tenant,
+  Tenants,
+} from "./account.js";
 export type { Account, Auth, Credentials, Enrollment, Me, Registration, SignIn } from "./auth.js";
 export { GatewrightError, type Failure, type FieldError } from "./failure.js";
 export { filter, type FilterValue } from "./query.js";
 export type { ChangeOptions, List, Records, Target } from "./records.js";
 export type { StreamEvent, StreamOptions } from "./stream.js";
 export type { CallOptions, Options } from "./transport.js";
-export type { AnySchema, EntityTypes, Highlights, Page, Query, SchemaOf, Snapshot, Stored, View, Where } from "./types.js";
+export type {
+  AnySchema,
+  EntityTypes,
+  Group,
+  GroupQuery,
+  Groups,
+  Highlights,
+  Operation,
+  Page,
+  Query,
+  Result,
+  SchemaOf,
+  Snapshot,
+  Stored,
+  View,
+  Where,
+} from "./types.js";
+export type { StoredFile, UploadOptions } from "./upload.js";
 
 /** What {@link Client.send} takes. */
 export interface SendOptions extends CallOptions {
@@ -38,17 +74,58 @@ export interface SendOptions extends CallOptions {
 export class Client<S extends SchemaOf<S> = AnySchema> {
   /** Signing in and out. */
   readonly auth: Auth;
+  readonly tenants: Tenants;
+  readonly members: MembersOf;
+  readonly invitations: Invitations;
+  readonly passkeys: Passkeys;
+  readonly sessions: Sessions;
+  readonly devices: Devices;
+  /** The server's own functions. */
+  readonly functions: {
+    /** Calls the route `/fn/{name}`: a POST with `body` as JSON, unless `options` say otherwise. Returns what it answers. */
+    call<T = unknown>(name: string, body?: unknown, options?: CallOptions & { method?: string }): Promise<T>;
+  };
   readonly #transport: Transport;
 
   /** @internal */
   constructor(transport: Transport) {
     this.#transport = transport;
     this.auth = new Auth(transport);
+    this.tenants = new Tenants(transport);
+    this.members = new MembersOf(transport);
+    this.invitations = new Invitations(transport);
+    this.passkeys = new Passkeys(transport);
+    this.sessions = new Sessions(transport);
+    this.devices = new Devices(transport);
+    this.functions = {
+      call: (name, body, { method = "POST", ...options } = {}) =>
+        this.send(method, `/fn/${name.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`, { ...options, body }),
+    };
   }
 
   /** The records of the entity with this path. */
   records<Path extends keyof S & string>(path: Path): Records<S, S[Path]> {
     return new Records(this.#transport, path);
+  }
+
+  /** Counts and computes over the records that a list would show, by the values of fields. */
+  async groups<Path extends keyof S & string>(path: Path, query: GroupQuery<S[Path]["record"]> & CallOptions): Promise<Groups> {
+    const { signal, countDistinct, utcOffset, ...asked } = query;
+    const named = { ...asked, count_distinct: countDistinct, utc_offset: utcOffset };
+    const sent = { query: parameters(named as { [name: string]: unknown }, false), ...(signal && { signal }) };
+    const answer = await this.#transport.json<Spelled>("GET", this.#transport.record(path), sent);
+    return { data: answer["data"] as Groups["data"], hasMore: Boolean(either(answer, "hasMore")) };
+  }
+
+  /** Runs writes to several entities in one transaction: all or none. */
+  async batch(operations: readonly Operation<S>[], options: CallOptions = {}): Promise<Result[]> {
+    const path = this.#transport.record("_batch");
+    return (await this.#transport.json<{ results: Result[] }>("POST", path, { ...options, body: { operations } })).results;
+  }
+
+  /** Sends a file, which a write then attaches by its id. */
+  upload(file: Blob, options: UploadOptions = {}): Promise<StoredFile> {
+    return upload(this.#transport, file, options);
   }
 
   /**

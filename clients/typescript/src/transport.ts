@@ -51,7 +51,11 @@ export interface Sent extends CallOptions {
   once?: boolean;
   query?: URLSearchParams;
   body?: unknown;
+  /** Sent as it is, in place of `body`. */
+  file?: Blob;
   headers?: Record<string, string>;
+  /** In place of the client's `fetch`. */
+  send?: typeof fetch;
 }
 
 /** What clients of one session share. */
@@ -164,6 +168,10 @@ export class Transport {
       headers["Content-Type"] = "application/json";
       init.body = JSON.stringify(sent.body);
     }
+    if (sent.file) {
+      headers["Content-Type"] = sent.file.type || "application/octet-stream";
+      init.body = sent.file;
+    }
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (tenant) headers[tenantHeader] = tenant;
     const csrf = method !== "GET" && !token && (await this.jar.csrf);
@@ -174,7 +182,7 @@ export class Transport {
     }
     let response: Response;
     try {
-      response = await (this.options.fetch ?? fetch)(this.url(path, sent.query), init);
+      response = await (sent.send ?? this.options.fetch ?? fetch)(this.url(path, sent.query), init);
     } catch (cause) {
       sent.signal?.throwIfAborted();
       return { kind: "network", cause };
@@ -213,6 +221,14 @@ export type Spelled = { [key: string]: unknown };
 /** The value under a key in camel case or its spelling in snake case. */
 export function either(answer: Spelled, key: string): unknown {
   return answer[key] ?? answer[key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+}
+
+/** An answer with all its keys in camel case. Ids and other values stay. */
+export function camel(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(camel);
+  if (!answer || typeof answer !== "object") return answer;
+  const spelled = (key: string) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(answer).map(([key, value]) => [spelled(key), camel(value)]));
 }
 
 /** Milliseconds to wait before the next try; `undefined` if there is none. */

@@ -135,3 +135,68 @@ export interface Snapshot<Record> {
   readonly records: Record[];
   readonly eventCursor: string | null;
 }
+
+/** How records are grouped, and what is computed of each group. */
+export interface GroupQuery<Record> {
+  /** Fields, and times as `day(createdAt)`: `hour`, `day`, `week`, `month`, `quarter`, `year`. */
+  group: GroupKey<Record> | readonly GroupKey<Record>[];
+  sum?: Name<Record> | readonly Name<Record>[];
+  min?: Name<Record> | readonly Name<Record>[];
+  max?: Name<Record> | readonly Name<Record>[];
+  avg?: Name<Record> | readonly Name<Record>[];
+  countDistinct?: Name<Record> | readonly Name<Record>[];
+  where?: Where<Record>;
+  filter?: string;
+  q?: string;
+  /** An IANA name, such as `Europe/Berlin`, for the times that are grouped. */
+  timezone?: string;
+  /** Such as `+02:00`, in place of `timezone`. */
+  utcOffset?: string;
+  sort?: string | readonly string[];
+  limit?: number;
+}
+
+type GroupKey<Record> = Name<Record> | `${"hour" | "day" | "week" | "month" | "quarter" | "year"}(${string})`;
+
+/** A group: its keys as they were asked for, how many records it has, and what was computed. */
+export interface Group {
+  readonly count: number;
+  readonly sum?: { readonly [field: string]: number | string | null };
+  readonly min?: { readonly [field: string]: number | string | null };
+  readonly max?: { readonly [field: string]: number | string | null };
+  readonly avg?: { readonly [field: string]: number | string | null };
+  readonly countDistinct?: { readonly [field: string]: number };
+  readonly [key: string]: unknown;
+}
+
+export interface Groups {
+  readonly data: readonly Group[];
+  readonly hasMore: boolean;
+}
+
+/** A body in which the id of a relation may be the record of an earlier operation. */
+type Referring<Body> = { [Key in keyof Body]: Body[Key] | { readonly $ref: string } };
+
+/** One write of a batch over several entities. `as` names its record for later operations. */
+export type Operation<S extends SchemaOf<S>> = {
+  [Path in keyof S & string]:
+    | { op: "create"; entity: Path; data: Referring<S[Path]["create"]>; as?: string }
+    | { op: "update"; entity: Path; id: string | { readonly $ref: string }; data: Referring<S[Path]["update"]>; ifMatch?: string }
+    | { op: "delete"; entity: Path; id: string | { readonly $ref: string }; ifMatch?: string }
+    | {
+        op: "upsert";
+        entity: Path;
+        on: readonly (keyof S[Path]["create"] & string)[];
+        data: Referring<S[Path]["create"]>;
+        resolution?: "update" | "ignore";
+        as?: string;
+      };
+}[keyof S & string];
+
+/** What came of one write of a batch. */
+export interface Result {
+  readonly index: number;
+  readonly entity: string;
+  /** The record; of a deleted one, its id. */
+  readonly data: { readonly id: string; readonly [key: string]: unknown };
+}

@@ -3,6 +3,7 @@
 //! A text that only looks harmless, by its quotes, comments or nested queries, is no way around this: SQLite reports each table and
 //! function that it compiles, and Postgres has parsed the text into the tree that is looked at.
 
+use crate::sql::is_closed;
 use crate::{Db, Error, Tx};
 
 /// What a SELECT reads and returns.
@@ -12,6 +13,8 @@ pub struct Inspected {
     pub columns: Vec<String>,
     /// The tables that it reads, each with a column; an empty one if it reads only whether there are rows.
     pub reads: Vec<(String, String)>,
+    /// Whether it reads rows as a whole, and so perhaps every column of its tables. SQLite names each column instead.
+    pub is_whole: bool,
 }
 
 /// Why a SELECT is refused: a sentence for the operator.
@@ -21,6 +24,9 @@ pub struct Refused(pub String);
 
 /// The temporary view on Postgres. It is never committed.
 const VIEW: &str = "_gatewright_inspected";
+
+const UNCLOSED: &str =
+    "a quote of it has no end: write a quote within a text twice (''), and none alone within a comment";
 
 fn not_allowed(table: &str) -> Refused {
     Refused(format!("it reads \"{table}\", which is no table of an entity"))
@@ -111,7 +117,7 @@ fn compiled(connection: &mut rusqlite::Connection, allowed: &[String], text: &st
     if !is_readonly {
         return Err(Refused("it is not a SELECT".to_owned()));
     }
-    Ok(Inspected { columns, reads })
+    Ok(Inspected { columns, reads, is_whole: false })
 }
 
 /// What ends the transaction, which never commits.
@@ -159,6 +165,9 @@ async fn look(tx: &Tx, allowed: &[String], select: &str, wrapped: &str) -> Resul
         error if error.is_unavailable() => End::Failed(error),
         error => End::Refused(Refused(error.to_string())),
     };
+    if !is_closed(select) {
+        return Err(End::Refused(Refused(UNCLOSED.to_owned())));
+    }
     tx.execute(format!("CREATE TEMPORARY VIEW \"{VIEW}\" AS\n{select}\n"), Vec::new()).await.map_err(wrong)?;
     tx.execute("SET TRANSACTION READ ONLY", Vec::new()).await?;
     let view = format!("CAST('pg_temp.{VIEW}' AS regclass)");
@@ -185,7 +194,8 @@ async fn look(tx: &Tx, allowed: &[String], select: &str, wrapped: &str) -> Resul
     let columns = tx.query(sql, Vec::new()).await?;
     let columns = columns.iter().map(|row| row.get("name")).collect::<Result<_, Error>>()?;
     tx.query(format!("EXPLAIN {wrapped}"), Vec::new()).await.map_err(wrong)?;
-    Ok(Inspected { columns, reads })
+    let is_whole = tree.contains(":varattno 0 ");
+    Ok(Inspected { columns, reads, is_whole })
 }
 
 /// Refuses relations other than the tables in `allowed`, as their names are looked up at the time.
@@ -226,7 +236,9 @@ async fn functions(tx: &Tx, tree: &str) -> Result<(), End> {
     let oids = numbers(tree, &["funcid", "opfuncid", "aggfnoid", "winfnoid"]);
     let sql = format!(
         "SELECT CAST(p.proname AS text) AS name, n.nspname = 'pg_catalog' AS own, CAST(p.provolatile AS text) AS volatile, \
-         l.lanname IN ('c', 'internal') AS compiled FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+         l.lanname IN ('c', 'internal') AND NOT EXISTS (SELECT 1 FROM pg_aggregate g JOIN pg_proc s ON s.oid IN (g.aggtransfn, \
+         g.aggfinalfn, g.aggcombinefn, g.aggmtransfn, g.aggminvtransfn, g.aggmfinalfn, g.aggserialfn, g.aggdeserialfn) \
+         JOIN pg_language sl ON sl.oid = s.prolang WHERE g.aggfnoid = p.oid AND sl.lanname NOT IN ('c', 'internal')) AS compiled FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
          JOIN pg_language l ON l.oid = p.prolang WHERE p.oid IN ({oids})"
     );
     for row in tx.query(sql, Vec::new()).await? {

@@ -130,6 +130,15 @@ pub async fn describe_in(tx: &Tx, table: &str) -> Result<Option<TableShape>, Err
     }))
 }
 
+/// The names of the triggers of `table`.
+pub async fn triggers(db: &Db, table: &str) -> Result<Vec<String>, Error> {
+    let sql = match db.engine() {
+        Engine::Sqlite => SQLITE_TRIGGERS,
+        Engine::Postgres => POSTGRES_TRIGGERS,
+    };
+    db.query(sql, params![table]).await?.iter().map(|row| row.get("name")).collect()
+}
+
 fn column(row: &Row) -> Result<ColumnShape, Error> {
     let words: String = row.get("type_name")?;
     Ok(ColumnShape {

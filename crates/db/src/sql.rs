@@ -60,6 +60,19 @@ impl Sql {
     }
 }
 
+/// Whether each quote has an end, so that a placeholder after the text is found.
+pub(crate) fn is_closed(sql: &str) -> bool {
+    let mut quote = None;
+    for c in sql.chars().filter(|c| matches!(c, '\'' | '"')) {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None => quote = Some(c),
+        }
+    }
+    quote.is_none()
+}
+
 /// Turns `?1` into `$1` outside of quotes and comments.
 #[cfg(feature = "postgres")]
 pub(crate) fn to_postgres(sql: &str) -> String {

@@ -15,7 +15,7 @@ use crate::answers::KeptAnswers;
 use crate::audience::Followers;
 use crate::context::body_turns::BodyTurns;
 use crate::context::cursor::CursorKey;
-use crate::context::entities::{Entities, Parts};
+use crate::context::entities::{Entities, Parts, Upkeep};
 use crate::context::exports::{ExportLimits, Exports};
 use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
@@ -262,7 +262,9 @@ impl Builder {
             }
         }
         schema::check_views(&self.db, &declarations).await?.iter().for_each(|remark| tracing::warn!("{remark}"));
-        let plans = Plan::compile(&declarations, self.db.engine(), self.json_case, &self.api_prefix);
+        let upkeep = Upkeep { users: self.users.clone(), tables: self.tables, declarations };
+        let declarations = &upkeep.declarations;
+        let plans = Plan::compile(declarations, self.db.engine(), self.json_case, &self.api_prefix);
         let by_name = plans.iter().map(|plan| (plan.name.clone(), plan.index)).collect();
         let users_exist = match self.users {
             Users::Table(table) | Users::TableToCome(table) => {
@@ -299,6 +301,7 @@ impl Builder {
             files: self.files,
             plans,
             by_name,
+            upkeep,
         }))
     }
 }

@@ -39,6 +39,7 @@ mod readable;
 mod rest;
 pub mod schema;
 mod search;
+mod streams;
 pub mod tenancy;
 mod value;
 

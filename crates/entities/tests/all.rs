@@ -54,6 +54,7 @@ mod all {
     mod search;
     mod search_index;
     mod sequences;
+    mod several_streams;
     mod sizes;
     mod slices;
     mod soft_delete_later;

@@ -27,6 +27,8 @@ mod rechecks;
 mod room;
 #[path = "all/seats.rs"]
 mod seats;
+#[path = "all/several.rs"]
+mod several;
 #[path = "all/slow.rs"]
 mod slow;
 #[path = "all/stopping.rs"]

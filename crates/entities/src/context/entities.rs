@@ -17,12 +17,15 @@ use super::gate::{self, Gate};
 use crate::access::Policy;
 use crate::answers::KeptAnswers;
 use crate::audience::Followers;
+use crate::builder::Tables;
 use crate::call::Call;
+use crate::declare::Declarations;
 use crate::files::FileStore;
 use crate::hooks::{ChangeHook, EntityHooks};
 use crate::ids::Ids;
 use crate::plan::Plan;
 use crate::profile::PublicUsers;
+use crate::schema::Users;
 use crate::tenancy::{Memberships, Named};
 
 /// The entities of a program, declared, compiled and with their tables. Cheap to clone.
@@ -71,11 +74,24 @@ pub(crate) struct Parts {
     pub(crate) files: Option<Arc<dyn FileStore>>,
     pub(crate) plans: Vec<Arc<Plan>>,
     pub(crate) by_name: HashMap<Arc<str>, usize>,
+    pub(crate) upkeep: Upkeep,
+}
+
+/// What the tables were made from.
+pub(crate) struct Upkeep {
+    pub(crate) declarations: Declarations,
+    pub(crate) users: Users,
+    pub(crate) tables: Tables,
 }
 
 impl Entities {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    /// What the tables were made from.
+    pub(crate) fn upkeep(&self) -> &Upkeep {
+        &self.0.upkeep
     }
 
     /// Where files are stored.

@@ -10,8 +10,9 @@ use super::rules::Subject;
 use super::transaction::{Transaction, within};
 use super::{sequences, write};
 use crate::before;
+use crate::builder::Tables;
 use crate::call::Call;
-use crate::context::entities::Entities;
+use crate::context::entities::{Entities, Upkeep};
 use crate::context::gate::share;
 use crate::declare::model::folded_column;
 use crate::encode::Stored;
@@ -20,6 +21,7 @@ use crate::fragment::quoted;
 use crate::hooks::change::{Before, Change};
 use crate::plan::{NumberedField, Plan};
 use crate::schema::marks::TABLE;
+use crate::schema::{self, SchemaError};
 use crate::search::build;
 use crate::search::index::MARKED;
 
@@ -62,6 +64,26 @@ impl Entities {
             }
         }
         Ok(completed)
+    }
+
+    /// Makes again the triggers and indexes that a server of an older configuration, which does not know them, dropped at its start.
+    /// Returns how many statements it took. Fails if the tables are only checked ([`Tables::Check`]). An index that was dropped is
+    /// not searched until it has all records.
+    pub async fn keep_derived(&self) -> Result<usize, SchemaError> {
+        let Upkeep { declarations, users, tables } = self.upkeep();
+        let mut is_whole = true;
+        for (table, index) in schema::dropped(self.db(), declarations).await? {
+            is_whole = false;
+            tracing::warn!(%table, "a server of another configuration dropped triggers or the search index of a table");
+            let of_table = |plan: &&Arc<Plan>| index && plan.table == table;
+            let searched = self.plans().iter().find(of_table).and_then(|plan| plan.index_of_words.as_ref());
+            searched.iter().for_each(|index| index.set_built(false));
+        }
+        match tables {
+            _ if is_whole => Ok(0),
+            Tables::Check => schema::check(self.db(), declarations, users).await.map(|()| 0),
+            Tables::Create => Ok(schema::apply(self.db(), declarations, users).await?.statements.len()),
+        }
     }
 
     /// Builds the indexes of words that are declared and not built yet, in batches, and returns when they have all records. Other

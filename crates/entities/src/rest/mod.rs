@@ -13,7 +13,7 @@
 //! | `POST`, `PATCH`, `DELETE /{table}/_batch` | [`batch`] |
 //! | `POST /_batch` | [`batch::mixed`] |
 //! | `POST /{table}/{id}/_restore` | [`records::restore`] |
-//! | `GET /{table}/_events` | [`stream::events`] |
+//! | `GET /{table}/_events`, `GET /_events` | [`streams`](crate::streams) |
 
 mod answer;
 mod batch;
@@ -23,7 +23,6 @@ pub(crate) mod once;
 mod own_page;
 mod record_id;
 mod records;
-mod stream;
 
 use std::sync::Arc;
 
@@ -34,6 +33,7 @@ use gatewright_http::layers;
 use self::endpoint::Endpoint;
 use crate::context::entities::Entities;
 use crate::context::table::Table;
+use crate::streams;
 
 impl Entities {
     /// The endpoints of every entity with `crud`, including event streams.
@@ -44,7 +44,9 @@ impl Entities {
     pub fn router(&self) -> Router {
         let served = self.tables().filter(|table| table.plan().crud());
         let mixed = post(batch::mixed).fallback(layers::method_not_allowed).with_state(self.clone());
-        served.fold(Router::new().route("/_batch", mixed), |router, table| router.merge(table.routes()))
+        let streams = get(streams::of_several).fallback(layers::method_not_allowed).with_state(self.clone());
+        let router = Router::new().route("/_batch", mixed).route("/_events", streams);
+        served.fold(router, |router, table| router.merge(table.routes()))
     }
 }
 
@@ -59,13 +61,15 @@ impl Table<'_> {
                 .route(&format!("/{table}/{{id}}"), only(get(records::get)));
             return router.with_state(endpoint);
         }
+        let stream = get(streams::of_one).fallback(layers::method_not_allowed);
+        let stream = stream.with_state((self.entities.clone(), plan.index));
         let list = get(records::list).post(records::create);
         let batch = post(batch::create).patch(batch::update).delete(batch::delete);
         let record = get(records::get).put(records::update).patch(records::update).delete(records::delete);
         let router = Router::new()
             .route(&format!("/{table}"), only(list))
             .route(&format!("/{table}/_batch"), only(batch))
-            .route(&format!("/{table}/_events"), only(get(stream::events)))
+            .route(&format!("/{table}/_events"), stream)
             .route(&format!("/{table}/{{id}}"), only(record));
         let restore = format!("/{table}/{{id}}/_restore");
         let router = if plan.soft_delete { router.route(&restore, only(post(records::restore))) } else { router };

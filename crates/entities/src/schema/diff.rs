@@ -22,7 +22,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
     if let Some(refusal) = check_users(tx, models, users).await? {
         refusals.push(refusal);
     }
-    let (mut opening, mut closing) = (Vec::new(), Vec::new());
+    let (mut opening, mut dropping, mut closing) = (Vec::new(), Vec::new(), Vec::new());
     let renamed = rename::tables(tx, models).await?;
     let history = History::load(tx).await?;
     let counts = models.iter().any(|model| !model.sequences.is_empty());
@@ -64,7 +64,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                 if has_marks {
                     opening.extend(present.renamed_marks(&models[index]));
                 }
-                opening.extend(marks::drop_left_over(&table.triggers, &table.name, &present.shape, tx.engine()));
+                dropping.extend(marks::drop_left_over(&table.triggers, &table.name, &present.shape, tx.engine()));
                 let search = {
                     let (shape, triggers) = (Some(&present.shape), &table.triggers);
                     searches.changes(&models[index], present.former_table(), shape, triggers, tx.engine())
@@ -73,13 +73,14 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
                     let note = "until it has all records, `q=` is answered with 503";
                     changes.notes.push(format!("table \"{}\" gets a search index in batches: {note}", table.name));
                 }
-                opening.extend(search.dropped);
+                dropping.extend(search.dropped);
                 closing.extend(search.created);
                 let triggers = marks::create(&table.triggers, Some(&present.shape));
                 if !triggers.is_empty() {
                     closing.extend(triggers);
                     // After the triggers: they wait for writes that are in progress.
                     closing.extend(sequences::number(&models[index], tx.engine()));
+                    closing.extend(marks::mark_unfolded(&models[index], &present.shape));
                 }
                 if obstacles.rows && sequences::is_new(&models[index], &present.shape) {
                     let note = "its records are numbered in the order of their ids";
@@ -93,6 +94,7 @@ pub(super) async fn changes(tx: &Tx, models: &[Model], users: &Users) -> Result<
         renames_first(opening, &mut refusals);
         return Err(SchemaError::Refused(refusals));
     }
+    opening.append(&mut dropping);
     changes.statements.splice(0..0, opening);
     changes.statements.append(&mut closing);
     Ok(changes)

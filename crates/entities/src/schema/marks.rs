@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use gatewright_db::schema::TableShape;
-use gatewright_db::{Engine, column_types};
+use gatewright_db::{Engine, column_types, dialect};
 use sha2::{Digest, Sha256};
 
 use crate::declare::Model;
@@ -29,7 +29,7 @@ pub(super) struct Trigger {
     /// Tells what it does: another condition has another name.
     name: String,
     sql: String,
-    /// Whether it feeds an index, and sets no marks.
+    /// Whether an index of words misses writes without it.
     feeds: bool,
 }
 
@@ -91,6 +91,7 @@ fn same(column: &str) -> String {
 /// Marks new records or, with `of`, those in which one of these columns changes.
 fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, engine: Engine) -> Trigger {
     let (table, text) = (quoted(&model.table), |text: &str| format!("'{}'", text.replace('\'', "''")));
+    let is_of_words = field == MARKED;
     let (named, field) = (text(&model.table), text(field));
     let event = match of {
         None => "INSERT".to_owned(),
@@ -108,7 +109,7 @@ fn trigger(model: &Model, field: &str, of: Option<&[&str]>, condition: &str, eng
             format!("FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION gatewright_mark({named}, {field})")
         }
     };
-    Trigger::new(&format!("AFTER {event} ON {table} {does}"))
+    Trigger { feeds: is_of_words, ..Trigger::new(&format!("AFTER {event} ON {table} {does}")) }
 }
 
 impl Trigger {
@@ -130,15 +131,32 @@ impl Trigger {
         self.feeds
     }
 
-    pub(super) fn is_among(&self, shape: &TableShape) -> bool {
-        shape.triggers.contains(&self.name)
+    pub(super) fn is_among(&self, names: &[String]) -> bool {
+        names.contains(&self.name)
     }
 }
 
 /// The statements that create those that a table lacks. `shape`: the table, if it is there.
 pub(super) fn create(triggers: &[Trigger], shape: Option<&TableShape>) -> Vec<String> {
-    let missing = triggers.iter().filter(|trigger| shape.is_none_or(|shape| !trigger.is_among(shape)));
+    let missing = triggers.iter().filter(|trigger| shape.is_none_or(|shape| !trigger.is_among(&shape.triggers)));
     missing.map(|trigger| trigger.sql.clone()).collect()
+}
+
+/// The statements that mark the records whose folded text is not that of their text: without a trigger, nothing marked them.
+pub(super) fn mark_unfolded(model: &Model, shape: &TableShape) -> Vec<String> {
+    let folded = model.folded().map(|index| &*model.fields[index].name);
+    let there = folded.filter(|name| shape.column(&folded_column(name)).is_some());
+    let mark = |name: &str| {
+        let (table, stored, wanted) =
+            (quoted(&model.table), quoted(&folded_column(name)), dialect::folded(&quoted(name)));
+        format!(
+            "INSERT INTO {TABLE} (table_name, field, id, is_changed) SELECT '{}', '{}', \"id\", FALSE FROM {table} \
+             WHERE {stored} IS DISTINCT FROM {wanted} ON CONFLICT DO NOTHING",
+            model.table.replace('\'', "''"),
+            name.replace('\'', "''"),
+        )
+    };
+    there.map(mark).collect()
 }
 
 /// The statements that drop those that a table no longer needs.

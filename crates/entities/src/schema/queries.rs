@@ -6,7 +6,7 @@ use gatewright_db::{Db, Engine};
 use super::table::Table;
 use super::{SchemaError, Users};
 use crate::Declarations;
-use crate::declare::model::links_table;
+use crate::declare::model::{ModelField, folded_column, links_table};
 use crate::declare::{Model, Origin, Query, names};
 
 /// The most bytes of a view's SELECT.
@@ -79,7 +79,7 @@ impl Declarations {
     ) -> Vec<ViewFinding> {
         let finding =
             |is_error: bool, message: String| ViewFinding { entity, view: model.name.to_string(), message, is_error };
-        let Inspected { columns, reads } = match found {
+        let Inspected { columns, reads, is_whole } = match found {
             Ok(inspected) => inspected,
             Err(Refused(reason)) => return vec![finding(true, reason)],
         };
@@ -113,7 +113,14 @@ impl Declarations {
                 let message = format!("it reads the trash of \"{name}\" too; `deleted_at IS NULL` leaves it out");
                 findings.push(finding(false, message));
             }
-            for (at, field) in table.fields.iter().enumerate().filter(|(_, field)| columns.contains(&&*field.name)) {
+            let words = |name: &str| table.search.as_ref().map(|search| search.column(name));
+            let is_read = |field: &ModelField| {
+                // What is derived from a field says what it holds.
+                let name = &*field.name;
+                let derived = [Some(name.to_owned()), Some(folded_column(name)), words(name)];
+                is_whole || derived.iter().flatten().any(|derived| columns.contains(&&**derived))
+            };
+            for (at, field) in table.fields.iter().enumerate().filter(|(_, field)| is_read(field)) {
                 let is_bound = [table.owner, table.tenant].contains(&Some(at));
                 if field.hidden && !is_bound {
                     let message = format!("it reads \"{}\" of \"{name}\", which is hidden there", field.name);

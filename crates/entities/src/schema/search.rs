@@ -10,6 +10,7 @@ use gatewright_db::{Db, Engine, Error, Tx, column_types};
 
 use super::SchemaError;
 use super::marks::Trigger;
+use super::table;
 use crate::Declarations;
 use crate::declare::Model;
 use crate::fragment::quoted;
@@ -37,6 +38,27 @@ pub async fn build_search(db: &Db, declarations: &Declarations) -> Result<(), Sc
         }
     }
     Ok(())
+}
+
+/// The tables that lack a declared trigger or their declared search index, and whether the index is to be built again.
+pub(crate) async fn dropped(db: &Db, declarations: &Declarations) -> Result<Vec<(Arc<str>, bool)>, Error> {
+    let mut dropped = Vec::new();
+    for model in &declarations.models {
+        let wanted = table::triggers(model, db.engine());
+        if wanted.is_empty() {
+            continue;
+        }
+        let present = gatewright_db::schema::triggers(db, &model.table).await?;
+        let missing = |trigger: &&Trigger| !trigger.is_among(&present);
+        let mut is_unfed = wanted.iter().filter(missing).any(|trigger| trigger.feeds());
+        if let Some(index) = Index::of(model, db.engine()) {
+            is_unfed |= !index.is_there(db).await?;
+        }
+        if is_unfed || wanted.iter().any(|trigger| missing(&trigger)) {
+            dropped.push((model.table.clone(), is_unfed));
+        }
+    }
+    Ok(dropped)
 }
 
 impl Present {
@@ -77,8 +99,9 @@ impl Present {
         for Found { table, definition, is_built: is_ready } in self.0.iter().filter(of_table) {
             let is_same = index.as_ref().is_some_and(|index| index.definition == *definition);
             // Without one of its triggers, it missed writes.
-            let is_fed =
-                shape.is_some_and(|shape| triggers.iter().all(|trigger| !trigger.feeds() || trigger.is_among(shape)));
+            let is_fed = shape.is_some_and(|shape| {
+                triggers.iter().all(|trigger| !trigger.feeds() || trigger.is_among(&shape.triggers))
+            });
             if is_same && is_fed {
                 (is_there, is_built) = (true, *is_ready);
                 continue;

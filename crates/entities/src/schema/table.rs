@@ -65,6 +65,12 @@ pub(super) struct Index {
     gin: bool,
 }
 
+/// The triggers of an entity's table.
+pub(super) fn triggers(model: &Model, engine: Engine) -> Vec<Trigger> {
+    let others = marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine));
+    others.chain(files::triggers(model, engine)).collect()
+}
+
 impl Table {
     pub(super) fn of(model: &Model, all: &[Model], users: &Users, engine: Engine) -> Self {
         let own = |name: &str, word: &str| Column {
@@ -100,11 +106,7 @@ impl Table {
             name: model.table.to_string(),
             columns,
             indexes: indexes(model, engine),
-            triggers: {
-                let files = files::triggers(model, engine);
-                let others = marks::triggers(model, engine).into_iter().chain(search::triggers(model, engine));
-                others.chain(files).collect()
-            },
+            triggers: triggers(model, engine),
         }
     }
 

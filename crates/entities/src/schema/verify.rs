@@ -31,6 +31,7 @@ const PAGE: usize = 500;
 const UPPER: &str = "holds a UUID in upper case; ids are looked up in lower case";
 
 /// A text that a key without case compares by another text.
+const DROPPED: &str = "the search index was dropped by a server without it; a server that declares it builds it again";
 const UNFOLDED: &str = "has another folded text beside it, by which `ignore_case` compares; write the value again";
 
 /// A text that searches do not find by its words.
@@ -87,7 +88,14 @@ async fn words(db: &Db, index: &Index, each: &mut impl FnMut(Finding)) -> Result
         let (table, column) = (index.table.clone(), column.to_owned());
         Finding { table, id, column, reason }
     };
-    if describe(db, search::index::TABLE).await?.is_none() || !index.is_built(db).await? {
+    if describe(db, search::index::TABLE).await?.is_none() {
+        return Ok(());
+    }
+    if !index.is_there(db).await? {
+        each(finding(String::new(), &index.fields[0].words, DROPPED.to_owned()));
+        return Ok(());
+    }
+    if !index.is_built(db).await? {
         return Ok(());
     }
     let marks = describe(db, marks::TABLE).await?.map(|_| marks::TABLE);

@@ -21,7 +21,7 @@ pub(crate) async fn build(db: &Db, index: &Arc<Index>) -> Result<(), Error> {
         let is_built = db.write(async move |tx: &Tx| batch(tx, &building).await).await?;
         match is_built {
             Some(true) => {
-                index.set_built();
+                index.set_built(true);
                 return Ok(());
             }
             // Another server has declared another index.

@@ -94,6 +94,12 @@ impl Index {
         ids_of(&self.definition)
     }
 
+    /// Whether the database has it.
+    pub(crate) async fn is_there(&self, db: &Db) -> Result<bool, Error> {
+        let sql = format!("SELECT 1 AS found FROM {TABLE} WHERE table_name = ?1 AND definition = ?2");
+        Ok(db.query_opt(sql, params![&self.table, &self.definition]).await?.is_some())
+    }
+
     /// Whether it has all records, by the database once and then by heart.
     pub(crate) async fn is_built(&self, db: &Db) -> Result<bool, Error> {
         if self.is_built.load(Ordering::Relaxed) {
@@ -106,8 +112,8 @@ impl Index {
         Ok(is_built)
     }
 
-    pub(super) fn set_built(&self) {
-        self.is_built.store(true, Ordering::Relaxed);
+    pub(crate) fn set_built(&self, is_built: bool) {
+        self.is_built.store(is_built, Ordering::Relaxed);
     }
 
     /// The table in quotes.

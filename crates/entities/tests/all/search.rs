@@ -140,6 +140,35 @@ async fn highlights_are_places_in_code_points() {
     }
 }
 
+/// A page makes words of about one megabyte of texts, and then ends.
+#[tokio::test]
+async fn a_page_with_highlights_ends_after_a_bound_of_texts() {
+    for world in worlds([tickets()]).await {
+        let name = world.name();
+        for number in 0..6 {
+            create(&world, &format!("run {number}"), &"run ".repeat(60_000)).await;
+        }
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/tickets?q=run&highlight=true&sort=title&fields=title,body&cursor={cursor}");
+            let page = world.get(&anonymous(), &path).await;
+            let records = page.data();
+            let titles = records.as_array().unwrap().iter().map(|one| one["title"].as_str().unwrap().to_owned());
+            let before = seen.len();
+            seen.extend(titles);
+            assert!((1..=4).contains(&(seen.len() - before)), "{name}");
+            assert_eq!(records[0]["_highlights"]["body"].as_array().unwrap().len(), 256, "{name}");
+            match page.json()["cursor"].as_str() {
+                Some(next) => next.clone_into(&mut cursor),
+                None => break,
+            }
+        }
+        assert_eq!(seen, ["run 0", "run 1", "run 2", "run 3", "run 4", "run 5"], "{name}");
+        let all = world.get(&anonymous(), "/tickets?q=run&sort=title&fields=title,body").await;
+        assert_eq!(all.data().as_array().unwrap().len(), 6, "{name}: without highlights, one page");
+    }
+}
+
 #[tokio::test]
 async fn what_a_search_does_not_take_is_refused_with_a_sentence() {
     for world in

@@ -7,7 +7,7 @@ use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Engine};
 use gatewright_entities::operations::{Call, Error};
 use gatewright_entities::schema::{self, Users};
-use gatewright_entities::{Declarations, Entities, Entity, Field, Language, ListQuery};
+use gatewright_entities::{Declarations, Entities, Entity, Field, Language, ListQuery, Tables, Unique};
 use serde_json::{Value, json};
 
 fn plain() -> Entity {
@@ -144,6 +144,66 @@ async fn a_build_that_ends_at_any_moment_goes_on() {
         assert_eq!(json["total"], count, "{name}");
         assert_eq!(found(&new, "q=changed14").await.unwrap() + found(&new, "q=changed21").await.unwrap(), 2, "{name}");
         assert_eq!(found(&new, "q=word14").await.unwrap() + found(&new, "q=word21").await.unwrap(), 0, "{name}");
+        assert_eq!(findings(db, &entity).await, Vec::<String>::new(), "{name}");
+    }
+}
+
+/// An old server starts again beside a new one: it knows neither the index nor the number nor the folded text, and drops what
+/// feeds them.
+#[tokio::test]
+async fn a_server_makes_again_what_an_older_one_dropped_at_its_start() {
+    let slugged = |entity: Entity| entity.field(Field::string("slug")).unique(Unique::of(["slug"]).ignore_case());
+    let entity = slugged(indexed("english", &[("title", 4)]).field(Field::int("number").sequence([] as [&str; 0])));
+    let plain = slugged(plain());
+    for TestDb { db, name, .. } in &engines().await {
+        let new = start(db, &entity).await;
+        let kept = create(&new, "Running", "body").await;
+        new.build_search().await.unwrap();
+        assert_eq!(found(&new, "q=run").await.unwrap(), 1, "{name}");
+        assert_eq!(new.keep_derived().await.unwrap(), 0, "{name}: nothing is missing");
+        let old = start(db, &plain).await;
+        create(&old, "Runs beside it", "body").await;
+        let table = old.tables().next().unwrap();
+        table.update(&call(), &kept, br#"{"title":"Walking","slug":"\u00c4B"}"#, None).await.unwrap();
+        let found_then = findings(db, &entity).await;
+        assert!(
+            found_then.iter().any(|found| found.contains("the search index was dropped")),
+            "{name}: {found_then:?}"
+        );
+        assert!(new.keep_derived().await.unwrap() > 3, "{name}");
+        assert_eq!(new.keep_derived().await.unwrap(), 0, "{name}: once");
+        assert!(matches!(found(&new, "q=run").await, Err(Error::SearchBuilding)), "{name}");
+        new.build_search().await.unwrap();
+        new.complete_marked().await.unwrap();
+        let counts = (found(&new, "q=run").await.unwrap(), found(&new, "q=walk").await.unwrap());
+        assert_eq!((counts, found(&new, "number_gte=1").await.unwrap()), ((1, 1), 2), "{name}");
+        assert_eq!(findings(db, &entity).await, Vec::<String>::new(), "{name}");
+        let again = new.tables().next().unwrap().create(&call(), br#"{"title":"x","slug":"\u00e4b"}"#).await;
+        assert!(again.is_err(), "{name}: the folded text is compared");
+        // A server that may not change tables says so instead.
+        drop(start(db, &plain).await);
+        let builder = Entities::builder(db.clone(), Ambient::system()).users(Users::Elsewhere).tables(Tables::Check);
+        let checking = builder.declare(entity.clone()).build().await;
+        assert!(checking.is_err() && new.keep_derived().await.unwrap() > 0, "{name}");
+    }
+}
+
+/// The script of a new type drops the triggers of a table.
+#[tokio::test]
+async fn an_index_that_lacked_a_trigger_is_built_again() {
+    for TestDb { db, name, .. } in &engines().await {
+        let entity = indexed("english", &[("title", 4)]);
+        let new = start(db, &entity).await;
+        let id = create(&new, "Running", "body").await;
+        new.build_search().await.unwrap();
+        for trigger in gatewright_db::schema::triggers(db, "notes").await.unwrap() {
+            let of = if db.engine() == Engine::Postgres { " ON notes" } else { "" };
+            db.execute(format!("DROP TRIGGER \"{trigger}\"{of}"), vec![]).await.unwrap();
+        }
+        db.execute("UPDATE notes SET title = 'Walking' WHERE id = ?1", vec![id.into()]).await.unwrap();
+        let new = start(db, &entity).await;
+        new.build_search().await.unwrap();
+        assert_eq!((found(&new, "q=run").await.unwrap(), found(&new, "q=walk").await.unwrap()), (0, 1), "{name}");
         assert_eq!(findings(db, &entity).await, Vec::<String>::new(), "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! Views: read-only entities over a SELECT.
 
 use gatewright_db::{Engine, column_types, params};
-use gatewright_entities::{Action, Declarations, Entity, Field, Kind, Query, schema};
+use gatewright_entities::{Action, Declarations, Entity, Field, Kind, Query, Unique, schema};
 use http::Method;
 use serde_json::json;
 
@@ -255,6 +255,9 @@ async fn a_view_reads_the_tables_of_entities_and_nothing_else() {
         "SELECT id, desk AS n FROM tickets FOR UPDATE",
         "SELECT id, desk AS n FROM tickets WHERE desk = $1",
         "SELECT id, desk AS n INTO copied FROM tickets",
+        "SELECT desk AS id, folded(state) AS n FROM tickets GROUP BY desk",
+        "SELECT id, E'\\'' AS n FROM tickets",
+        "SELECT id, $$it's$$ AS n FROM tickets",
     ];
     for world in worlds([tickets()]).await {
         let db = world.db();
@@ -267,6 +270,8 @@ async fn a_view_reads_the_tables_of_entities_and_nothing_else() {
                 "CREATE FUNCTION written() RETURNS text LANGUAGE sql AS 'INSERT INTO secrets VALUES (''x'') RETURNING id'",
                 "CREATE FUNCTION compared(text, text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT max(token) FROM secrets'",
                 "CREATE OPERATOR public.@@@ (FUNCTION = compared, LEFTARG = text, RIGHTARG = text)",
+                "CREATE FUNCTION gathered(text, text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT max(token) FROM secrets'",
+                "CREATE AGGREGATE folded(text) (SFUNC = gathered, STYPE = text)",
                 "CREATE VIEW harmless AS SELECT * FROM secrets",
             ] {
                 db.execute(sql, vec![]).await.unwrap();
@@ -303,6 +308,9 @@ async fn a_view_that_could_show_other_tenants_hidden_ruled_or_deleted_records_is
             .field(Field::string("text").hidden())
             .field(Field::string("code").read("@roles has 'boss'"))
             .field(Field::relation("watchers", "users").many().hidden())
+            .field(Field::string("title").hidden())
+            .field(Field::string("slug").read("@roles has 'boss'"))
+            .unique(Unique::of(["slug"]).ignore_case())
     };
     let look = async |world: &World, query: Query| {
         let view = Entity::view("seen", query).field(Field::string("n"));
@@ -331,8 +339,41 @@ async fn a_view_that_could_show_other_tenants_hidden_ruled_or_deleted_records_is
         let words =
             ["trash of \"notes\"", "\"text\" of \"notes\", which is hidden", "\"code\" of \"notes\", whose rule"];
         assert!(words.iter().all(|words| remarks.iter().any(|remark| remark.contains(words))), "{remarks:?}");
+        // What is derived from a field, and a row as a whole, say what it holds.
+        let derived = "SELECT id, \"slug.folded\" AS n, tenant_id FROM notes WHERE deleted_at IS NULL";
+        let remarks = look(&world, Query::new(derived)).await.unwrap();
+        assert!(remarks.len() == 1 && remarks[0].contains("\"slug\" of \"notes\", whose rule"), "{remarks:?}");
+        if world.db().engine() == Engine::Postgres {
+            let whole = "SELECT id, CAST(row_to_json(notes) AS text) AS n, tenant_id FROM notes";
+            let remarks = look(&world, Query::new(whole)).await.unwrap();
+            let words = ["\"title\" of \"notes\", which is hidden", "\"code\" of \"notes\", whose rule", "trash"];
+            assert!(words.iter().all(|words| remarks.iter().any(|remark| remark.contains(words))), "{remarks:?}");
+        }
         let clean = "SELECT id, 'x' AS n FROM notes WHERE deleted_at IS NULL";
         assert_eq!(look(&world, Query::new(clean).all_tenants()).await, Ok(vec![]), "{}", world.name());
+    }
+}
+
+/// No write makes a record old.
+#[tokio::test]
+async fn totals_of_a_view_over_the_present_time_follow_it() {
+    let fresh = Entity::view(
+        "fresh",
+        Query::by_engine(
+            Some("SELECT id FROM tickets WHERE created_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-2 seconds')"),
+            Some("SELECT id FROM tickets WHERE created_at > now() - interval '2 seconds'"),
+        ),
+    );
+    for world in worlds([tickets(), fresh.public()]).await {
+        for desk in ["a", "b", "c"] {
+            world.post(&anonymous(), "/tickets", json!({ "desk": desk, "state": "open", "hours": 1 })).await.data();
+        }
+        let total = async || world.get(&anonymous(), "/fresh?limit=1").await.json()["total"].as_i64();
+        let first = total().await;
+        tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+        let path = "/fresh?limit=1&page=2";
+        let later = world.get(&anonymous(), path).await.json()["total"].as_i64();
+        assert_eq!((first.is_some(), later), (true, Some(0)), "{}: {first:?}", world.name());
     }
 }
 

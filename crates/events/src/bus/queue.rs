@@ -69,7 +69,7 @@ impl Default for Bound {
 const TAKEN_BYTES: usize = 1 << 20;
 
 /// A queued event, with the hold of its writer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) event: Arc<EntityEvent>,
     pub(crate) hold: Option<Hold>,

@@ -1,6 +1,7 @@
 //! Rows of the log: their sizes first, then the records that fit.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use gatewright_base::{Fitting, Lease};
 use gatewright_db::{Db, Error, Lane, RowRef, Share, Tx, Value, dialect, params};
@@ -75,17 +76,17 @@ impl EventLog {
         self.db().clone().lane(Lane::Lists(CATCHING_UP))
     }
 
-    /// The events of `table` after `position` that have been committed, as many as fit. Their bytes are taken from the
+    /// The events of `tables` after `position` that have been committed, as many as fit. Their bytes are taken from the
     /// share of `holder` before they are read.
-    pub(crate) async fn page(&self, table: &str, position: i64, holder: &str) -> Result<Page, Unread> {
-        let (log, table, holder) = (self.clone(), table.to_owned(), holder.to_owned());
-        let read = async move |tx: &Tx| log.read_page(tx, &table, position, &holder).await;
+    pub(crate) async fn page(&self, tables: &Arc<[Arc<str>]>, position: i64, holder: &str) -> Result<Page, Unread> {
+        let (log, tables, holder) = (self.clone(), tables.clone(), holder.to_owned());
+        let read = async move |tx: &Tx| log.read_page(tx, &tables, position, &holder).await;
         self.lists().read(read).await
     }
 
-    async fn read_page(&self, tx: &Tx, table: &str, position: i64, holder: &str) -> Result<Page, Unread> {
-        let after = params![table, position];
-        let sized = self.sizes(tx, "l.table_name = ?1 AND l.position > ?2", after, PAGE).await?;
+    async fn read_page(&self, tx: &Tx, tables: &[Arc<str>], position: i64, holder: &str) -> Result<Page, Unread> {
+        let (condition, after) = after(tables, position);
+        let sized = self.sizes(tx, &condition, after, PAGE).await?;
         let is_full = sized.len() >= PAGE;
         let fitting = fitting(sized);
         let mut lease = self.0.options.budget.lease(Some(holder));
@@ -188,6 +189,25 @@ impl EventLog {
             .await?;
         Ok(rows)
     }
+}
+
+/// The condition of the first rows of these tables after a position, [`PAGE`] of each, and its parameters. Each table's are found in
+/// its own part of an index.
+fn after(tables: &[Arc<str>], position: i64) -> (String, Vec<Value>) {
+    let mut params = params![position];
+    params.extend(tables.iter().map(|table| Value::from(&**table)));
+    let of = |number: usize| format!("table_name = ?{number} AND position > ?1");
+    if tables.len() == 1 {
+        return (of(2), params);
+    }
+    let first = |number: usize| {
+        let of = of(number + 2);
+        format!(
+            "SELECT position FROM (SELECT position FROM event_log WHERE {of} ORDER BY position LIMIT {PAGE}) AS t{number}"
+        )
+    };
+    let firsts: Vec<_> = (0..tables.len()).map(first).collect();
+    (format!("l.position IN ({})", firsts.join(" UNION ALL ")), params)
 }
 
 /// The first rows whose records fit into a page.

@@ -156,7 +156,7 @@ async fn round(broker: &Arc<Broker>, log: &EventLog, subscriber: &Arc<Subscriber
         }
         let (page, admitted) = {
             let Some(turn) = broker.catch_up_turn(subscriber).await else { return Round::Ended };
-            let of = (&subscriber.table, &*subscriber.seat.lane);
+            let of = (&subscriber.tables, &*subscriber.seat.lane);
             let page = match broker.pages.get((log, broker.options.json_case), of, from, reading).await {
                 Ok(page) => page,
                 Err(Unread::Database(_)) => return Round::Unavailable,

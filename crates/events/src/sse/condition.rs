@@ -26,6 +26,19 @@ impl Condition {
         Self(Arc::new(Inner { id, key: key.into(), test: Box::new(test) }))
     }
 
+    /// The condition that an event meets the one of its table, if that has one. `None` if none has.
+    pub fn by_table(conditions: Vec<(Arc<str>, Self)>) -> Option<Self> {
+        if conditions.is_empty() {
+            return None;
+        }
+        let keys: Vec<_> =
+            conditions.iter().map(|(table, condition)| format!("{table:?} {:?}", condition.0.key)).collect();
+        Some(Self::new(keys.join(" "), move |event| {
+            let of_table = conditions.iter().find(|(table, _)| **table == *event.table());
+            of_table.is_none_or(|(_, condition)| condition.holds(event))
+        }))
+    }
+
     pub(super) fn id(&self) -> u64 {
         self.0.id
     }

@@ -4,7 +4,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::broker::Broker;
 use super::lanes::{Job, Lane, Lanes};
+use super::registry::Listed;
 use super::subscriber::{Memory, Outgoing};
+use super::tables::SEVERAL;
 use crate::bus::queue::{Entry, Tap};
 
 /// Events taken off the bus at a time.
@@ -53,6 +55,12 @@ pub(super) async fn run(broker: Weak<Broker>, mut tap: Tap, stop: CancellationTo
 impl Broker {
     /// Queues a batch of events for the streams of their tables.
     fn queue(self: &Arc<Self>, batch: &mut Vec<Entry>, lanes: &mut Lanes) {
+        // Streams of several tables get the events of all in the order in which they were published.
+        let several = self.registry.lock().of(SEVERAL);
+        if let Some(several) = several {
+            let carried = batch.iter().filter(|entry| several.tables.contains(entry.event.table())).cloned();
+            self.queue_for(&several, &SEVERAL.into(), carried, lanes);
+        }
         while let Some(first) = batch.first() {
             let table = first.event.shared_table().clone();
             let of_table = batch.extract_if(.., |entry| entry.event.table() == &*table);
@@ -60,25 +68,35 @@ impl Broker {
                 of_table.for_each(drop);
                 continue;
             };
-            let mut of_table = of_table.peekable();
-            while of_table.peek().is_some() {
-                let (events, holds): (Vec<_>, Vec<_>) = of_table
-                    .by_ref()
-                    .take(TOGETHER)
-                    .map(|Entry { event, hold }| {
-                        let memory = Memory::Live(self.options.budget.clone());
-                        (Outgoing::new(event, self.options.json_case, memory), hold)
-                    })
-                    .unzip();
-                let events: Arc<[Outgoing]> = events.into();
-                let everything = (!listed.open.is_empty()).then(|| (Lane::Table(table.clone()), &listed.open));
-                let filtered = listed.filtered.iter().map(|(caller, streams)| (Lane::Caller(caller.clone()), streams));
-                for (lane, streams) in everything.into_iter().chain(filtered) {
-                    for dropped in lanes.push(lane, Job::new(streams.clone(), events.clone(), &holds)) {
-                        match self.options.log {
-                            Some(_) => dropped.members.iter().for_each(|member| self.fall_behind(member)),
-                            None => self.count_dropped((dropped.members.len() * dropped.events.len()) as u64),
-                        }
+            self.queue_for(&listed, &table, of_table, lanes);
+        }
+    }
+
+    fn queue_for(
+        self: &Arc<Self>,
+        listed: &Listed,
+        table: &Arc<str>,
+        entries: impl Iterator<Item = Entry>,
+        lanes: &mut Lanes,
+    ) {
+        let mut entries = entries.peekable();
+        while entries.peek().is_some() {
+            let (events, holds): (Vec<_>, Vec<_>) = entries
+                .by_ref()
+                .take(TOGETHER)
+                .map(|Entry { event, hold }| {
+                    let memory = Memory::Live(self.options.budget.clone());
+                    (Outgoing::new(event, self.options.json_case, memory), hold)
+                })
+                .unzip();
+            let events: Arc<[Outgoing]> = events.into();
+            let everything = (!listed.open.is_empty()).then(|| (Lane::Table(table.clone()), &listed.open));
+            let filtered = listed.filtered.iter().map(|(caller, streams)| (Lane::Caller(caller.clone()), streams));
+            for (lane, streams) in everything.into_iter().chain(filtered) {
+                for dropped in lanes.push(lane, Job::new(streams.clone(), events.clone(), &holds)) {
+                    match self.options.log {
+                        Some(_) => dropped.members.iter().for_each(|member| self.fall_behind(member)),
+                        None => self.count_dropped((dropped.members.len() * dropped.events.len()) as u64),
                     }
                 }
             }

@@ -28,6 +28,7 @@ mod seat;
 mod seating;
 mod subscribe;
 mod subscriber;
+pub(crate) mod tables;
 mod ticks;
 mod view;
 mod wheel;

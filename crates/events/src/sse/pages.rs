@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::subscriber::{Memory, Outgoing};
+use super::tables::Tables;
 use crate::EventLog;
 use crate::log::page::Unread;
 use crate::log::witness::Witness;
@@ -44,7 +45,7 @@ pub(super) struct Moment(u64);
 
 #[derive(Default)]
 struct Kept {
-    /// By the position behind which they begin.
+    /// By their tables, and the position behind which they begin.
     tables: HashMap<Arc<str>, BTreeMap<i64, Arc<Page>>>,
     /// The oldest first. A page that was read again is listed twice.
     order: VecDeque<(Arc<str>, i64)>,
@@ -137,22 +138,24 @@ impl Pages {
         Moment(self.moments.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// The events of `table` behind `from`, for a stream of `holder`.
+    /// The events of `tables` behind `from`, for a stream of `holder`.
     pub(super) async fn get(
         &self,
         (log, case): (&EventLog, JsonCase),
-        (table, holder): (&Arc<str>, &str),
+        (tables, holder): (&Tables, &str),
         from: i64,
         reading: Reading,
     ) -> Result<Part, Unread> {
         let (now, generation) = log.now();
-        if let Some(part) = self.kept.lock().find(table, from, reading).filter(|part| part.is_of(generation.number)) {
+        if let Some(part) =
+            self.kept.lock().find(tables.key(), from, reading).filter(|part| part.is_of(generation.number))
+        {
             return Ok(part);
         }
         let read = self.moment();
         let all_settled = now.position;
         let settled = all_settled.min(reading.settled);
-        let page = log.page(table, from, holder).await?;
+        let page = log.page(tables.names(), from, holder).await?;
         let (bytes, lease) = (page.lease.bytes(), Arc::new(page.lease));
         let outgoing = page.events.into_iter().map(|mut event| {
             // All that was committed up to `settled` is before this event in the log.
@@ -174,7 +177,7 @@ impl Pages {
         });
         // For others it would be less than they can have.
         if settled == all_settled {
-            self.kept.lock().keep(table.clone(), from, page.clone());
+            self.kept.lock().keep(tables.key().clone(), from, page.clone());
         }
         let (end, next, more) = (page.events.len(), page.next, page.more);
         Ok(Part { page, begin: 0, end, next, more })

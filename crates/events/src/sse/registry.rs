@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,6 +42,8 @@ pub(super) struct Listed {
     pub(super) open: Members,
     /// Streams with a condition, by their callers.
     pub(super) filtered: Vec<(Arc<str>, Members)>,
+    /// The tables of any of them.
+    pub(super) tables: HashSet<Arc<str>>,
 }
 
 /// The number of seats.
@@ -218,7 +220,8 @@ impl Table {
                 by_caller.entry(member.seat.lane.clone()).or_default().push(member);
             }
             let filtered = by_caller.into_iter().map(|(caller, streams)| (caller, streams.into())).collect();
-            Arc::new(Listed { open: open.into(), filtered })
+            let tables = members.values().flat_map(|member| member.tables.names().iter().cloned()).collect();
+            Arc::new(Listed { open: open.into(), filtered, tables })
         };
         self.listed.get_or_insert_with(list).clone()
     }

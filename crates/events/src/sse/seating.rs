@@ -69,24 +69,27 @@ impl Broker {
         });
         let blocks = request.params.block && self.options.allow_client_slow_mode;
         let now = self.now();
-        let (table, seat) = (request.table.clone(), Seat::of(&request));
+        let (table, seat) = (request.tables.seat(), Seat::of(&request));
+        let listed = table.clone();
         let make = |id, name, seat, condition| Subscriber {
             id,
             seat,
             blocks,
             condition,
             ring: Ring::new(blocks, opening),
-            blocking: Mutex::new(
-                blocks.then(|| self.blocking.enter(request.table.clone(), self.options.block_timeout)),
-            ),
-            table: request.table,
+            blocking: Mutex::new({
+                let blocked = request.tables.names().iter().filter(|_| blocks);
+                blocked.map(|table| self.blocking.enter(table.clone(), self.options.block_timeout)).collect()
+            }),
+            table: listed,
+            tables: request.tables,
             caller: request.caller,
             name,
             filter: Mutex::new(request.filter),
             recheck: request.recheck,
             admit: request.admit,
             tags: request.tags,
-            view: request.view,
+            views: request.views,
             progress,
             seatless: false.into(),
             due: Due::first(now, id),
@@ -146,7 +149,7 @@ impl Broker {
         }
         let principal = self.options.principal.as_ref().and_then(|name| name(&request.caller));
         Ok(principal.map(|principal| Name {
-            table: request.table.clone(),
+            table: request.tables.seat(),
             principal,
             subscriber_id: subscriber_id.clone(),
         }))

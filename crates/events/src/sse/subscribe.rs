@@ -9,6 +9,7 @@ use gatewright_http::ClientAddr;
 use http::HeaderMap;
 
 use super::condition::Condition;
+use super::tables::Tables;
 use super::view::RecordView;
 use crate::EntityEvent;
 
@@ -71,7 +72,7 @@ pub enum Verdict {
 
 /// A request for a stream, whose caller was checked.
 pub struct Subscribe {
-    pub(crate) table: Arc<str>,
+    pub(crate) tables: Tables,
     pub(crate) caller: Identity,
     pub(crate) params: Params,
     pub(crate) filter: Filter,
@@ -80,7 +81,7 @@ pub struct Subscribe {
     pub(crate) recheck: Option<Recheck>,
     pub(crate) admit: Option<Admit>,
     pub(crate) tags: bool,
-    pub(crate) view: Option<RecordView>,
+    pub(crate) views: Vec<(Arc<str>, RecordView)>,
 }
 
 impl Subscribe {
@@ -91,8 +92,19 @@ impl Subscribe {
         params: Params,
         filter: impl Fn(&EntityEvent) -> S + Send + Sync + 'static,
     ) -> Self {
+        Self::of_several([table.into()], caller, params, filter)
+    }
+
+    /// A stream of the events of several tables, in one order. It takes one seat, and `subscriber_id` names it as a whole. The
+    /// filter, the condition and the admission get the events of all of them.
+    pub fn of_several<S: Into<Visibility>>(
+        tables: impl IntoIterator<Item = Arc<str>>,
+        caller: Identity,
+        params: Params,
+        filter: impl Fn(&EntityEvent) -> S + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            table: table.into(),
+            tables: Tables::of(tables),
             caller,
             params,
             filter: Arc::new(move |event| filter(event).into()),
@@ -101,7 +113,7 @@ impl Subscribe {
             recheck: None,
             admit: None,
             tags: false,
-            view: None,
+            views: Vec::new(),
         }
     }
 
@@ -115,9 +127,10 @@ impl Subscribe {
         Self { tags, ..self }
     }
 
-    /// Shows records through `view`, and not as they are.
-    pub fn showing(self, view: Option<RecordView>) -> Self {
-        Self { view, ..self }
+    /// Shows records of `table` through `view`, and not as they are.
+    pub fn showing(mut self, table: impl Into<Arc<str>>, view: RecordView) -> Self {
+        self.views.push((table.into(), view));
+        self
     }
 
     /// Sets the client address: see [`StreamOptions::max_subscribers_per_address`](super::StreamOptions).
@@ -249,7 +262,7 @@ impl fmt::Debug for Verdict {
 
 impl fmt::Debug for Subscribe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscribe").field("table", &self.table).field("params", &self.params).finish_non_exhaustive()
+        f.debug_struct("Subscribe").field("tables", &self.tables).field("params", &self.params).finish_non_exhaustive()
     }
 }
 

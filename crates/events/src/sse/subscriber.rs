@@ -13,6 +13,7 @@ use super::frame;
 use super::ring::{CAPACITY, End, Ring};
 use super::seat::{Name, Seat};
 use super::subscribe::{Admit, Filter, Recheck, Visibility};
+use super::tables::Tables;
 use super::ticks::{CONFIRMED_FOR, RECHECK_EVERY, TICKS};
 use super::view::RecordView;
 use crate::bus::receipt::{BlockingSeat, Hold};
@@ -22,7 +23,9 @@ use crate::{Cursor, EntityEvent};
 /// One open stream.
 pub(super) struct Subscriber {
     pub(super) id: u64,
+    /// Under which its seat is listed.
     pub(super) table: Arc<str>,
+    pub(super) tables: Tables,
     pub(super) caller: Identity,
     pub(super) name: Option<Name>,
     pub(super) seat: Seat,
@@ -35,12 +38,12 @@ pub(super) struct Subscriber {
     pub(super) admit: Option<Admit>,
     /// Records carry their entity tags.
     pub(super) tags: bool,
-    /// What it shows of records, if that is not all.
-    pub(super) view: Option<RecordView>,
+    /// What it shows of the records of these tables, instead of all.
+    pub(super) views: Vec<(Arc<str>, RecordView)>,
     /// The stream's progress in the log, if there is one.
     pub(super) progress: Option<Mutex<Progress>>,
-    /// As long as it exists, writers to the table wait for this stream. Dropped when the stream ends.
-    pub(super) blocking: Mutex<Option<BlockingSeat>>,
+    /// As long as they exist, writers to the tables wait for this stream. Dropped when the stream ends.
+    pub(super) blocking: Mutex<Vec<BlockingSeat>>,
     /// Another stream has taken this one's seat. Written and read under the registry's lock.
     pub(super) seatless: AtomicBool,
     pub(super) due: Due,
@@ -150,7 +153,7 @@ impl Outgoing {
     /// The frame for a stream with this visibility of the event, if it gets one.
     fn frame_for(&self, visibility: Visibility, subscriber: &Subscriber) -> Result<Option<Bytes>, OverBudget> {
         match visibility {
-            Visibility::Shown => match &subscriber.view {
+            Visibility::Shown => match subscriber.view_of(self.event.table()) {
                 Some(view) => self.frame_of(view, subscriber.tags).map(Some),
                 None => self.frame(subscriber.tags).map(Some),
             },
@@ -260,7 +263,8 @@ impl Subscriber {
         }
         let filter = self.filter.lock().clone();
         let matching = std::panic::catch_unwind(AssertUnwindSafe(|| -> Vec<_> {
-            let wanted = events.iter().enumerate().filter_map(|(at, outgoing)| {
+            let carried = events.iter().enumerate().filter(|(_, outgoing)| self.tables.has(outgoing.event.table()));
+            let wanted = carried.filter_map(|(at, outgoing)| {
                 let frame = outgoing.frame_for(self.asked(filter(&outgoing.event), outgoing), self);
                 Some((frame.transpose()?, holds.get(at).cloned().flatten()))
             });
@@ -283,6 +287,9 @@ impl Subscriber {
         let (mut fell_behind, mut dropped) = (false, 0);
         let filter = self.filter.lock().clone();
         for (at, outgoing) in events.iter().enumerate() {
+            if !self.tables.has(outgoing.event.table()) {
+                continue;
+            }
             let position = outgoing.event.position();
             if let (true, Some(_)) = (progress.behind, position) {
                 progress.missed = true;
@@ -372,6 +379,10 @@ impl Subscriber {
         }
     }
 
+    fn view_of(&self, table: &str) -> Option<&RecordView> {
+        self.views.iter().find(|(of, _)| **of == *table).map(|(_, view)| view)
+    }
+
     fn meets_condition(&self, outgoing: &Outgoing) -> bool {
         self.condition.as_ref().is_none_or(|condition| outgoing.meets(condition))
     }
@@ -379,7 +390,7 @@ impl Subscriber {
     /// Ends the stream; its seat is released when its connection lets go of the body.
     pub(super) fn end(&self, end: End) {
         self.ring.end(end);
-        self.blocking.lock().take();
+        self.blocking.lock().clear();
     }
 
     /// The tick of its next heartbeat or check.

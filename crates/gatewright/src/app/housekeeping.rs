@@ -55,6 +55,9 @@ async fn index(entities: Entities) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
+        if let Err(error) = entities.keep_derived().await {
+            tracing::error!(%error, "triggers and indexes that another server dropped were not made again");
+        }
         if let Err(error) = entities.build_search().await {
             tracing::warn!(%error, "a search index was not built");
         }

@@ -19,9 +19,9 @@ use super::names::Page;
 use super::subject::Subject;
 use super::words::{
     Described, Part, boolean, content, empty, header, in_header, in_path, instant, integer, json, json_body, list_of,
-    named, object, or_null, patch_body, query, string, textual, typed,
+    named, object, or_null, patch_body, query, string, typed,
 };
-use super::{Draft, batch, files, list, schema};
+use super::{Draft, batch, files, list, schema, streams};
 use crate::Config;
 
 pub(super) fn describe(draft: &mut Draft, config: &Config, plan: &Arc<Plan>, plans: &[Arc<Plan>]) {
@@ -264,27 +264,16 @@ impl Subject<'_> {
 
     fn events(&self, draft: &Draft) -> Described {
         let path = format!("{}/_events", self.collection);
-        self.operation(draft, HttpMethod::Get, &path, "events", Action::Read)
+        let described = self
+            .operation(draft, HttpMethod::Get, &path, "events", Action::Read)
             .about(
                 "Server-sent events, one for each write of a record that the caller could read: `entity.created`, \
                  `entity.updated` and `entity.deleted`. The stream stays open until the client disconnects or loses \
                  access. If `events.replay_seconds` is not 0, it starts with `ready`, each frame has a position as \
                  its `id`, and `gap` means that events may be missing.",
             )
-            .parameter(list::filter())
-            .parameter(list::etag())
-            .parameter(query("slow", "`block`: writers wait for this client, if the server allows it.", string()))
-            .parameter(query("subscriber_id", "Replaces the caller's earlier stream with this name.", string()))
-            .parameter(query(
-                "since",
-                "Resumes after this position: the `id` of a frame, or an `Event-Cursor`.",
-                string(),
-            ))
-            .parameter(query("tenant", "The tenant, for clients that cannot send its header.", string()))
-            .parameter(query("ticket", "A ticket of `POST /auth/stream-ticket`, instead of credentials.", string()))
-            .parameter(in_header("Last-Event-ID", "The same as `since`; overrides it.", string()))
-            .parameter(in_header("X-SSE-Slow", "The same as `slow`.", string()))
-            .answers(200, textual("The stream.", "text/event-stream"))
+            .parameter(list::filter());
+        streams::stream(described)
     }
 
     /// `{"data":{…}}`

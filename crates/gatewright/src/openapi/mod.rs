@@ -19,6 +19,7 @@ mod names;
 mod route;
 pub(crate) mod schema;
 mod server;
+mod streams;
 mod subject;
 mod words;
 
@@ -53,7 +54,9 @@ pub(crate) fn describe(config: &Config, plans: &[Arc<Plan>]) -> OpenApi {
         entity::describe(&mut draft, config, plan, plans);
     }
     files::describe(&mut draft, config, plans);
-    batch::mixed(&mut draft, &format!("{}/_batch", config.api_prefix()), config.rate_limit.api.is_some());
+    let limited = config.rate_limit.api.is_some();
+    batch::mixed(&mut draft, &format!("{}/_batch", config.api_prefix()), limited);
+    streams::several(&mut draft, &format!("{}/_events", config.api_prefix()), plans, limited);
     if config.auth.enabled {
         auth::describe(&mut draft, config);
     }

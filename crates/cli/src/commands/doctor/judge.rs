@@ -167,7 +167,10 @@ pub(super) fn crossing(answer: &Answer) -> Finding {
 
 /// The path of an event stream, if there is one.
 pub(super) fn a_stream(document: &Value) -> Option<&str> {
-    document["paths"].as_object()?.keys().map(String::as_str).find(|path| path.ends_with("/_events"))
+    // That of several entities asks for their names.
+    let is_of_one =
+        |path: &&str| path.ends_with("/_events") && document["paths"][*path]["get"]["operationId"] != "events";
+    document["paths"].as_object()?.keys().map(String::as_str).find(is_of_one)
 }
 
 /// Whether events arrive without delay.

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 
 use gatewright_base::TenantId;
-use gatewright_db::{Changes, Engine, Error as DatabaseError, Sql, Tx, Value, ValueRef};
+use gatewright_db::{Changes, Engine, Error as DatabaseError, RowRef, Sql, Tx, Value, ValueRef};
 
 use super::rows::Rows;
 use super::{Reading, Total};
@@ -204,8 +204,17 @@ impl Reading {
         let (sql, params) = (self.plan.sql.count(&scope), scope.params.clone());
         match self.changes(&scope) {
             Some(changes) => tx.count_by(sql, params, &changes).await,
-            None => tx.count(sql, params).await,
+            None => self.number(tx, sql, params).await,
         }
+    }
+
+    /// A count. The rows of a query may depend on the time, so that theirs is never kept.
+    async fn number(&self, tx: &Tx, sql: Sql, params: Vec<Value>) -> Result<i64, DatabaseError> {
+        if !self.plan.is_read_only {
+            return tx.count(sql, params).await;
+        }
+        let take = |number: &mut i64, row: &RowRef<'_>| row.get(0).map(|counted| *number = counted);
+        tx.fold(sql, params, 0, take).await
     }
 
     /// How the number of rows in `scope` follows from the log, if it depends on this table alone.
@@ -231,7 +240,7 @@ impl Reading {
         let Some(scope) = self.counted(found) else { return Ok(Total::Exact(0)) };
         let mut params = scope.params.clone();
         params.push(Value::Int(ESTIMATED_TO + 1));
-        let counted = tx.count(self.plan.sql.count_some(&scope, self.plan.engine), params).await?;
+        let counted = self.number(tx, self.plan.sql.count_some(&scope, self.plan.engine), params).await?;
         let is_all = counted <= ESTIMATED_TO;
         Ok(if is_all { Total::Exact(counted) } else { Total::AtLeast(least.max(ESTIMATED_TO)) })
     }

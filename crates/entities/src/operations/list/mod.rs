@@ -339,6 +339,7 @@ impl Reading {
     /// more rows than the page and those before it.
     fn is_plain(&self, found: &RecordLocation<'_>, order: &Keyset) -> bool {
         matches!(found, RecordLocation::Anywhere)
+            && !self.plan.is_read_only
             && self.trashed != Trashed::Only
             && self.reach.conditions().is_empty()
             && self.filter == Predicate::All(Vec::new())
@@ -455,7 +456,7 @@ impl Reading {
         let highlighted = self.highlighted();
         let mut json = Vec::with_capacity(rows.bytes() + count + 2);
         json.push(b'[');
-        let mut bytes = 0;
+        let (mut bytes, mut looked_at) = (0, 0);
         let mut shown = 0;
         for row in 0..count {
             if rows.json(row).is_empty() {
@@ -469,6 +470,13 @@ impl Reading {
             json.extend_from_slice(rows.json(row));
             if let Some(sought) = &self.highlighted {
                 let texts = rows.beside(row).split_at(rows.beside(row).len() - highlighted.len()).1;
+                looked_at += searched::length(texts);
+                if looked_at > searched::LONGEST_PAGE && shown > 0 {
+                    json.truncate(start);
+                    break;
+                }
+                // Words are made of each text.
+                tokio::task::yield_now().await;
                 searched::append(&self.plan, sought, (&highlighted, texts), &mut json);
             }
             include::append(&self.included, &found, rows.beside(row), &mut json);

@@ -74,6 +74,14 @@ pub(super) fn columns<'a>(plan: &Plan, sought: Option<&'a Sought>, shown: Option
     fields.filter(|column| is_shown(column)).collect()
 }
 
+/// The most bytes of texts in which a page shows what was found, in addition to one record of any size.
+pub(super) const LONGEST_PAGE: usize = 1 << 20;
+
+/// The bytes in which is looked for what was found.
+pub(super) fn length(texts: &[Value]) -> usize {
+    texts.iter().map(|text| if let Value::Text(text) = text { text.len() } else { 0 }).sum()
+}
+
 /// Adds what was found in these texts to a record.
 pub(super) fn append(plan: &Plan, sought: &Sought, texts: (&[&str], &[Value]), out: &mut Vec<u8>) {
     if out.pop() != Some(b'}') {
