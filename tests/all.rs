@@ -40,6 +40,7 @@ mod presets;
 mod projects;
 mod providers;
 mod races;
+mod react;
 mod refusals;
 mod relying_parties;
 mod replicas;

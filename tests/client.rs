@@ -54,6 +54,29 @@ name = "name"
 type = "string"
 "#;
 
+/// An entity with files.
+const FILES: &str = r#"
+[[entity]]
+name = "papers"
+[[entity.field]]
+name = "title"
+type = "string"
+[[entity.field]]
+name = "scans"
+type = "file"
+many = true
+"#;
+
+/// A function that the client calls.
+const FUNCTION: &str = r#"
+import { route } from "gatewright";
+export const greet = route("POST", "/greet/twice", async (request, { caller }) => {
+  const { name } = await request.json();
+  if (!name) return Response.json({ detail: "whom?" }, { status: 422 });
+  return Response.json({ words: `hello ${name}, hello`, known: caller !== null });
+});
+"#;
+
 /// The client's folder. `None` if its compiler is neither installed nor required.
 pub(crate) fn sources() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/typescript");
@@ -153,8 +176,12 @@ async fn the_types_accept_correct_code_and_reject_mistakes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_works_in_node() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("typescript-client-functions");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("greet.ts"), FUNCTION).unwrap();
+    let more = format!("[functions]\nfolder = {}\n{FILES}", json!(folder));
     for (file, csrf) in [("client.test.mjs", true), ("streams.test.mjs", false)] {
-        let configuration = format!("[csrf]\nenabled = {csrf}\n{ENTITIES}");
+        let configuration = format!("[csrf]\nenabled = {csrf}\n{more}{ENTITIES}");
         in_node(file, &Launch::configured(&configuration).start(&Database::Sqlite).await).await;
     }
     if let Some(database) = Database::postgres().await {

@@ -24,7 +24,8 @@ const [url, email, password, tables, options, done] = arguments;
     const { eventCursor } = await client.records(table).list().all();
     const seen = (seen_of(table));
     (async () => {
-      for await (const event of client.records(table).events({ since: eventCursor, stalled: 2000 })) {
+      const { filter } = options;
+      for await (const event of client.records(table).events({ since: eventCursor, stalled: 2000, ...(filter && { filter }) })) {
         if (event.type.startsWith("entity.")) seen.titles.push(event.record.title);
         else seen.states.push(event.type);
       }
@@ -61,6 +62,19 @@ const [url, done] = arguments;
   const body = JSON.stringify({ name: "other", scopes: ["tickets:read"] });
   done((await (await fetch(`${url}/auth/tokens`, { method: "POST", credentials: "include", headers, body })).json()).token);
 })();
+"#;
+
+/// Follows one more table, from a position or from now on.
+const FOLLOW_ONE: &str = r#"
+const [table, since, done] = arguments;
+const seen = (window.seen[table] = { titles: [], states: [] });
+(async () => {
+  for await (const event of client.records(table).events({ since })) {
+    if (event.type.startsWith("entity.")) seen.titles.push(event.record.title);
+    else seen.states.push(event.type);
+  }
+})().catch((error) => seen.states.push(`error: ${error.failure?.status ?? error}`));
+done("following");
 "#;
 
 /// The names of the locks that tabs hold: one for each stream that is shared, one for the place of each connection.
@@ -177,7 +191,8 @@ async fn tabs_share_their_streams_and_none_misses_or_repeats_an_event_when_the_l
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_without_a_place_says_so_and_requests_are_answered() {
     let Some(place) = Place::open().await else { return };
-    place.follow(&TABLES, json!({})).await;
+    // With a filter, each table has a connection of its own.
+    place.follow(&TABLES, json!({ "filter": "title != 'no'" })).await;
     place.sees("the streams are open", is_open).await;
     let all = place.browser.tab().await;
     place.browser.open_tab().await;
@@ -217,4 +232,66 @@ async fn tabs_of_different_credentials_and_of_other_filters_share_nothing() {
     place.follow(&["tickets"], json!({ "shared": false })).await;
     place.sees("open", open).await;
     assert_eq!(held().await.len(), 5, "only a place: {:?}", held().await);
+}
+
+/// Eight tabs, each with five tables, over HTTP/1.1.
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_tabs_with_five_entities_each_take_one_connection() {
+    let Some(place) = Place::open().await else { return };
+    let mut tabs = Vec::new();
+    for number in 0..8 {
+        if number > 0 {
+            place.browser.open_tab().await;
+        }
+        place.follow(&TABLES, json!({})).await;
+        place.sees("the streams are open", is_open).await;
+        tabs.push(place.browser.tab().await);
+    }
+    let held = place.browser.run(HELD, json!([])).await;
+    assert_eq!(held.as_array().unwrap().len(), 2, "a stream and its place: {held}");
+    assert_eq!(place.browser.run(WRITE, json!([TABLES, "to all"])).await, "written");
+    for tab in &tabs {
+        place.browser.switch_to(tab).await;
+        place.sees("every table is live", |seen| TABLES.iter().all(|table| titles(seen, table) == ["to all"])).await;
+    }
+    // A table that only one of them follows, from a position before: nothing is missed, and others hear nothing of it.
+    let before = place.browser.run(
+        "client.records('extra').list().all().then(({ eventCursor }) => arguments[0](eventCursor))",
+        json!([]),
+    );
+    let before = before.await;
+    assert_eq!(place.browser.run(WRITE, json!([["extra", "tickets"], "late"])).await, "written");
+    assert_eq!(place.browser.run(FOLLOW_ONE, json!(["extra", before])).await, "following");
+    place.sees("what was before", |seen| titles(seen, "extra") == ["late"]).await;
+    assert_eq!(place.browser.run(WRITE, json!([["extra", "tickets"], "later"])).await, "written");
+    for tab in tabs.iter().rev() {
+        place.browser.switch_to(tab).await;
+        place.sees("each once", |seen| titles(seen, "tickets") == ["to all", "late", "later"]).await;
+    }
+    place.browser.switch_to(&tabs[7]).await;
+    place.sees("the table of its own", |seen| titles(seen, "extra") == ["late", "later"]).await;
+    let held = place.browser.run(HELD, json!([])).await;
+    assert_eq!(held.as_array().unwrap().len(), 2, "still one connection: {held}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_refused_takes_no_other_with_it() {
+    let Some(place) = Place::open().await else { return };
+    place.follow(&TABLES[..2], json!({})).await;
+    let is_open = |seen: &Value| {
+        TABLES[..2].iter().all(|table| seen[table]["states"].as_array().is_some_and(|states| states.contains(&json!("open"))))
+    };
+    place.sees("the streams are open", is_open).await;
+    let first = place.browser.tab().await;
+    place.browser.open_tab().await;
+    place.follow(&TABLES[..1], json!({})).await;
+    assert_eq!(place.browser.run(FOLLOW_ONE, json!(["nothing", null])).await, "following");
+    place.sees("it is refused", |seen| seen["nothing"]["states"] == json!(["error: 404"])).await;
+    for (number, tab) in [place.browser.tab().await, first].iter().enumerate() {
+        place.browser.switch_to(tab).await;
+        let title = format!("after {number}");
+        assert_eq!(place.browser.run(WRITE, json!([TABLES[..1], title])).await, "written");
+        place.sees("the others go on", |seen| titles(seen, TABLES[0]).last() == Some(&title)).await;
+    }
+    place.sees("without a repeat", |seen| titles(seen, TABLES[0]) == ["after 0", "after 1"]).await;
 }

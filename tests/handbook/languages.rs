@@ -10,12 +10,12 @@ use crate::client::{built, compile, node};
 use crate::harness::{gatewright, run};
 
 /// The languages that a block may have. If no test of this folder checks a language, the comment says why.
-const LANGUAGES: [&str; 15] = [
+const LANGUAGES: [&str; 16] = [
     "console", "html", // a form for a reader's own page
     "ini", "js", "json", "mermaid", // a picture that GitHub draws
     "nginx",   // run by the tutorial's test
     "promql", "python", "rust", "sh", "sql", // run against a database in `operations`
-    "text", "toml", "ts",
+    "text", "toml", "ts", "tsx",
 ];
 
 /// Declarations for the blocks of TypeScript.
@@ -130,4 +130,18 @@ async fn every_block_of_typescript_compiles() {
     fs::write(&project, options.to_string()).unwrap();
     compile(&["-p", project.to_str().unwrap()]).await;
     assert!(blocks.len() > 5, "only {} blocks of TypeScript", blocks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_block_of_tsx_compiles() {
+    let folder = Folder::create("handbook").unwrap();
+    let pages = handbook();
+    let blocks: Vec<Block<'_>> = pages.iter().flat_map(Page::blocks).filter(|block| block.language == "tsx").collect();
+    for (number, block) in blocks.iter().enumerate() {
+        fs::write(folder.path().join(format!("block-{number}.tsx")), &block.code).unwrap();
+    }
+    fs::write(folder.path().join("globals.d.ts"), GLOBALS).unwrap();
+    fs::write(folder.path().join("schema.ts"), "export type { Schema } from \"./globals\";\n").unwrap();
+    assert!(!blocks.is_empty());
+    crate::react::compiles(folder.path()).await;
 }

@@ -83,7 +83,7 @@ impl Component {
 
 /// The folders in which npm packages are installed: the identity provider of the black-box tests, and the client with
 /// its compiler.
-const PACKAGES: [&str; 2] = ["tests/identity-provider", "clients/typescript"];
+const PACKAGES: [&str; 3] = ["tests/identity-provider", "clients/typescript", "clients/react"];
 
 /// Installs the packages of the lock files, if they are missing or a file has changed.
 pub(crate) fn ensure_packages() -> Result<()> {

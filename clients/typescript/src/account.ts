@@ -1,5 +1,6 @@
 import { signedIn, type SignIn } from "./auth.js";
-import { camel, type CallOptions, type Transport } from "./transport.js";
+import { parameters } from "./query.js";
+import { camel, type CallOptions, type Sent, type Transport } from "./transport.js";
 
 /** A proof that the caller is who they are, where the session is older than five minutes. */
 export interface Proof {
@@ -83,10 +84,9 @@ export interface Device extends Place {
 class Part {
   constructor(protected readonly transport: Transport) {}
 
-  protected async ask<T>(method: string, path: readonly string[], options: CallOptions = {}, body?: object): Promise<T> {
+  protected async ask<T>(method: string, path: readonly string[], options: Sent = {}, body?: object): Promise<T> {
     const address = this.transport.auth(...path.map(encodeURIComponent));
-    const sent = body ? { ...options, body } : options;
-    return camel(await this.transport.json(method, address, sent)) as T;
+    return camel(await this.transport.json(method, address, { ...options, body })) as T;
   }
 }
 
@@ -105,12 +105,8 @@ export class Tenants extends Part {
 /** The members of a tenant, for its owners and admins. */
 export class MembersOf extends Part {
   /** A page of them. `cursor` is that of the page before. */
-  async list(tenant: string, { limit, cursor, ...options }: CallOptions & { limit?: number; cursor?: string } = {}): Promise<Members> {
-    const query = new URLSearchParams();
-    if (limit !== undefined) query.set("limit", String(limit));
-    if (cursor !== undefined) query.set("cursor", cursor);
-    const path = this.transport.auth("tenants", encodeURIComponent(tenant), "members");
-    return camel(await this.transport.json("GET", path, { ...options, query })) as Members;
+  list(tenant: string, { limit, cursor, ...options }: CallOptions & { limit?: number; cursor?: string } = {}): Promise<Members> {
+    return this.ask("GET", ["tenants", tenant, "members"], { ...options, query: parameters({ limit, cursor }, false) });
   }
 
   /** Invites somebody by mail. `next` is where accepting leads to. */
@@ -123,7 +119,7 @@ export class MembersOf extends Part {
   }
 
   async setRoles(tenant: string, member: string, roles: readonly string[], { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
-    await this.ask("PATCH", ["tenants", tenant, "members", member], options, { roles, ...given({ password, code }) });
+    await this.ask("PATCH", ["tenants", tenant, "members", member], options, { roles, password, code });
   }
 
   /** Every member may remove themselves. */
@@ -160,26 +156,23 @@ export class Passkeys extends Part {
   /** Adds one of this device. Needs the password, or a session younger than five minutes of an account without one. */
   async add({ name, password, code, signal }: CallOptions & Proof & { name?: string } = {}): Promise<Passkey> {
     const options = signal ? { signal } : {};
-    const asked = await this.transport.json<PublicKeyCredentialCreationOptionsJSON>(
-      "POST",
-      this.transport.auth("passkeys/register/options"),
-      { ...options, body: given({ password, code }) },
-    );
+    const asked = await this.#webauthn<PublicKeyCredentialCreationOptionsJSON>("register/options", options, { password, code });
     const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(asked);
     const made = (await navigator.credentials.create({ publicKey, ...options })) as PublicKeyCredential;
-    return this.ask("POST", ["passkeys", "register"], options, { ...made.toJSON(), ...given({ name }) });
+    return this.ask("POST", ["passkeys", "register"], options, { ...made.toJSON(), name });
   }
 
   /** Signs in with a passkey, or proves the second factor of a sign-in. */
   async signIn(options: CallOptions = {}): Promise<SignIn> {
-    const asked = await this.transport.json<PublicKeyCredentialRequestOptionsJSON>(
-      "POST",
-      this.transport.auth("passkeys/login/options"),
-      { ...options, body: {} },
-    );
+    const asked = await this.#webauthn<PublicKeyCredentialRequestOptionsJSON>("login/options", options, {});
     const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(asked);
     const got = (await navigator.credentials.get({ publicKey, ...options })) as PublicKeyCredential;
-    return signedIn(await this.transport.json("POST", this.transport.auth("passkeys/login"), { ...options, body: got.toJSON() }));
+    return signedIn(await this.#webauthn("login", options, got.toJSON()));
+  }
+
+  /** Browsers make and read these; their keys stay as they are. */
+  #webauthn<T>(path: string, options: CallOptions, body: object): Promise<T> {
+    return this.transport.json("POST", this.transport.auth("passkeys", path), { ...options, body });
   }
 
   async rename(id: string, name: string, options?: CallOptions): Promise<void> {
@@ -187,7 +180,7 @@ export class Passkeys extends Part {
   }
 
   async remove(id: string, { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
-    await this.ask("DELETE", ["passkeys", id], options, given({ password, code }));
+    await this.ask("DELETE", ["passkeys", id], options, { password, code });
   }
 }
 
@@ -222,9 +215,4 @@ export class Devices extends Part {
   async forgetOthers(options?: CallOptions): Promise<void> {
     await this.ask("DELETE", ["devices"], options);
   }
-}
-
-/** Without what is not given. */
-function given(values: { [name: string]: unknown }): object {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }

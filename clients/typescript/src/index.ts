@@ -49,8 +49,10 @@ export type {
   GroupQuery,
   Groups,
   Highlights,
+  Included,
   Operation,
   Page,
+  Path,
   Query,
   Result,
   SchemaOf,
@@ -133,8 +135,8 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
    * as `/auth/tenants`. Returns the JSON of the answer, or its text; `undefined` where it has none.
    */
   send<T = unknown>(method: string, path: string, options: SendOptions = {}): Promise<T> {
-    // With a host in it, the session would go elsewhere.
-    if (!/^\/(?![/\\])/.test(path)) throw new TypeError("a path begins with one slash");
+    // With a host in it, the session would go elsewhere; with dots, to another path than it says.
+    if (!/^\/(?![/\\])(?!.*\/\.\.?(\/|$))/.test(path)) throw new TypeError("no path of the server");
     const { query, ...sent } = options;
     return this.#transport.json(method.toUpperCase(), path, query ? { ...sent, query: parameters(query, false) } : sent);
   }

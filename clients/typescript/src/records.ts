@@ -150,7 +150,7 @@ export class Records<S, E extends EntityTypes> {
    * Follows what is written, from now on or after `since`. It ends when `signal` is aborted, and throws when the caller would be refused.
    */
   events(options: StreamOptions = {}): AsyncGenerator<StreamEvent<Stored<E["record"]>>, void, undefined> {
-    return events(this.#transport, this.#at("_events"), options);
+    return events(this.#transport, this.#path, options);
   }
 
   async *#pages<Record>(query: object & CallOptions): AsyncGenerator<Snapshot<Record>, void, undefined> {

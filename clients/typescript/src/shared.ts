@@ -1,36 +1,57 @@
 import { GatewrightError } from "./failure.js";
-import { follow, isLate, once, type Connection, type StreamEvent, type StreamOptions } from "./stream.js";
+import { followed, isLate, once, type Connection, type StreamEvent, type StreamOptions } from "./stream.js";
 import { backoff, isPassing, sleep, type Transport } from "./transport.js";
 
 /**
  * What the tabs of one stream tell each other. One of them leads: it holds the lock and the connection, and tells the others each event. The
- * others ask to be let in, each with the position that it has. The leader then opens its connection again at the lowest of these positions,
- * so that none misses anything, and each leaves out what it had.
+ * others ask to be let in, each with the position that it has and the tables that it follows. The leader then opens its connection again for
+ * the tables of all, at the lowest of these positions, so that none misses anything, and each leaves out what it had.
  */
 type Message =
   /** The sender leads from now on: ask again. */
   | { readonly lead: true; readonly from: string }
   /** The sender wants to be let in. */
-  | { readonly join: string; readonly since: string | null }
+  | { readonly join: string; readonly since: string | null; readonly tables: string[] }
   /** The connection is at this position, and from here on the named ones hear everything. */
   | { readonly admitted: string[]; readonly cursor: string | null; readonly from: string }
-  | { readonly event: StreamEvent<unknown>; readonly from: string };
+  | { readonly event: StreamEvent<unknown>; readonly table: string | undefined; readonly from: string }
+  /** The server refuses the tables together: each is followed alone. */
+  | { readonly split: true };
 
 /** The most events that wait for a loop that does not take them. */
 const MOST = 10_000;
 
-/** Follows a table, by a connection that the tabs of a browser share where they can. */
+/** One loop over events. */
+interface Listener {
+  /** The table whose events it takes. */
+  readonly table: string;
+  /** Where it begins; null for what comes next. */
+  readonly since: string | null;
+  readonly isNew: (id: string | null | undefined) => boolean;
+  readonly queue: StreamEvent<unknown>[];
+  /** Whether it has been told that the stream is open. */
+  isUp: boolean;
+  /** Whether it still waits to be let in. */
+  isFresh: boolean;
+  wake: () => void;
+}
+
+/** What the streams of this tab share, by their names. */
+const hubs = new Map<string, Hub>();
+
+/** Follows a table, by a connection that the tables and the tabs of a browser share where they can. */
 export async function* events<Record>(
   transport: Transport,
-  path: string,
+  table: string,
   options: StreamOptions,
 ): AsyncGenerator<StreamEvent<Record>, void, undefined> {
   const at: Connection = { cursor: options.since ?? null };
+  const path = transport.record(table, "_events");
   if (!isShared(transport)) {
     if (hasLocks()) at.before = (signal) => seat(transport, signal);
-    return yield* follow<Record>(transport, path, options, at);
+    for await (const [event] of followed<Record>(transport, path, options, at)) yield event;
+    return;
   }
-  const { locks } = navigator;
   const { signal, stalled = 10_000 } = options;
   let who = "";
   for (let attempt = 0; ; attempt++) {
@@ -47,120 +68,254 @@ export async function* events<Record>(
       if (signal?.aborted) return;
     }
   }
-  const name = await named(transport, path, options, who);
-  const me = crypto.randomUUID();
-  const isNew = once();
-  const queue: StreamEvent<Record>[] = [];
-  const over = new AbortController();
-  let failed: { error: unknown } | undefined;
-  let wake = () => {};
-  /** Who lets this one in; empty before. */
-  let leader = "";
-  let asked = "";
-  let leads = false;
-  let isUp = false;
+  // A table that is followed with a filter or under a name has a connection of its own.
+  for (let alone = !!(options.filter || options.subscriberId); ; alone = true) {
+    const end = yield* shared<Record>(transport, table, { ...options, since: at.cursor }, who, alone ? path : undefined);
+    if (end === undefined) return;
+    at.cursor = end;
+  }
+}
 
-  const take = (event: StreamEvent<Record>) => {
-    if (("id" in event && !isNew(event.id)) || (event.type === "open" && isUp)) return;
-    isUp = event.type === "open" || (isUp && event.type !== "offline");
-    if ("cursor" in event) at.cursor = event.cursor ?? at.cursor;
-    if (queue.length >= MOST) queue.splice(0, MOST, { type: "gap", reason: "overflow", cursor: at.cursor });
-    queue.push(event);
-    wake();
+/** Follows a table with others, or alone at `path`. Returns from where to go on if the tables are refused together. */
+async function* shared<Record>(
+  transport: Transport,
+  table: string,
+  options: StreamOptions,
+  who: string,
+  path: string | undefined,
+): AsyncGenerator<StreamEvent<Record>, string | null | undefined, undefined> {
+  const { signal, stalled = 10_000 } = options;
+  const name = await named(transport, path ?? transport.record("_events"), options, who);
+  const hub = hubs.get(name) ?? new Hub(transport, options, name, who, path);
+  const listener: Listener = {
+    table,
+    since: options.since ?? null,
+    isNew: once(),
+    queue: [],
+    isUp: false,
+    isFresh: true,
+    wake: () => {},
   };
-  const channel = new BroadcastChannel(name);
-  const post = (message: Message) => channel.postMessage(message);
-  const join = () => {
-    leader = "";
-    asked = crypto.randomUUID();
-    post({ join: asked, since: at.cursor });
-  };
-  const follower = (message: Message) => {
-    if ("lead" in message) join();
-    else if ("admitted" in message && message.admitted.includes(asked)) {
-      leader = message.from;
-      take({ type: "open" });
-      if (message.cursor && !at.cursor) take({ type: "ready", cursor: message.cursor });
-    } else if ("event" in message && message.from === leader) take(message.event as StreamEvent<Record>);
-    // Nobody is let in before the connection is open: why it is not, all may know.
-    else if ("event" in message && ["stalled", "offline"].includes(message.event.type)) take(message.event as StreamEvent<Record>);
-  };
-  channel.onmessage = ({ data }: MessageEvent<Message>) => follower(data);
-
-  /** Holds the connection until this one leaves. */
-  const lead = async () => {
-    leads = true;
-    const waiting = new Map<string, string | null>();
-    let isOpen = false;
-    let again: ReturnType<typeof setTimeout> | undefined;
-    const admit = () => {
-      if (waiting.size) post({ admitted: [...waiting.keys()], cursor: at.cursor, from: me });
-      waiting.clear();
-    };
-    // What they have already is told again, and they leave it out.
-    const reopen = () => {
-      again = undefined;
-      for (const since of waiting.values()) at.cursor = lower(at.cursor, since);
-      isOpen = false;
-      at.reopen?.();
-    };
-    channel.onmessage = ({ data }: MessageEvent<Message>) => {
-      if (!("join" in data)) return;
-      waiting.set(data.join, data.since);
-      if (isOpen && !data.since && ![...waiting.values()].some(Boolean)) admit();
-      else again ??= setTimeout(reopen, 20);
-    };
-    at.before = async (signal) => {
-      if ((await transport.who()) !== who) throw changed();
-      return seat(transport, signal);
-    };
-    post({ lead: true, from: me });
-    const stopped = { ...options, signal: over.signal };
-    try {
-      for await (const event of follow<Record>(transport, path, stopped, at)) {
-        if (event.type === "open") {
-          isOpen = true;
-          if (!again) admit();
-        }
-        isOpen &&= event.type !== "offline";
-        post({ event: plain(event), from: me });
-        take(event);
-      }
-    } finally {
-      clearTimeout(again);
-    }
-  };
-
-  const end = () => {
-    over.abort();
-    wake();
-  };
+  const end = () => listener.wake();
   signal?.addEventListener("abort", end, { once: true });
-  if (signal?.aborted) end();
-  join();
-  const held = locks
-    .request(name, { signal: over.signal }, lead)
-    .catch((error: unknown) => {
-      if (!over.signal.aborted) failed = { error };
-    })
-    .finally(end);
-  const late = setTimeout(() => leader || leads || take({ type: "stalled", after: stalled }), stalled);
+  const late = setTimeout(() => listener.isFresh && give(listener, { type: "stalled", after: stalled }), stalled);
+  hub.add(listener);
   try {
     for (;;) {
-      const event = queue.shift();
+      const event = listener.queue.shift();
       if (event) {
-        clearTimeout(late);
-        yield event;
-      } else if (over.signal.aborted) break;
-      else await new Promise<void>((done) => (wake = done));
+        if (!listener.isFresh) clearTimeout(late);
+        yield event as StreamEvent<Record>;
+      } else if (signal?.aborted) return undefined;
+      else if (hub.failed) throw hub.failed.error;
+      else if (hub.isSplit) return listener.isFresh ? listener.since : hub.at.cursor;
+      else await new Promise<void>((done) => (listener.wake = done));
     }
-    if (failed && !signal?.aborted) throw failed.error;
   } finally {
     clearTimeout(late);
     signal?.removeEventListener("abort", end);
-    end();
-    await held;
-    channel.close();
+    await hub.remove(listener);
+  }
+}
+
+function give(listener: Listener, event: StreamEvent<unknown>): void {
+  if ("id" in event && !listener.isNew(event.id)) return;
+  if (event.type === "open" && listener.isUp) return;
+  listener.isUp = event.type === "open" || (listener.isUp && event.type !== "offline");
+  const { queue } = listener;
+  if (queue.length >= MOST) {
+    queue.splice(0, MOST, { type: "gap", reason: "overflow", cursor: "cursor" in event ? event.cursor : null });
+  }
+  queue.push(event);
+  listener.wake();
+}
+
+/** The part of a tab in a stream that it shares with other tabs. */
+class Hub {
+  readonly at: Connection = { cursor: null };
+  failed: { readonly error: unknown } | undefined;
+  isSplit = false;
+  readonly #me = crypto.randomUUID();
+  readonly #listeners = new Set<Listener>();
+  /** The tables of other tabs, while this one leads. */
+  readonly #others = new Set<string>();
+  readonly #waiting = new Map<string, string | null>();
+  readonly #over = new AbortController();
+  readonly #channel: BroadcastChannel;
+  readonly #held: Promise<unknown>;
+  /** Who lets this one in; empty before. */
+  #leader = "";
+  #asked = "";
+  #leads = false;
+  /** Whether the connection is open, and was opened for all that is wanted. */
+  #isOpen = false;
+  #again: ReturnType<typeof setTimeout> | undefined;
+  #changed: GatewrightError | undefined;
+
+  constructor(
+    readonly transport: Transport,
+    readonly options: StreamOptions,
+    readonly name: string,
+    readonly who: string,
+    readonly path: string | undefined,
+  ) {
+    hubs.set(name, this);
+    this.#channel = new BroadcastChannel(name);
+    this.#channel.onmessage = ({ data }: MessageEvent<Message>) => (this.#leads ? this.#asks(data) : this.#hears(data));
+    this.#held = navigator.locks
+      .request(name, { signal: this.#over.signal }, () => this.#lead())
+      .catch((error: unknown) => {
+        if (!this.#over.signal.aborted) this.failed = { error };
+      })
+      .finally(() => this.#end());
+  }
+
+  add(listener: Listener): void {
+    const isCarried = [...this.#listeners].some(({ table, isFresh }) => table === listener.table && !isFresh);
+    this.#listeners.add(listener);
+    if (isCarried && !listener.since && (this.#leads ? this.#isOpen : this.#leader)) {
+      this.#admit(listener);
+      if (this.at.cursor) give(listener, { type: "ready", cursor: this.at.cursor });
+    } else this.#soon();
+  }
+
+  /** The last one that leaves closes it. */
+  async remove(listener: Listener): Promise<void> {
+    this.#listeners.delete(listener);
+    if (this.#listeners.size) return;
+    this.#end();
+    await this.#held;
+  }
+
+  #end(): void {
+    if (hubs.get(this.name) === this) hubs.delete(this.name);
+    this.#over.abort();
+    clearTimeout(this.#again);
+    this.#channel.close();
+    for (const { wake } of this.#listeners) wake();
+  }
+
+  /** Asks again, or opens again, for all that have come meanwhile. */
+  #soon(): void {
+    this.#again ??= setTimeout(() => {
+      this.#again = undefined;
+      if (this.#leads) this.#reopen();
+      else this.#join();
+    }, 20);
+  }
+
+  #post(message: Message): void {
+    if (!this.#over.signal.aborted) this.#channel.postMessage(message);
+  }
+
+  /** The tables of this tab. */
+  #tables(): string[] {
+    return [...new Set([...this.#listeners].map(({ table }) => table))];
+  }
+
+  /** The position from which this tab misses nothing. */
+  #since(): string | null {
+    return [...this.#listeners].filter(({ isFresh }) => isFresh).reduce((least, { since }) => lower(least, since), this.at.cursor);
+  }
+
+  #join(): void {
+    this.#leader = "";
+    this.#asked = crypto.randomUUID();
+    this.#post({ join: this.#asked, since: this.#since(), tables: this.#tables() });
+  }
+
+  /** From here on, they hear everything. */
+  #admit(...listeners: Listener[]): void {
+    for (const listener of listeners) {
+      listener.isFresh = false;
+      give(listener, { type: "open" });
+    }
+  }
+
+  #take(event: StreamEvent<unknown>, table: string | undefined): void {
+    if ("cursor" in event) this.at.cursor = event.cursor ?? this.at.cursor;
+    for (const listener of this.#listeners) {
+      if (table === undefined || this.path || table === listener.table) give(listener, event);
+    }
+  }
+
+  /** As one that is told. */
+  #hears(message: Message): void {
+    if ("lead" in message) this.#join();
+    else if ("split" in message) this.#split();
+    else if ("admitted" in message && message.admitted.includes(this.#asked)) {
+      this.#leader = message.from;
+      this.#admit(...this.#listeners);
+      if (message.cursor && !this.at.cursor) this.#take({ type: "ready", cursor: message.cursor }, undefined);
+    } else if ("event" in message && (message.from === this.#leader || ["stalled", "offline"].includes(message.event.type))) {
+      // Nobody is let in before the connection is open: why it is not, all may know.
+      this.#take(message.event, message.table);
+    }
+  }
+
+  /** As the one that leads. */
+  #asks(message: Message): void {
+    if (!("join" in message)) return;
+    this.#waiting.set(message.join, message.since);
+    const isCarried = message.tables.every((table) => this.at.tables?.includes(table) ?? true);
+    message.tables.forEach((table) => this.#others.add(table));
+    const isPresent = ![...this.#waiting.values()].some(Boolean);
+    if (this.#isOpen && isPresent && isCarried) this.#letIn();
+    else this.#soon();
+  }
+
+  #letIn(): void {
+    if (this.#waiting.size) this.#post({ admitted: [...this.#waiting.keys()], cursor: this.at.cursor, from: this.#me });
+    this.#waiting.clear();
+    this.#admit(...this.#listeners);
+  }
+
+  /** What listeners have already is told again, and they leave it out. */
+  #reopen(): void {
+    this.at.cursor = [...this.#waiting.values()].reduce(lower, this.#since());
+    this.#isOpen = false;
+    this.#carry();
+    this.at.reopen?.();
+  }
+
+  #carry(): void {
+    if (!this.path) this.at.tables = [...new Set([...this.#tables(), ...this.#others])].sort();
+  }
+
+  /** Holds the connection until this tab leaves. */
+  async #lead(): Promise<void> {
+    this.#leads = true;
+    this.at.cursor = this.#since();
+    this.at.before = async (signal) => {
+      if ((await this.transport.who()) !== this.who) throw (this.#changed = changed());
+      return seat(this.transport, signal);
+    };
+    this.#post({ lead: true, from: this.#me });
+    // The others answer, and one connection is opened for all.
+    await sleep(20, this.#over.signal);
+    this.#carry();
+    const path = this.path ?? this.transport.record("_events");
+    try {
+      for await (const [event, table] of followed(this.transport, path, { ...this.options, signal: this.#over.signal }, this.at)) {
+        if (event.type === "open") {
+          this.#isOpen = true;
+          if (!this.#again) this.#letIn();
+        }
+        this.#isOpen &&= event.type !== "offline";
+        this.#post({ event: plain(event), table, from: this.#me });
+        this.#take(event, table);
+      }
+    } catch (error) {
+      // An older server, or one of the tables: alone, each says it.
+      if (this.path || !(error instanceof GatewrightError) || error === this.#changed) throw error;
+      this.#post({ split: true });
+      this.#split();
+    }
+  }
+
+  #split(): void {
+    this.isSplit = true;
+    this.#end();
   }
 }
 
@@ -179,9 +334,9 @@ function hasLocks(): boolean {
 async function named(transport: Transport, path: string, options: StreamOptions, who: string): Promise<string> {
   const { token, tenant, tenantHeader, streams } = transport.options;
   const parts = [transport.url(path), options.filter, options.subscriberId, transport.etag, token, who, tenant, tenantHeader, streams];
-  const bytes = new TextEncoder().encode(JSON.stringify(parts.map((part) => part ?? null)));
+  const bytes = new TextEncoder().encode(JSON.stringify(parts));
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return `gatewright:${[...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `gatewright:${hash.join()}`;
 }
 
 /** The earlier of two positions; one that cannot be compared is the server's to judge. */

@@ -45,6 +45,8 @@ export interface StreamOptions extends CallOptions {
 export interface Connection {
   /** The position to resume from. */
   cursor: string | null;
+  /** The tables of a connection that carries several. */
+  tables?: readonly string[];
   /** Before each opening; what it throws ends the stream. Returns what to do after the end. */
   before?: (signal: AbortSignal) => Promise<() => void>;
   /** Opens again at once, at the cursor. */
@@ -62,17 +64,17 @@ interface Frame {
 const REMEMBERED = 4_000;
 
 /**
- * Follows a table until `signal` is aborted, the loop is left or the caller would be refused, which throws. A lost connection is opened
+ * Events with their tables, until `signal` is aborted, the loop is left or the caller would be refused, which throws. A lost connection is opened
  * again where it broke off.
  */
-export async function* follow<Record>(
+export async function* followed<Record>(
   transport: Transport,
   path: string,
   options: StreamOptions,
   at: Connection,
-): AsyncGenerator<StreamEvent<Record>, void, undefined> {
+): AsyncGenerator<[event: StreamEvent<Record>, table?: string], void, undefined> {
   const { signal, stalled = 10_000 } = options;
-  const isNew = once();
+  let isNew = once();
   let wasOpen = false;
   for (let attempt = 0; !signal?.aborted; attempt++) {
     let failure: Failure | null = null;
@@ -82,33 +84,35 @@ export async function* follow<Record>(
     signal?.addEventListener("abort", abort, { once: true });
     at.reopen = () => {
       isAsked = true;
+      // Somebody wants what this one had already.
+      isNew = once();
       abort();
     };
     const frames = seated(transport, path, options, at, stop);
     try {
       let step = frames.next();
-      if (await isLate(step, stalled)) yield { type: "stalled", after: stalled };
+      if (await isLate(step, stalled)) yield [{ type: "stalled", after: stalled }];
       for (; ; step = frames.next()) {
         const { done, value: frame } = await step;
         if (done) break;
         if (frame === "open") {
           attempt = 0;
-          yield { type: "open" };
+          yield [{ type: "open" }];
           // Without positions, it is unknown what was missed.
-          if (wasOpen && !at.cursor) yield { type: "gap", reason: "reconnected", cursor: null };
+          if (wasOpen && !at.cursor) yield [{ type: "gap", reason: "reconnected", cursor: null }];
           wasOpen = true;
           continue;
         }
         const cursor = (at.cursor = frame.id || at.cursor);
         const data = JSON.parse(frame.data);
         if (frame.event === "ready") {
-          yield { type: "ready", cursor: data.cursor };
+          yield [{ type: "ready", cursor: data.cursor }];
         } else if (frame.event === "gap") {
-          yield { type: "gap", reason: data.reason, cursor };
+          yield [{ type: "gap", reason: data.reason, cursor }];
         } else if (frame.event.startsWith("entity.") && isNew(data.id)) {
           const tenant = (either(data.data, "tenantId") as string | undefined) ?? null;
           const type = frame.event as "entity.created";
-          yield { type, record: data.data.record, id: data.id ?? null, cursor: frame.id || null, tenant };
+          yield [{ type, record: data.data.record, id: data.id ?? null, cursor: frame.id || null, tenant }, data.data.table];
         }
       }
     } catch (error) {
@@ -125,13 +129,14 @@ export async function* follow<Record>(
     if (isAsked) continue;
     const wanted = failure && "retryAfter" in failure && failure.retryAfter !== null ? failure.retryAfter * 1000 : 0;
     const wait = Math.max(wanted, backoff(attempt));
-    yield { type: "offline", failure, wait };
+    yield [{ type: "offline", failure, wait }];
     await again(wait, wanted > 0, signal);
   }
 }
 
-function query(transport: Transport, options: StreamOptions, cursor: string | null): URLSearchParams {
+function query(transport: Transport, options: StreamOptions, { cursor, tables }: Connection): URLSearchParams {
   const query = new URLSearchParams();
+  if (tables) query.set("entities", tables.join(","));
   if (options.filter) query.set("filter", options.filter);
   if (options.subscriberId) query.set("subscriber_id", options.subscriberId);
   if (transport.etag) query.set("etag", "true");
@@ -170,7 +175,7 @@ async function* seated(
   const leave = await at.before?.(stop.signal);
   try {
     const frames = transport.options.streams === "eventsource" ? sourced : fetched;
-    yield* frames(transport, path, query(transport, options, at.cursor), options, stop);
+    yield* frames(transport, path, query(transport, options, at), options, stop);
   } finally {
     leave?.();
   }
@@ -178,17 +183,14 @@ async function* seated(
 
 /** Waits; not for longer than the browser is offline, unless the server asked for it. */
 async function again(wait: number, isAsked: boolean, signal: AbortSignal | undefined): Promise<void> {
-  const events: EventTarget | undefined = "addEventListener" in globalThis && !isAsked ? globalThis : undefined;
-  let online = () => {};
-  const back = new Promise<void>((done) => (online = done));
-  events?.addEventListener("online", online);
   const stop = new AbortController();
-  const abort = () => stop.abort();
-  signal?.addEventListener("abort", abort, { once: true });
-  await Promise.race([sleep(wait, stop.signal).catch(() => {}), back]);
-  stop.abort();
-  signal?.removeEventListener("abort", abort);
-  events?.removeEventListener("online", online);
+  const end = () => stop.abort();
+  const events = isAsked ? undefined : globalThis;
+  events?.addEventListener?.("online", end);
+  signal?.addEventListener("abort", end);
+  await sleep(wait, stop.signal).catch(() => {});
+  events?.removeEventListener?.("online", end);
+  signal?.removeEventListener("abort", end);
 }
 
 type Frames = AsyncGenerator<Frame | "open", void, undefined>;
@@ -203,7 +205,7 @@ async function* fetched(
 ): Frames {
   const headers = { Accept: "text/event-stream" };
   const response = await transport.send("GET", path, { query, headers, signal: stop.signal, once: true });
-  if (!response.body) throw new TypeError("this fetch has no streams; set the option streams to \"eventsource\"");
+  if (!response.body) throw new TypeError("this fetch has no streams; use \"eventsource\"");
   yield "open";
   const reader = response.body.getReader();
   const decoder = new TextDecoder();

@@ -152,8 +152,6 @@ export interface GroupQuery<Record> {
   timezone?: string;
   /** Such as `+02:00`, in place of `timezone`. */
   utcOffset?: string;
-  sort?: string | readonly string[];
-  limit?: number;
 }
 
 type GroupKey<Record> = Name<Record> | `${"hour" | "day" | "week" | "month" | "quarter" | "year"}(${string})`;

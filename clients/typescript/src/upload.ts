@@ -26,10 +26,9 @@ export async function upload(transport: Transport, file: Blob, options: UploadOp
   const sent = { file, ...(query && { query }), ...(signal && { signal }) };
   const send = onProgress && !transport.options.fetch && "XMLHttpRequest" in globalThis ? told(onProgress) : undefined;
   if (send) return camel(await transport.json("POST", path, { ...sent, send })) as StoredFile;
-  const told_of = (loaded: number) => onProgress?.({ loaded, total: file.size });
-  told_of(0);
+  onProgress?.({ loaded: 0, total: file.size });
   const stored = camel(await transport.json("POST", path, sent)) as StoredFile;
-  told_of(file.size);
+  onProgress?.({ loaded: file.size, total: file.size });
   return stored;
 }
 
@@ -38,23 +37,21 @@ function told(onProgress: NonNullable<UploadOptions["onProgress"]>): typeof fetc
   return (url, init = {}) =>
     new Promise((done, fail) => {
       const request = new XMLHttpRequest();
-      const abort = () => request.abort();
       request.open(init.method ?? "POST", String(url));
       request.withCredentials = init.credentials === "include";
       new Headers(init.headers).forEach((value, name) => request.setRequestHeader(name, value));
       request.upload.onprogress = ({ loaded, total }) => onProgress({ loaded, total });
       request.onload = () => {
         const headers = new Headers();
-        for (const line of request.getAllResponseHeaders().trim().split(/[\r\n]+/)) {
-          const at = line.indexOf(":");
-          if (at > 0) headers.append(line.slice(0, at), line.slice(at + 1).trim());
+        for (const name of ["content-type", "retry-after", "x-request-id"]) {
+          headers.set(name, request.getResponseHeader(name) ?? "");
         }
-        done(new Response(request.status === 204 ? null : request.responseText, { status: request.status, headers }));
+        done(new Response(request.responseText, { status: request.status, headers }));
       };
       request.onerror = () => fail(new TypeError("the upload broke off"));
-      request.onabort = () => fail(init.signal?.reason ?? new DOMException("aborted", "AbortError"));
-      init.signal?.addEventListener("abort", abort, { once: true });
-      if (init.signal?.aborted) return fail(init.signal.reason);
+      request.onabort = () => fail(init.signal?.reason);
+      init.signal?.throwIfAborted();
+      init.signal?.addEventListener("abort", () => request.abort());
       request.send(init.body as Blob);
     });
 }

@@ -107,7 +107,7 @@ test("any other request goes with the session, and only to the server", async ()
   assert.equal(await client.send("DELETE", `/notes/${made.data.id}`), undefined);
   assert.equal(await client.send("GET", "/healthz"), "ok\n");
   assert.equal((await failureOf(client.send("GET", "/nowhere"))).kind, "missing");
-  for (const path of ["@evil.example/", "//evil.example/", "/\\evil.example", ".evil.example", "https://evil.example/", ""]) {
+  for (const path of ["@evil.example/", "//evil.example/", "/\\evil.example", ".evil.example", "https://evil.example/", "", "/fn/../auth/me"]) {
     assert.throws(() => client.send("GET", path), TypeError);
   }
 });
@@ -116,6 +116,118 @@ test("a profile is sent with the registration", async () => {
   const client = createClient({ url });
   const account = await client.auth.register({ email: "named@example.com", password: PASSWORD, profile: { displayName: "Ada" } });
   assert.deepEqual(account.profile, { displayName: "Ada" });
+});
+
+test("tenants, members and invitations", async () => {
+  const { client, email } = await somebody();
+  const { client: other, email: invited, account } = await somebody();
+  const made = await client.tenants.create("Acme & co");
+  assert.deepEqual([made.name, made.roles], ["Acme & co", ["owner"]]);
+  assert.deepEqual(await client.tenants.list(), [made]);
+  const invitation = await client.members.invite(made.id, { email: invited, roles: ["member"] });
+  assert.deepEqual([invitation.email, invitation.roles], [invited, ["member"]]);
+  assert.match(invitation.expiresAt, /Z$/);
+  const token = await mailed(invited, "invite");
+  const shown = await other.invitations.describe(token);
+  assert.deepEqual([shown.email, shown.inviter, shown.tenant], [invited, email, "Acme & co"]);
+  assert.equal((await client.members.list(made.id)).invitations.length, 1);
+  assert.equal((await failureOf(client.invitations.accept(token))).kind, "forbidden", "for another address");
+  assert.equal(await other.invitations.accept(token), made.id);
+  const page = await client.members.list(made.id, { limit: 1 });
+  assert.deepEqual([page.members.length, page.hasMore], [1, true]);
+  const { members } = await client.members.list(made.id, { cursor: page.cursor });
+  assert.equal(members.length, 1);
+  const joined = [...page.members, ...members].find(({ id }) => id === account.id);
+  assert.deepEqual([joined.kind, joined.email], ["user", invited]);
+  assert.match(joined.joinedAt, /Z$/);
+  await client.members.setRoles(made.id, account.id, ["admin"]);
+  assert.deepEqual((await other.tenants.list())[0].roles, ["admin"]);
+  await other.members.remove(made.id, account.id);
+  assert.deepEqual(await other.tenants.list(), []);
+  const again = await client.members.invite(made.id, { email: "late@example.com" });
+  await client.invitations.withdraw(made.id, again.id);
+  assert.deepEqual((await client.members.list(made.id)).invitations, []);
+});
+
+test("sessions, devices and passkeys are listed and ended", async () => {
+  const { client, email } = await somebody();
+  const other = createClient({ url });
+  await other.auth.signIn({ email, password: PASSWORD });
+  const sessions = await client.sessions.list();
+  assert.deepEqual(sessions.map(({ current }) => current).sort(), [false, true]);
+  assert.match(sessions[0].lastSeenAt, /Z$/);
+  await client.sessions.end(sessions.find(({ current }) => !current).id);
+  assert.equal(await other.auth.me(), null);
+  await other.auth.signIn({ email, password: PASSWORD });
+  await client.sessions.endOthers();
+  assert.equal(await other.auth.me(), null);
+  assert.equal((await client.sessions.list()).length, 1);
+  const devices = await client.devices.list();
+  for (const { id, firstUsedAt } of devices.filter(({ current }) => !current)) {
+    assert.match(firstUsedAt, /Z$/);
+    await client.devices.forget(id);
+  }
+  await client.devices.forgetOthers();
+  assert.deepEqual((await client.devices.list()).filter(({ current }) => !current), []);
+  assert.deepEqual(await client.passkeys.list(), []);
+  assert.equal((await failureOf(client.passkeys.rename(crypto.randomUUID(), "x"))).kind, "missing");
+});
+
+test("records are grouped", async () => {
+  const { client } = await somebody();
+  await client.records("notes").createMany([1, 1, 5].map((rank) => ({ title: `of ${rank}`, rank })));
+  const { data, hasMore } = await client.groups("notes", { group: "rank", sum: "rank", countDistinct: "title" });
+  assert.equal(hasMore, false);
+  assert.deepEqual(data.map(({ rank, count, sum }) => [rank, count, sum.rank]).sort(), [[1, 2, 2], [5, 1, 5]]);
+  assert.deepEqual(data.map(({ countDistinct }) => countDistinct.title), [1, 1]);
+  const [day] = (await client.groups("notes", { group: "day(createdAt)", where: { rank: 1 }, timezone: "Europe/Berlin" })).data;
+  assert.match(day["day(createdAt)"], /^\d{4}-\d\d-\d\d$/);
+});
+
+test("writes to several entities happen together, and say which failed", async () => {
+  const { client } = await somebody();
+  const results = await client.batch([
+    { op: "create", entity: "notes", data: { title: "parent" }, as: "parent" },
+    { op: "create", entity: "notes", data: { title: "child", parent: { $ref: "parent" } } },
+    { op: "create", entity: "papers", data: { title: "paper" } },
+  ]);
+  assert.equal(results[1].data.parent, results[0].data.id);
+  assert.deepEqual(results.map(({ entity }) => entity), ["notes", "notes", "papers"]);
+  const failure = await failureOf(
+    client.batch([
+      { op: "update", entity: "notes", id: results[0].data.id, data: { title: "changed" } },
+      { op: "create", entity: "notes", data: { title: "" } },
+    ]),
+  );
+  assert.deepEqual([failure.kind, failure.errors.map(({ index, field }) => [index, field])], ["invalid", [[1, "title"]]]);
+  assert.equal((await client.records("notes").get(results[0].data.id)).title, "parent", "nothing was written");
+});
+
+test("a file is uploaded and attached", async () => {
+  const { client } = await somebody();
+  const told = [];
+  const file = new File(["hello, file"], "a b.txt", { type: "text/plain" });
+  const stored = await client.upload(file, { onProgress: ({ loaded, total }) => told.push([loaded, total]) });
+  assert.deepEqual([stored.name, stored.size, stored.contentType], ["a b.txt", 11, "text/plain"]);
+  assert.deepEqual([told[0], told.at(-1)], [[0, 11], [11, 11]]);
+  const paper = await client.records("papers").create({ title: "x", scans: [{ id: stored.id }] });
+  assert.equal(await client.send("GET", paper.scans[0].url), "hello, file");
+  const named = await client.upload(new Blob(["%PDF-1.7 x"]), { name: "x.pdf" });
+  assert.equal(named.contentType, "application/pdf");
+  const stop = new AbortController();
+  stop.abort(new Error("enough"));
+  await assert.rejects(client.upload(file, { signal: stop.signal }), /enough|abort/);
+  assert.equal((await failureOf(createClient({ url }).upload(file))).kind, "unauthenticated");
+});
+
+test("functions are called", async () => {
+  const { client } = await somebody();
+  assert.deepEqual(await client.functions.call("greet/twice", { name: "Ada" }), { words: "hello Ada, hello", known: true });
+  const anonymous = await createClient({ url }).functions.call("/greet/twice", { name: "you" });
+  assert.equal(anonymous.known, false);
+  assert.equal((await failureOf(client.functions.call("greet/twice", {}))).detail, "whom?");
+  for (const name of ["../auth/logout", "a/../../auth/logout", "a/.", ".."]) assert.throws(() => client.functions.call(name), TypeError);
+  assert.equal((await failureOf(client.functions.call("nothing", {}))).kind, "missing");
 });
 
 test("a provider's sign-in starts at the server, with `next` as one value", () => {

@@ -35,11 +35,12 @@ export async function failureOf(promise) {
 }
 
 /** The token of the newest mail to somebody, once it is there. */
-export async function mailed(email) {
+export async function mailed(email, name = "token") {
   for (;;) {
     const mails = await (await fetch(`${url}/dev/mail.json`)).json();
     const mail = mails.find(({ to }) => to === email);
-    if (mail) return new URL(mail.links[0]).searchParams.get("token");
+    const token = mail && new URL(mail.links[0]).searchParams.get(name);
+    if (token) return token;
     await new Promise((done) => setTimeout(done, 20));
   }
 }

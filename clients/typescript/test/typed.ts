@@ -64,6 +64,19 @@ export async function compiles(post: Posts): Promise<void> {
   await client.auth.forgotPassword("a", { next: "/here" });
   const tenants = await client.send<{ tenants: { name: string }[] }>("GET", "/auth/tenants", { query: { page: 1 } });
   void tenants.tenants[0]?.name;
+  const { data, hasMore: isCut } = await client.groups("posts", { group: ["status", "day(createdAt)"], sum: "hits", where: { status: "draft" } });
+  void [data[0]?.count, data[0]?.sum?.["hits"], isCut];
+  await client.batch([
+    { op: "create", entity: "blog_topics", data: { title: "a" }, as: "topic" },
+    { op: "create", entity: "posts", data: { ...create, topic: { $ref: "topic" } } },
+    { op: "update", entity: "posts", id: post.id, data: { title: "b" }, ifMatch: '"x"' },
+    { op: "delete", entity: "posts", id: { $ref: "topic" } },
+  ]);
+  const { id } = await client.upload(new File([], "a.pdf"), { onProgress: ({ loaded, total }) => void (loaded / total) });
+  const answer = await client.functions.call<{ words: string }>("greet", { name: id });
+  void answer.words.length;
+  const [member] = (await client.members.list("acme", { limit: 5 })).members;
+  is<Equal<NonNullable<typeof member>["kind"], "user" | "service">>();
 }
 
 const title0 = "title";
@@ -146,6 +159,14 @@ export function doesNotCompile(post: Posts, error: unknown): void {
   void posts.list({ sort: "-nope" });
   // @ts-expect-error fields of records are read-only
   post.hits = 1;
+  // @ts-expect-error no field of it
+  void client.groups("posts", { group: "nope" });
+  // @ts-expect-error groups are by something
+  void client.groups("posts", { sum: "hits" });
+  // @ts-expect-error a required field is missing
+  void client.batch([{ op: "create", entity: "posts", data: { title: "One" } }]);
+  // @ts-expect-error no such entity
+  void client.batch([{ op: "delete", entity: "unserved", id: "x" }]);
   // @ts-expect-error an entity without a trash
   void client.records("blog_topics").restore("id");
   // @ts-expect-error a failure without a kind that is checked
