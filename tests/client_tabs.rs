@@ -255,10 +255,9 @@ async fn eight_tabs_with_five_entities_each_take_one_connection() {
         place.sees("every table is live", |seen| TABLES.iter().all(|table| titles(seen, table) == ["to all"])).await;
     }
     // A table that only one of them follows, from a position before: nothing is missed, and others hear nothing of it.
-    let before = place.browser.run(
-        "client.records('extra').list().all().then(({ eventCursor }) => arguments[0](eventCursor))",
-        json!([]),
-    );
+    let before = place
+        .browser
+        .run("client.records('extra').list().all().then(({ eventCursor }) => arguments[0](eventCursor))", json!([]));
     let before = before.await;
     assert_eq!(place.browser.run(WRITE, json!([["extra", "tickets"], "late"])).await, "written");
     assert_eq!(place.browser.run(FOLLOW_ONE, json!(["extra", before])).await, "following");
@@ -279,7 +278,9 @@ async fn a_table_that_is_refused_takes_no_other_with_it() {
     let Some(place) = Place::open().await else { return };
     place.follow(&TABLES[..2], json!({})).await;
     let is_open = |seen: &Value| {
-        TABLES[..2].iter().all(|table| seen[table]["states"].as_array().is_some_and(|states| states.contains(&json!("open"))))
+        TABLES[..2]
+            .iter()
+            .all(|table| seen[table]["states"].as_array().is_some_and(|states| states.contains(&json!("open"))))
     };
     place.sees("the streams are open", is_open).await;
     let first = place.browser.tab().await;

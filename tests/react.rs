@@ -35,7 +35,7 @@ const [text, done] = arguments;
 fn sources() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients/react");
     if folder.join("node_modules/esbuild/bin/esbuild").exists() {
-        return Some(folder);
+        return Some(fs::canonicalize(folder).unwrap());
     }
     assert!(std::env::var_os("GATEWRIGHT_TEST_REQUIRED").is_none(), "`npm ci` has not run in {}", folder.display());
     None
@@ -50,7 +50,8 @@ async fn bundled() -> Option<PathBuf> {
         let _absent = fs::remove_dir_all(&out);
         fs::create_dir_all(out.join("page")).unwrap();
         project(&out.join("build.json"), &folder, client, &json!({ "outDir": out.join("built") }), &["src"]).await;
-        let alias = |name: &str, built: &Path| format!("--alias:@gatewright/{name}={}", built.join("index.js").display());
+        let alias =
+            |name: &str, built: &Path| format!("--alias:@gatewright/{name}={}", built.join("index.js").display());
         let esbuild = folder.join("node_modules/esbuild/bin/esbuild");
         let words = [
             esbuild.to_str().unwrap().to_owned(),
@@ -157,7 +158,9 @@ async fn lists_and_records_follow_what_others_write() {
     // Written by others: by requests of another client.
     let id = place.evaluate("by.records('notes').create({ title: 'b', rank: 7 }).then(({ id }) => id)").await;
     let id = id.as_str().unwrap().to_owned();
-    place.evaluate("by.records('notes').createMany([{ title: 'a', rank: 1 }, { title: 'c', rank: 9 }]).then(() => 1)").await;
+    place
+        .evaluate("by.records('notes').createMany([{ title: 'a', rank: 1 }, { title: 'c', rank: 9 }]).then(() => 1)")
+        .await;
     place.shows("all-0", "titles", json!(["b 7", "a 1", "c 9"])).await;
     place.shows("high", "titles", json!(["c 9", "b 7"])).await;
     place.shows("first", "titles", json!(["a 1", "b 7"])).await;
@@ -192,14 +195,25 @@ async fn a_change_shows_at_once_and_is_taken_back_if_it_is_refused() {
     place.evaluate(&format!("setOne('{id}')")).await;
     place.shows("one", "title", json!("a")).await;
     // Held back on its way to the server, and shown.
-    place.evaluate(&format!("void (window.done = mutations.update('{id}', {{ title: 'changed', rank: {{ $add: 1 }} }}))")).await;
+    place
+        .evaluate(&format!(
+            "void (window.done = mutations.update('{id}', {{ title: 'changed', rank: {{ $add: 1 }} }}))"
+        ))
+        .await;
     place.evaluate("void (window.made = mutations.create({ title: 'new' }))").await;
     place.shows("all-0", "titles", json!(["changed 5", "new -"])).await;
     place.shows("one", "title", json!("changed")).await;
     place.shows("high", "titles", json!(["changed 5"])).await;
-    assert_eq!(place.evaluate("by.records('notes').page().then(({ total }) => total)").await, 1, "nothing was sent yet");
+    assert_eq!(
+        place.evaluate("by.records('notes').page().then(({ total }) => total)").await,
+        1,
+        "nothing was sent yet"
+    );
     place.evaluate("release()").await;
-    assert_eq!(place.evaluate("Promise.all([done, made]).then(([{ rank }, { title }]) => `${rank} ${title}`)").await, "6 new");
+    assert_eq!(
+        place.evaluate("Promise.all([done, made]).then(([{ rank }, { title }]) => `${rank} ${title}`)").await,
+        "6 new"
+    );
     place.shows("all-0", "titles", json!(["changed 6", "new -"])).await;
     place.shows("high", "titles", json!(["changed 6"])).await;
     // Refused: it is as before, and the caller knows.

@@ -9,6 +9,7 @@ use gatewright_tenancy::TenantStore;
 use tokio::sync::{Mutex, Semaphore};
 use tower::ServiceBuilder;
 
+use crate::account_events::{AccountEventSink, AccountEvents};
 use crate::audit::{self, Audit, AuditSink, SqlAuditSink};
 use crate::auth::Auth;
 use crate::background::{Background, UncutLayer};
@@ -54,6 +55,7 @@ pub struct AuthBuilder {
     users: Option<Arc<dyn UserStore>>,
     sessions: Option<Arc<dyn SessionStore>>,
     audit: AuditTo,
+    account_events: Option<Arc<dyn AccountEventSink>>,
     mailer: Option<Arc<dyn Mailer>>,
     single_use: Option<Arc<dyn SingleUseStore>>,
     limit_store: Option<Arc<dyn Store>>,
@@ -88,6 +90,7 @@ impl AuthBuilder {
             users: None,
             sessions: None,
             audit: AuditTo::Nobody,
+            account_events: None,
             mailer: None,
             single_use: None,
             limit_store: None,
@@ -126,6 +129,12 @@ impl AuthBuilder {
     /// Sends audit events to the table `audit_log` of the database.
     pub fn audit_to_database(mut self) -> Self {
         self.audit = AuditTo::Database;
+        self
+    }
+
+    /// Tells `sink` what happens to accounts, if they and their sessions are in the tables of this crate.
+    pub fn account_events(mut self, sink: Arc<dyn AccountEventSink>) -> Self {
+        self.account_events = Some(sink);
         self
     }
 
@@ -356,12 +365,14 @@ impl AuthBuilder {
     /// The stores, and how a cookie finds its way to both of them.
     fn stores(&self) -> Result<Stores, AuthInitError> {
         let ambient = || self.ambient.clone();
+        let events = AccountEvents::new(self.account_events.clone().filter(|_| self.users.is_none()));
         let users: Arc<dyn UserStore> = match (&self.users, &self.db) {
             (Some(users), _) => users.clone(),
-            (None, Some(db)) => Arc::new(SqlUserStore::new(db.clone(), ambient())),
+            (None, Some(db)) => Arc::new(SqlUserStore::new(db.clone(), ambient()).telling(events.clone())),
             (None, None) => return Err(AuthInitError::NoUserStore),
         };
-        let sql_sessions = self.db.as_ref().map(|db| SqlSessionStore::new(db.clone(), ambient()));
+        let sql_sessions =
+            self.db.as_ref().map(|db| SqlSessionStore::new(db.clone(), ambient()).telling(events.clone()));
         let sessions: Arc<dyn SessionStore> = match (&self.sessions, &sql_sessions) {
             (Some(sessions), _) => sessions.clone(),
             (None, Some(sql)) => Arc::new(sql.clone()),

@@ -32,6 +32,7 @@
 //! `foundation.rs` is the basis of plugins, `core.rs` that of their routes, `web.rs` that of their handlers, and
 //! `problem.rs` turns errors into responses.
 
+mod account_events;
 mod accounts;
 mod assurance;
 pub mod audit;
@@ -90,6 +91,7 @@ mod typed;
 pub mod users;
 mod web;
 
+pub use account_events::{Account, AccountEventKind, AccountEventSink};
 pub use accounts::{AccountError, Accounts};
 pub use assurance::Assurance;
 pub use auth::Auth;

@@ -1,25 +1,28 @@
 //! Joining a tenant: the SQL.
 
-use gatewright_base::{Roles, TenantId, UserId};
+use gatewright_base::{Roles, Subject, TenantId, UserId};
 use gatewright_db::{Error, Tx, params};
 use jiff::Timestamp;
 
+use crate::events::MemberEvents;
 use crate::tenants::{lock, of_member};
 use crate::{Joined, roles};
 
 /// Makes the member, or gives one that is there more roles. Nothing is changed if the tenant is full.
 pub(crate) async fn join(
     tx: &Tx,
+    events: &MemberEvents,
     tenant: &TenantId,
     user: &UserId,
     roles: &Roles,
     now: Timestamp,
     most: u32,
 ) -> Result<Joined, Error> {
-    match admitted(tx, tenant, user, now, most).await? {
-        Some(held) => enter(tx, tenant, user, &held, roles, now).await.map(Joined::Member),
-        None => Ok(Joined::Full),
-    }
+    let Some(held) = admitted(tx, tenant, user, now, most).await? else { return Ok(Joined::Full) };
+    let watched = events.watch(tx, tenant, &Subject::User(user.clone())).await?;
+    let all = enter(tx, tenant, user, &held, roles, now).await?;
+    watched.tell(tx).await?;
+    Ok(Joined::Member(all))
 }
 
 /// The roles that a user has in a tenant, which is locked until the transaction ends; `None` if it has no room for one more

@@ -8,6 +8,7 @@
 //! change, which locks the tenant's row, so that two changes of one tenant never overlap and the last owner stays.
 
 mod authority;
+mod events;
 mod joining;
 mod member;
 mod roles;
@@ -17,6 +18,7 @@ mod store;
 mod tenants;
 
 pub use authority::{ADMIN, Change, MEMBER, OWNER, permits};
+pub use events::{MemberEvent, MemberEventSink};
 pub use member::{Member, MemberKind};
 pub use sql::{MembershipsInitError, SqlMemberships, USER_MEMBERS};
 pub use steps::{COMPONENT, INVITATION_STEPS, INVITATIONS, STEPS};

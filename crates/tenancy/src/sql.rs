@@ -4,9 +4,11 @@ use async_trait::async_trait;
 use gatewright_base::{Ambient, Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, Lane, MigrateError, Row, Share, Tx, dialect, params, readable};
 
+use crate::events::MemberEvents;
+use crate::tenants::Place;
 use crate::{
-    COMPONENT, Changed, Joined, Member, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser, TenantStore,
-    TenantStoreError, TenantSummary, TenantsWithin, joining, roles, tenants,
+    COMPONENT, Changed, Joined, Member, MemberEventSink, MemberKind, NewTenant, STEPS, TenantMember, TenantOfUser,
+    TenantStore, TenantStoreError, TenantSummary, TenantsWithin, joining, roles, tenants,
 };
 
 /// Memberships in the tables `tenant_members` and `tenant_names` of a SQLite or Postgres database.
@@ -14,6 +16,7 @@ use crate::{
 pub struct SqlMemberships {
     db: Db,
     ambient: Ambient,
+    events: MemberEvents,
 }
 
 /// Why memberships could not be opened.
@@ -41,28 +44,44 @@ impl SqlMemberships {
 
     /// Memberships over `db`, whose tables must exist: [`gatewright_db::migrate`] creates them from [`STEPS`].
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db: db.lane(Lane::Identity), ambient }
+        Self { db: db.lane(Lane::Identity), ambient, events: MemberEvents::default() }
+    }
+
+    /// Tells `sink` what happens to tenants and members.
+    pub fn telling(self, sink: Arc<dyn MemberEventSink>) -> Self {
+        Self { events: MemberEvents::new(sink), ..self }
+    }
+
+    fn place(&self) -> Place<'_> {
+        (&self.db, &self.events)
     }
 
     /// Makes an account a member without roles; `false` if it was one already.
     pub async fn add(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
-        let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at) VALUES (?1, ?2, ?3, ?4)
-                   ON CONFLICT (tenant_id, member_kind, member_id) DO NOTHING";
-        let kind = MemberKind::of(subject).as_str();
-        let params = params![tenant, kind, subject.as_str(), self.ambient.now()];
-        Ok(self.db.execute(sql, params).await? > 0)
+        let (tenant, subject, now, events) = (tenant.clone(), subject.clone(), self.ambient.now(), self.events.clone());
+        let add = async move |tx: &Tx| -> Result<bool, Error> {
+            let watched = events.watch(tx, &tenant, &subject).await?;
+            let sql =
+                "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at) VALUES (?1, ?2, ?3, ?4)
+                       ON CONFLICT (tenant_id, member_kind, member_id) DO NOTHING";
+            let kind = MemberKind::of(&subject).as_str();
+            let is_new = tx.execute(sql, params![&tenant, kind, subject.as_str(), now]).await? > 0;
+            watched.tell(tx).await?;
+            Ok(is_new)
+        };
+        self.db.write(add).await
     }
 
     /// Makes an account a member with exactly these roles, whether or not it was one. For trusted management: no
     /// permission is checked, and the last owner is not kept. Invitations that the member sent are withdrawn if the roles
     /// do not allow inviting.
     pub async fn put(&self, tenant: &TenantId, subject: &Subject, roles: &Roles) -> Result<(), Error> {
-        tenants::put(&self.db, tenant, subject, roles, self.ambient.now()).await
+        tenants::put(self.place(), tenant, subject, roles, self.ambient.now()).await
     }
 
     /// Ends a membership, and withdraws the invitations that the member sent; `false` if there was none.
     pub async fn remove(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
-        tenants::end(&self.db, tenant, subject, self.ambient.now()).await
+        tenants::end(self.place(), tenant, subject, self.ambient.now()).await
     }
 
     /// The members of one tenant, or of all, by tenant and then by account.
@@ -138,7 +157,7 @@ impl TenantStore for SqlMemberships {
     }
 
     async fn create(&self, tenant: &NewTenant, most: u32) -> Result<bool, TenantStoreError> {
-        Ok(tenants::create(&self.db, tenant, self.ambient.now(), most).await?)
+        Ok(tenants::create(self.place(), tenant, self.ambient.now(), most).await?)
     }
 
     async fn name(&self, tenant: &TenantId) -> Result<Option<String>, TenantStoreError> {
@@ -166,11 +185,11 @@ impl TenantStore for SqlMemberships {
         roles: &Roles,
         actor: &UserId,
     ) -> Result<Changed, TenantStoreError> {
-        Ok(tenants::set_roles(&self.db, tenant, member, roles, actor, self.ambient.now()).await?)
+        Ok(tenants::set_roles(self.place(), tenant, member, roles, actor, self.ambient.now()).await?)
     }
 
     async fn remove(&self, tenant: &TenantId, member: &UserId, actor: &UserId) -> Result<Changed, TenantStoreError> {
-        Ok(tenants::remove(&self.db, tenant, member, actor, self.ambient.now()).await?)
+        Ok(tenants::remove(self.place(), tenant, member, actor, self.ambient.now()).await?)
     }
 
     async fn join(
@@ -181,7 +200,8 @@ impl TenantStore for SqlMemberships {
         most_members: u32,
     ) -> Result<Joined, TenantStoreError> {
         let (tenant, user, roles, now) = (tenant.clone(), user.clone(), roles.clone(), self.ambient.now());
-        let join = async move |tx: &Tx| joining::join(tx, &tenant, &user, &roles, now, most_members).await;
+        let events = self.events.clone();
+        let join = async move |tx: &Tx| joining::join(tx, &events, &tenant, &user, &roles, now, most_members).await;
         Ok(self.db.write(join).await?)
     }
 
@@ -190,11 +210,11 @@ impl TenantStore for SqlMemberships {
     }
 
     async fn depart(&self, user: &UserId) -> Result<Vec<TenantId>, TenantStoreError> {
-        Ok(tenants::depart(&self.db, user, self.ambient.now()).await?)
+        Ok(tenants::depart(self.place(), user, self.ambient.now()).await?)
     }
 
     async fn forget(&self, user: &UserId) -> Result<u64, TenantStoreError> {
-        Ok(tenants::forget(&self.db, user).await?)
+        Ok(tenants::forget(self.place(), user).await?)
     }
 }
 
@@ -212,6 +232,6 @@ impl TenantsWithin for SqlMemberships {
         roles: &Roles,
         most_members: u32,
     ) -> Result<Joined, Error> {
-        joining::join(tx, tenant, user, roles, self.ambient.now(), most_members).await
+        joining::join(tx, &self.events, tenant, user, roles, self.ambient.now(), most_members).await
     }
 }

@@ -4,8 +4,12 @@ use gatewright_base::{Roles, Subject, TenantId, UserId};
 use gatewright_db::{Db, Error, ReadablePage, Row, Sql, Tx, Value, params, readable};
 use jiff::Timestamp;
 
+use crate::events::MemberEvents;
 use crate::roles;
 use crate::{Change, Changed, MemberKind, NewTenant, OWNER, TenantMember, TenantOfUser, permits};
+
+/// Where members are, and who is told what happens to them.
+pub(crate) type Place<'a> = (&'a Db, &'a MemberEvents);
 
 pub(crate) async fn of_user(db: &Db, user: &UserId) -> Result<Vec<TenantOfUser>, Error> {
     let sql = "SELECT tenant_members.tenant_id, tenant_members.roles, tenant_names.name FROM tenant_members \
@@ -52,12 +56,18 @@ pub(crate) async fn one(db: &Db, tenant: &TenantId) -> Result<TenantSummary, Err
     Ok(TenantSummary { id: tenant.clone(), name: row.get("name")?, members: row.get("members")? })
 }
 
-pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32) -> Result<bool, Error> {
-    let tenant = tenant.clone();
+pub(crate) async fn create(
+    (db, events): Place<'_>,
+    tenant: &NewTenant,
+    at: Timestamp,
+    most: u32,
+) -> Result<bool, Error> {
+    let (tenant, events) = (tenant.clone(), events.clone());
     let create = async move |tx: &Tx| -> Result<bool, Error> {
         let sql = "INSERT INTO tenant_names (tenant_id, name, created_at) VALUES (?1, ?2, ?3)";
         tx.execute(sql, params![&tenant.id, &tenant.name, at]).await?;
         let owner: Roles = [OWNER].into_iter().collect();
+        let watched = events.watch(tx, &tenant.id, &Subject::User(tenant.owner.clone())).await?;
         // One statement counts and inserts. On Postgres two that run at once may each see the count without the other:
         // the bound is against growth, and one more tenant does no harm.
         let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
@@ -67,8 +77,11 @@ pub(crate) async fn create(db: &Db, tenant: &NewTenant, at: Timestamp, most: u32
             tx.execute(sql, params![&tenant.id, &tenant.owner, at, roles::text(&owner), i64::from(most)]).await? > 0;
         if !kept {
             tx.execute("DELETE FROM tenant_names WHERE tenant_id = ?1", params![&tenant.id]).await?;
+            return Ok(false);
         }
-        Ok(kept)
+        events.created(tx, &tenant.id, &tenant.name).await?;
+        watched.tell(tx).await?;
+        Ok(true)
     };
     db.write(create).await
 }
@@ -138,7 +151,7 @@ fn member(row: &Row) -> Result<TenantMember, Error> {
 }
 
 pub(crate) async fn set_roles(
-    db: &Db,
+    (db, events): Place<'_>,
     tenant: &TenantId,
     member: &UserId,
     to: &Roles,
@@ -146,6 +159,7 @@ pub(crate) async fn set_roles(
     at: Timestamp,
 ) -> Result<Changed, Error> {
     let (tenant, member, to, actor) = (tenant.clone(), member.clone(), to.clone(), actor.clone());
+    let events = events.clone();
     let change = async move |tx: &Tx| -> Result<Changed, Error> {
         let Some(acting) = hold(tx, &tenant, &actor, at).await? else { return Ok(Changed::Stranger) };
         if !permits(&acting, Change::List) {
@@ -158,9 +172,11 @@ pub(crate) async fn set_roles(
         if from.contains(OWNER) && !to.contains(OWNER) && !has_other_owner(tx, &tenant, &member).await? {
             return Ok(Changed::LastOwner);
         }
+        let watched = events.watch(tx, &tenant, &Subject::User(member.clone())).await?;
         let sql = "UPDATE tenant_members SET roles = ?3 \
                    WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
         tx.execute(sql, params![&tenant, &member, roles::text(&to)]).await?;
+        watched.tell(tx).await?;
         if !permits(&to, Change::List) {
             drop_invitations_by(tx, &tenant, &member).await?;
         }
@@ -170,13 +186,13 @@ pub(crate) async fn set_roles(
 }
 
 pub(crate) async fn remove(
-    db: &Db,
+    (db, events): Place<'_>,
     tenant: &TenantId,
     member: &UserId,
     actor: &UserId,
     at: Timestamp,
 ) -> Result<Changed, Error> {
-    let (tenant, member, actor) = (tenant.clone(), member.clone(), actor.clone());
+    let (tenant, member, actor, events) = (tenant.clone(), member.clone(), actor.clone(), events.clone());
     let remove = async move |tx: &Tx| -> Result<Changed, Error> {
         let Some(acting) = hold(tx, &tenant, &actor, at).await? else { return Ok(Changed::Stranger) };
         if member != actor && !permits(&acting, Change::List) {
@@ -190,23 +206,33 @@ pub(crate) async fn remove(
         if from.contains(OWNER) && !has_other_owner(tx, &tenant, &member).await? {
             return Ok(Changed::LastOwner);
         }
+        let watched = events.watch(tx, &tenant, &Subject::User(member.clone())).await?;
         let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = 'user' AND member_id = ?2";
         tx.execute(sql, params![&tenant, &member]).await?;
+        watched.tell(tx).await?;
         drop_invitations_by(tx, &tenant, &member).await?;
         Ok(Changed::Done)
     };
     db.write(remove).await
 }
 
-pub(crate) async fn put(db: &Db, tenant: &TenantId, member: &Subject, to: &Roles, at: Timestamp) -> Result<(), Error> {
-    let (tenant, member, to) = (tenant.clone(), member.clone(), to.clone());
+pub(crate) async fn put(
+    (db, events): Place<'_>,
+    tenant: &TenantId,
+    member: &Subject,
+    to: &Roles,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let (tenant, member, to, events) = (tenant.clone(), member.clone(), to.clone(), events.clone());
     let put = async move |tx: &Tx| -> Result<(), Error> {
         let inviter = inviter(tx, &tenant, &member, at).await?;
+        let watched = events.watch(tx, &tenant, &member).await?;
         let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \
                    VALUES (?1, ?2, ?3, ?4, ?5) \
                    ON CONFLICT (tenant_id, member_kind, member_id) DO UPDATE SET roles = excluded.roles";
         let kind = MemberKind::of(&member).as_str();
         tx.execute(sql, params![&tenant, kind, member.as_str(), at, roles::text(&to)]).await?;
+        watched.tell(tx).await?;
         match inviter {
             Some(user) if !permits(&to, Change::List) => drop_invitations_by(tx, &tenant, user).await,
             _ => Ok(()),
@@ -215,13 +241,20 @@ pub(crate) async fn put(db: &Db, tenant: &TenantId, member: &Subject, to: &Roles
     db.write(put).await
 }
 
-pub(crate) async fn end(db: &Db, tenant: &TenantId, member: &Subject, at: Timestamp) -> Result<bool, Error> {
-    let (tenant, member) = (tenant.clone(), member.clone());
+pub(crate) async fn end(
+    (db, events): Place<'_>,
+    tenant: &TenantId,
+    member: &Subject,
+    at: Timestamp,
+) -> Result<bool, Error> {
+    let (tenant, member, events) = (tenant.clone(), member.clone(), events.clone());
     let end = async move |tx: &Tx| -> Result<bool, Error> {
         let inviter = inviter(tx, &tenant, &member, at).await?;
+        let watched = events.watch(tx, &tenant, &member).await?;
         let sql = "DELETE FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
         let kind = MemberKind::of(&member).as_str();
         let was_member = tx.execute(sql, params![&tenant, kind, member.as_str()]).await? > 0;
+        watched.tell(tx).await?;
         if let Some(user) = inviter {
             drop_invitations_by(tx, &tenant, user).await?;
         }
@@ -242,8 +275,8 @@ async fn inviter<'a>(
     Ok(hold(tx, tenant, user, at).await?.map(|_| user))
 }
 
-pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<TenantId>, Error> {
-    let user = user.clone();
+pub(crate) async fn depart((db, events): Place<'_>, user: &UserId, at: Timestamp) -> Result<Vec<TenantId>, Error> {
+    let (user, events) = (user.clone(), events.clone());
     let depart = async move |tx: &Tx| -> Result<Vec<TenantId>, Error> {
         // In the order of their ids: otherwise two accounts that depart at once could deadlock.
         let sql =
@@ -261,8 +294,7 @@ pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<
             }
         }
         if needed.is_empty() {
-            tx.execute("DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1", params![&user])
-                .await?;
+            leave_all(tx, &events, &user).await?;
             let sql = "DELETE FROM account_invitations WHERE sender = 'member' AND invited_by = ?1";
             tx.execute(sql, params![&user]).await?;
         }
@@ -271,9 +303,17 @@ pub(crate) async fn depart(db: &Db, user: &UserId, at: Timestamp) -> Result<Vec<
     db.write(depart).await
 }
 
-pub(crate) async fn forget(db: &Db, user: &UserId) -> Result<u64, Error> {
+pub(crate) async fn forget((db, events): Place<'_>, user: &UserId) -> Result<u64, Error> {
+    let (user, events) = (user.clone(), events.clone());
+    db.write(async move |tx: &Tx| leave_all(tx, &events, &user).await).await
+}
+
+async fn leave_all(tx: &Tx, events: &MemberEvents, user: &UserId) -> Result<u64, Error> {
+    let watched = events.watch_all(tx, &Subject::User(user.clone())).await?;
     let sql = "DELETE FROM tenant_members WHERE member_kind = 'user' AND member_id = ?1";
-    db.execute(sql, params![user]).await
+    let ended = tx.execute(sql, params![user]).await?;
+    watched.tell(tx).await?;
+    Ok(ended)
 }
 
 pub(crate) async fn name(db: &Db, tenant: &TenantId) -> Result<Option<String>, Error> {

@@ -10,6 +10,7 @@ use super::{
     Client, MAX_PER_USER, NewSession, PendingMarker, SessionKey, SessionStore, SessionStoreError, StoredSession,
     TwoFactorMarker, TwoFactorMarkerWithin,
 };
+use crate::account_events::AccountEvents;
 use crate::users::{User, read_user, user_columns};
 
 /// Sessions in the table `sessions` of a SQLite or Postgres database. It has every capability.
@@ -18,6 +19,7 @@ pub struct SqlSessionStore {
     db: Db,
     ambient: Ambient,
     sweep: Sql,
+    events: AccountEvents,
 }
 
 /// The steps that create the table. There is no foreign key: users may be in a program's own store.
@@ -72,7 +74,12 @@ impl SqlSessionStore {
     /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db, ambient: Ambient) -> Self {
         let sweep = dialect::delete_oldest(db.engine(), "sessions", "id", "expires_at").into();
-        Self { db: db.lane(Lane::Identity), ambient, sweep }
+        Self { db: db.lane(Lane::Identity), ambient, sweep, events: AccountEvents::default() }
+    }
+
+    /// Tells who signs in. Users are in the same database.
+    pub(crate) fn telling(self, events: AccountEvents) -> Self {
+        Self { events, ..self }
     }
 
     /// The session with this key and its live user, in one indexed read: the cost of each request with a cookie. Only
@@ -103,6 +110,9 @@ impl SqlSessionStore {
         let old = old.map(|(id, pending)| (id.clone(), pending));
         let (now, sweep) = (self.ambient.now(), self.sweep.clone());
         let (user, id) = (new.user_id().clone(), new.id().clone());
+        // A session that takes the place of one that was complete is no sign-in.
+        let is_sign_in = !standing.is_pending() && old.as_ref().is_none_or(|(_, pending)| *pending);
+        let events = if is_sign_in { self.events.clone() } else { AccountEvents::default() };
         self.db
             .write(async move |tx: &Tx| {
                 if let Some((old, pending)) = &old {
@@ -116,6 +126,7 @@ impl SqlSessionStore {
                            user_agent, pending_two_factor, two_factor_verified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
                 tx.execute(sql, values.clone()).await?;
                 tx.execute(BEYOND_THE_MOST, params![&user, standing.is_pending(), &id, MAX_PER_USER]).await?;
+                events.signed_in(tx, &user).await?;
                 Ok(true)
             })
             .await

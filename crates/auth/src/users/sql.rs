@@ -15,6 +15,7 @@ use super::{
     PasswordlessUsers, SearchUsers, Sessions, SignOutEverywhere, User, UserDeleter, UserDisabler, UserLister, UserPage,
     UserProfiles, UserStore, UserStoreError, UserSummary, UserWithHash, UsersWithin, hashes, search,
 };
+use crate::account_events::AccountEvents;
 use crate::email::EmailAddress;
 use crate::mailbox::MailboxProof;
 use crate::password::{PasswordHash, StoredHashes};
@@ -24,6 +25,7 @@ use crate::password::{PasswordHash, StoredHashes};
 pub struct SqlUserStore {
     db: Db,
     ambient: Ambient,
+    events: AccountEvents,
 }
 
 /// An assignment that moves a mark forward to the parameter `$at`, never back.
@@ -36,7 +38,27 @@ macro_rules! forward {
 impl SqlUserStore {
     /// A store over `db`. [`Auth`](crate::Auth) creates its tables.
     pub fn new(db: Db, ambient: Ambient) -> Self {
-        Self { db: db.lane(Lane::Identity), ambient }
+        Self { db: db.lane(Lane::Identity), ambient, events: AccountEvents::default() }
+    }
+
+    /// Tells what happens to accounts.
+    pub(crate) fn telling(self, events: AccountEvents) -> Self {
+        Self { events, ..self }
+    }
+
+    /// Runs a statement that changes, creates or deletes an account, and tells what it has changed. Returns how many rows there were.
+    async fn change(&self, id: &UserId, sql: &'static str, params: Vec<Value>) -> Result<u64, Error> {
+        if !self.events.are_wanted() {
+            return self.db.execute(sql, params).await;
+        }
+        let (events, id) = (self.events.clone(), id.clone());
+        let change = async move |tx: &Tx| {
+            let watched = events.watch(tx, &id).await?;
+            let changed = tx.execute(sql, params.clone()).await?;
+            watched.tell(tx).await?;
+            Ok(changed)
+        };
+        self.db.write(change).await
     }
 
     async fn insert(
@@ -45,7 +67,7 @@ impl SqlUserStore {
         hash: Option<&PasswordHash>,
         profile: Option<&str>,
     ) -> Result<(), UserStoreError> {
-        match self.db.execute(INSERT, insert_params(user, hash, profile, self.ambient.now())).await {
+        match self.change(&user.id, INSERT, insert_params(user, hash, profile, self.ambient.now())).await {
             Ok(_) => Ok(()),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
             Err(error) => Err(UserStoreError::transport(error)),
@@ -53,8 +75,8 @@ impl SqlUserStore {
     }
 
     /// Runs an UPDATE that must change one user.
-    async fn update(&self, sql: &'static str, params: Vec<Value>) -> Result<(), UserStoreError> {
-        match self.db.execute(sql, params).await.map_err(UserStoreError::transport)? {
+    async fn update(&self, id: &UserId, sql: &'static str, params: Vec<Value>) -> Result<(), UserStoreError> {
+        match self.change(id, sql, params).await.map_err(UserStoreError::transport)? {
             0 => Err(UserStoreError::NotFound),
             _ => Ok(()),
         }
@@ -100,7 +122,7 @@ impl UserStore for SqlUserStore {
 
     async fn update_roles(&self, id: &UserId, roles: &Roles) -> Result<(), UserStoreError> {
         let sql = "UPDATE users SET roles = ?2, updated_at = ?3 WHERE id = ?1";
-        self.update(sql, params![id, roles_text(roles), self.ambient.now()]).await
+        self.update(id, sql, params![id, roles_text(roles), self.ambient.now()]).await
     }
 
     fn user_lister(self: Arc<Self>) -> Option<Arc<dyn UserLister>> {
@@ -192,7 +214,7 @@ impl UserLister for SqlUserStore {
 #[async_trait]
 impl UserDeleter for SqlUserStore {
     async fn delete(&self, id: &UserId) -> Result<(), UserStoreError> {
-        match self.db.execute("DELETE FROM users WHERE id = ?1", params![id]).await {
+        match self.change(id, "DELETE FROM users WHERE id = ?1", params![id]).await {
             Ok(0) => Err(UserStoreError::NotFound),
             Ok(_) => Ok(()),
             Err(Error::ForeignKey { constraint }) => Err(UserStoreError::Referenced(constraint)),
@@ -221,19 +243,19 @@ impl UserDisabler for SqlUserStore {
             forward!("sessions_valid_after", "?3"),
             " WHERE id = ?1"
         );
-        self.update(sql, params![id, self.ambient.now(), at]).await
+        self.update(id, sql, params![id, self.ambient.now(), at]).await
     }
 
     async fn enable(&self, id: &UserId) -> Result<(), UserStoreError> {
         let sql = "UPDATE users SET updated_at = ?2, disabled_at = NULL WHERE id = ?1";
-        self.update(sql, params![id, self.ambient.now()]).await
+        self.update(id, sql, params![id, self.ambient.now()]).await
     }
 }
 
 #[async_trait]
 impl EmailChanger for SqlUserStore {
     async fn change_email(&self, from: &EmailAddress, to: &MailboxProof) -> Result<(), UserStoreError> {
-        match self.db.execute(CHANGE_EMAIL, self.changed_email(from, to)).await {
+        match self.change(to.user(), CHANGE_EMAIL, self.changed_email(from, to)).await {
             Ok(0) => Err(UserStoreError::NotFound),
             Ok(_) => Ok(()),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
@@ -248,7 +270,9 @@ impl EmailChanger for SqlUserStore {
         to: &EmailAddress,
     ) -> Result<Option<UserId>, UserStoreError> {
         let (id, from, to, now) = (id.clone(), from.cloned(), to.clone(), self.ambient.now());
+        let events = self.events.clone();
         let restore = async move |tx: &Tx| -> Result<Option<Option<UserId>>, Error> {
+            let mut watched = events.watch(tx, &id).await?;
             if let Some(from) = &from {
                 // The write locks the row, so that the address stays until the end of the transaction.
                 let sql = "UPDATE users SET updated_at = ?3 WHERE id = ?1 AND email = ?2";
@@ -260,12 +284,14 @@ impl EmailChanger for SqlUserStore {
             let row = tx.query_opt(sql, params![to.as_str(), &id, false]).await?;
             let displaced = row.map(|row| row.get::<UserId>("id")).transpose()?;
             if let Some(other) = &displaced {
+                watched.also(tx, other).await?;
                 let sql = "UPDATE users SET email = ?2, updated_at = ?3 WHERE id = ?1";
                 let email = format!("{other}@displaced.invalid");
                 tx.execute(sql, params![other, email, now]).await?;
             }
             let sql = "UPDATE users SET email = ?2, email_verified = ?3, updated_at = ?4 WHERE id = ?1";
             let found = tx.execute(sql, params![&id, to.as_str(), false, now]).await? > 0;
+            watched.tell(tx).await?;
             Ok(found.then_some(displaced))
         };
         match self.db.write(restore).await {
@@ -298,7 +324,7 @@ impl UserProfiles for SqlUserStore {
                 params![id, profile, now],
             ),
         };
-        Ok(self.db.execute(sql, params).await.map_err(UserStoreError::transport)? > 0)
+        Ok(self.change(id, sql, params).await.map_err(UserStoreError::transport)? > 0)
     }
 
     fn table(&self) -> Option<&str> {
@@ -316,7 +342,7 @@ impl PasswordSetter for SqlUserStore {
             forward!("sessions_valid_after", "?5"),
             " WHERE id = ?1"
         );
-        self.update(sql, params![id, hash.expose(), true, self.ambient.now(), at]).await
+        self.update(id, sql, params![id, hash.expose(), true, self.ambient.now(), at]).await
     }
 
     async fn rehash(&self, id: &UserId, old: &PasswordHash, new: &PasswordHash) -> Result<(), UserStoreError> {
@@ -333,7 +359,7 @@ impl PasswordSetter for SqlUserStore {
             forward!("sessions_valid_after", "?4"),
             " WHERE id = ?1"
         );
-        self.update(sql, params![id, false, self.ambient.now(), at]).await
+        self.update(id, sql, params![id, false, self.ambient.now(), at]).await
     }
 }
 
@@ -355,7 +381,7 @@ impl PasswordChecker for SqlUserStore {
 impl EmailVerifier for SqlUserStore {
     async fn verify_email(&self, proof: &MailboxProof) -> Result<(), UserStoreError> {
         let sql = "UPDATE users SET email_verified = ?3, updated_at = ?4 WHERE id = ?1 AND email = ?2";
-        self.update(sql, params![proof.user(), proof.email().as_str(), true, self.ambient.now()]).await
+        self.update(proof.user(), sql, params![proof.user(), proof.email().as_str(), true, self.ambient.now()]).await
     }
 }
 
@@ -383,7 +409,7 @@ impl SignOutEverywhere for SqlUserStore {
                 " WHERE id = ?1"
             ),
         };
-        self.update(sql, params![id, self.ambient.now(), at]).await
+        self.update(id, sql, params![id, self.ambient.now(), at]).await
     }
 }
 
@@ -416,21 +442,24 @@ impl UsersWithin for SqlUserStore {
     }
 
     async fn change_email(&self, tx: &Tx, from: &EmailAddress, to: &MailboxProof) -> Result<bool, Error> {
-        Ok(tx.execute(CHANGE_EMAIL, self.changed_email(from, to)).await? > 0)
+        let watched = self.events.watch(tx, to.user()).await?;
+        let changed = tx.execute(CHANGE_EMAIL, self.changed_email(from, to)).await? > 0;
+        watched.tell(tx).await?;
+        Ok(changed)
     }
 
     async fn create_proven(&self, tx: &Tx, user: &NewUser) -> Result<User, Error> {
         let mut created = User::new(UserId::generate(&self.ambient), user.email.clone(), user.roles.clone());
         created.email_verified = true;
-        tx.execute(
-            INSERT,
-            insert_params(&created, Some(&user.password_hash), user.profile.as_deref(), self.ambient.now()),
-        )
-        .await?;
+        let watched = self.events.watch(tx, &created.id).await?;
+        let (hash, profile) = (Some(&user.password_hash), user.profile.as_deref());
+        tx.execute(INSERT, insert_params(&created, hash, profile, self.ambient.now())).await?;
+        watched.tell(tx).await?;
         Ok(created)
     }
 
     async fn add_roles(&self, tx: &Tx, id: &UserId, email: &EmailAddress, roles: &Roles) -> Result<bool, Error> {
+        let watched = self.events.watch(tx, id).await?;
         // The write locks the row: concurrent changes of roles come before or after.
         let sql = "UPDATE users SET updated_at = ?3 WHERE id = ?1 AND email = ?2";
         if tx.execute(sql, params![id, email.as_str(), self.ambient.now()]).await? == 0 {
@@ -444,6 +473,7 @@ impl UsersWithin for SqlUserStore {
         let Some(held) = tx.fold(sql, params![id], None, read).await? else { return Ok(false) };
         let all: Roles = held.iter().chain(roles.iter()).map(str::to_owned).collect();
         tx.execute("UPDATE users SET roles = ?2 WHERE id = ?1", params![id, roles_text(&all)]).await?;
+        watched.tell(tx).await?;
         Ok(true)
     }
 }

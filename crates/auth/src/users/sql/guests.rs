@@ -40,7 +40,7 @@ impl GuestUsers for SqlUserStore {
             new.profile,
             at
         ];
-        match self.db.execute(sql, params).await {
+        match self.change(id, sql, params).await {
             Ok(changed) => Ok(changed > 0),
             Err(Error::Unique { .. }) => Err(UserStoreError::EmailTaken),
             Err(error) => Err(UserStoreError::transport(error)),
@@ -50,7 +50,7 @@ impl GuestUsers for SqlUserStore {
     async fn close(&self, id: &UserId, at: Timestamp) -> Result<bool, UserStoreError> {
         let sql = "UPDATE users SET updated_at = ?3, disabled_at = ?3, tokens_valid_after = ?3, sessions_valid_after = ?3 \
                    WHERE id = ?1 AND email = ?2";
-        let changed = self.db.execute(sql, params![id, EmailAddress::of_guest(id).as_str(), at]).await;
+        let changed = self.change(id, sql, params![id, EmailAddress::of_guest(id).as_str(), at]).await;
         Ok(changed.map_err(UserStoreError::transport)? > 0)
     }
 

@@ -81,8 +81,11 @@ impl OAuthUserCreator for SqlUserStore {
         created.password_set = false;
         created.email_verified = user.email_verified;
         let (user, link, now) = (created.clone(), link.clone(), self.ambient.now());
+        let events = self.events.clone();
         let create = async move |tx: &Tx| -> Result<(), Error> {
+            let watched = events.watch(tx, &user.id).await?;
             tx.execute(INSERT, insert_params(&user, None, None, now)).await?;
+            watched.tell(tx).await?;
             if insert(tx, &user.id, &link, now).await? {
                 return Ok(());
             }
