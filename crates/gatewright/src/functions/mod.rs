@@ -4,6 +4,8 @@
 //! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP. Both give a function what it asks for
 //! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
 
+mod alone;
+mod background;
 mod before;
 mod fetch;
 mod host;
