@@ -152,7 +152,8 @@ impl Entities {
         self.0.log.as_ref()
     }
 
-    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+    /// The outbox in which events of writes are staged, if there is one.
+    pub fn outbox(&self) -> Option<&Outbox> {
         self.0.outbox.as_ref()
     }
 

@@ -107,6 +107,10 @@ impl<K: Eq + Hash + Clone> Alone<K> {
                 tokio::time::sleep(Duration::from_secs_f64(milliseconds / 1000.0)).await;
                 Ok(Data::Null)
             }
+            ("mail", arguments) => match self.functions.0.mails.get() {
+                Some(mails) => mails.send(calling.name, arguments).await,
+                None => Err(wrong("mail: no mail server is configured in [email]")),
+            },
             ("db", _) if !calling.has_caller => Err(wrong("db: nobody calls this function; use db.system")),
             _ => match Place::Alone(&self.entities).perform(calling.call, calling.name, request).await {
                 Ok(answer) => answer,
