@@ -31,6 +31,8 @@ pub struct Call {
     pub address: Option<IpAddr>,
     /// The interface of the request.
     pub surface: Surface,
+    /// Whether a request makes the call, and not the program.
+    pub(crate) is_requested: bool,
     /// The languages that the caller reads, as an `Accept-Language`.
     pub(crate) languages: Option<HeaderValue>,
     /// The rights under which the call is made.

@@ -87,7 +87,7 @@ impl Entities {
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
         let tenant = Named::read(headers, &self.0.policy.tenant_header);
         let languages = headers.get(ACCEPT_LANGUAGE).cloned();
-        Call { tenant, languages, ..Call::from(identity) }
+        Call { tenant, languages, is_requested: true, ..Call::from(identity) }
     }
 
     /// The entities in the order of their declaration.

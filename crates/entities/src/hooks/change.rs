@@ -7,7 +7,7 @@ use gatewright_events::outbox::{Actor, ActorKind, Facts};
 use gatewright_events::{EntityEvent, EventKind};
 
 use crate::audience::Audience;
-use crate::call::{Call, Surface};
+use crate::call::Call;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::plan::{Field, Plan};
@@ -59,7 +59,7 @@ impl Change {
                 (None, Subject::User(user)) => of(ActorKind::User, user.as_str()),
                 (None, Subject::Service(service)) => of(ActorKind::Service, service.as_str()),
             },
-            None if self.call.surface == Surface::Program => Some(Actor { kind: ActorKind::System, id: None }),
+            None if !self.call.is_requested => Some(Actor { kind: ActorKind::System, id: None }),
             None => None,
         }
     }

@@ -285,8 +285,10 @@ impl Worker {
 
     fn claim(&mut self) {
         let quick = self.claimed_at.elapsed();
+        // What waits for an ordered consumer is left to other replicas.
+        let most = if self.consumer.ordered { self.consumer.concurrency } else { MOST };
         if quick < Duration::from_millis(100) {
-            self.ahead = (self.ahead * 2).clamp(self.consumer.concurrency, MOST.max(self.consumer.concurrency));
+            self.ahead = (self.ahead * 2).clamp(self.consumer.concurrency, most.max(self.consumer.concurrency));
         } else if quick > Duration::from_secs(1) {
             self.ahead = self.consumer.concurrency;
         }

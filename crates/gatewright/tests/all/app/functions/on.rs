@@ -324,7 +324,37 @@ async fn commands_find_the_outbox_of_functions() {
     }
 }
 
-/// Anonymous, by JSON: a body of any method.
+/// Each earlier value is the value of the event before, so that none is missing and none overtakes another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_writes_of_a_record_are_heard_in_their_order() {
+    let file = r#"
+        import { on } from "gatewright";
+        export const changed = on("notes", "updated", async ({ record, previous, db }) => {
+          await db.system.create("heard", { text: JSON.stringify([previous.title, record.title]) });
+        });
+    "#;
+    let (apps, _folder) = with_functions(&toml(""), &[("on.ts", file)]).await;
+    for app in apps {
+        let id = note(&app, "start").await;
+        let writers = (0..20).map(|n| {
+            let (anyone, path) = (app.anonymous(), format!("/notes/{id}"));
+            async move { anyone.patch(&path, json!({ "title": format!("by {n}") })).await.is(200) }
+        });
+        futures_util::future::join_all(writers).await;
+        let last = app.anonymous().get(&format!("/notes/{id}")).await.at("/data/title");
+        let heard = heard_all(&app, 20).await;
+        let mut steps: Vec<(Value, Value)> = heard.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        let mut now = json!("start");
+        while let Some(at) = steps.iter().position(|(before, _)| *before == now) {
+            now = steps.remove(at).1;
+        }
+        assert!(steps.is_empty() && now == last, "{now} {last} {steps:?} on {}", app.engine());
+        let order: Vec<Value> =
+            heard.iter().map(|text| serde_json::from_str::<Value>(text).unwrap()[1].clone()).collect();
+        assert_eq!(order.last(), Some(&last), "{heard:?} on {}", app.engine());
+    }
+}
+
 #[tokio::test]
 async fn an_update_that_changes_nothing_of_a_record_is_heard_without_earlier_values() {
     let file = r#"
