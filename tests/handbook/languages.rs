@@ -40,6 +40,18 @@ type = "timestamp"
 name = "agent"
 type = "relation"
 to = "agents"
+[[entity.field]]
+name = "email"
+type = "string"
+[[entity]]
+name = "comments"
+[[entity.field]]
+name = "text"
+type = "text"
+[[entity.field]]
+name = "ticket"
+type = "relation"
+to = "tickets"
 [[entity]]
 name = "orders"
 [[entity.field]]

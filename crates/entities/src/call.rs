@@ -31,6 +31,8 @@ pub struct Call {
     pub address: Option<IpAddr>,
     /// The interface of the request.
     pub surface: Surface,
+    /// Whether a request makes the call, and not the program.
+    pub(crate) is_requested: bool,
     /// The languages that the caller reads, as an `Accept-Language`.
     pub(crate) languages: Option<HeaderValue>,
     /// The rights under which the call is made.
@@ -42,6 +44,8 @@ pub struct Call {
     /// The hook of the program that makes the call, if one does.
     pub(crate) hook: Option<Arc<str>>,
     pub(crate) nesting: u8,
+    /// How many events led to the call, each by a function that ran after the one before.
+    pub(crate) chain: u8,
     /// Who uploaded the files of the request itself.
     pub(crate) uploads: Option<Arc<str>>,
 }
@@ -96,6 +100,18 @@ impl Call {
     pub fn by_hook(&self, name: &Arc<str>) -> Self {
         let (hook, nesting) = (Some(name.clone()), self.nesting.saturating_add(1));
         Self { hook, nesting, keeping: None, released: None, surface: Surface::Program, ..self.clone() }
+    }
+
+    /// The same call, made after the last of this many events, each of which followed from the one before. The events of its writes
+    /// follow from them.
+    #[must_use]
+    pub fn led_by(self, chain: u8) -> Self {
+        Self { chain, ..self }
+    }
+
+    /// How many events led to the call.
+    pub fn chain(&self) -> u8 {
+        self.chain
     }
 
     /// The hook that makes the call, if one does.

@@ -17,6 +17,8 @@ mod log_changes;
 mod log_lost;
 #[path = "all/memory.rs"]
 mod memory;
+#[path = "all/ordered.rs"]
+mod ordered;
 #[path = "all/outbox.rs"]
 mod outbox;
 #[path = "all/pulls.rs"]

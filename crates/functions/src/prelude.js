@@ -86,7 +86,12 @@ const db = {
   system: { ...entities("system", null), tenant: (id) => entities("system", String(id)) },
 };
 
-const mail = { send: (message) => ask("mail", message) };
+const mail = {
+  send: async (message) => {
+    if (inTransaction) throw new TypeError("mail: no mail is sent inside of a transaction; use on(entity, action, …)");
+    return ask("mail", message);
+  },
+};
 const emit = (type, data, options) => ask("emit", type, data ?? null, options ?? {});
 
 // ---- log
@@ -436,7 +441,7 @@ const answerOf = {
 };
 
 const argumentsOf = {
-  before: (data) => [{ ...data, db, log: globalThis.log }],
+  before: (data) => [{ ...data, db, mail, emit, log: globalThis.log }],
   on: (data) => [{ ...data, db, mail, emit, fetch: globalThis.fetch, log: globalThis.log }],
   job: (data) => [{ ...data, db, mail, emit, fetch: globalThis.fetch, log: globalThis.log }],
   route: ({ request, ...data }) => [

@@ -47,6 +47,8 @@ pub struct Function {
     pub file: String,
     /// When it runs.
     pub trigger: Trigger,
+    /// The line and the column of its declaration, from 1; 0 if the file exports it from another one.
+    pub place: (u32, u32),
     pub(crate) index: usize,
 }
 
@@ -60,9 +62,11 @@ pub enum Trigger {
         /// `create`, `update`, `delete`; of users `create`, `sign_in`, `token`.
         action: String,
     },
-    /// After a write was committed.
+    /// After an event.
     On {
-        /// The type of the event, as `tickets.created`.
+        /// The entity, if it was named.
+        entity: Option<String>,
+        /// Of an entity, `created`, `updated` or `deleted`; otherwise the type of the event, as `user.created`.
         event: String,
     },
     /// At times.
@@ -140,8 +144,14 @@ impl Shared {
         let mut functions = Vec::new();
         for (name, index) in evaluated.exported {
             match evaluated.declared.get(index).map(trigger) {
-                Some(Ok(trigger)) => functions.push(Function { name, file: file.to_owned(), trigger, index }),
-                Some(Err(message)) => faults.push(fault(format!("{name}: {message}"))),
+                Some(Ok(trigger)) => {
+                    let place = self.modules.get(file).map_or((0, 0), |module| module.declares(&name));
+                    functions.push(Function { name, file: file.to_owned(), trigger, place, index });
+                }
+                Some(Err(message)) => {
+                    let (line, column) = self.modules.get(file).map_or((0, 0), |module| module.declares(&name));
+                    faults.push(Fault { line, column, ..fault(format!("{name}: {message}")) });
+                }
                 None => {}
             }
         }
@@ -217,13 +227,13 @@ fn trigger(declared: &Data) -> Result<Trigger, String> {
         }
         Some("on") => {
             if let Some(event) = text("event") {
-                return Ok(Trigger::On { event });
+                return Ok(Trigger::On { entity: None, event });
             }
             let (entity, action) = (needed("entity")?, needed("action")?);
             if !["created", "updated", "deleted"].contains(&action.as_str()) {
                 return Err(format!("on(\"{entity}\", …) is for created, updated, deleted, not \"{action}\""));
             }
-            Ok(Trigger::On { event: format!("{entity}.{action}") })
+            Ok(Trigger::On { entity: Some(entity), event: action })
         }
         Some("job") => {
             let timezone = text("timezone").unwrap_or_else(|| "UTC".to_owned());

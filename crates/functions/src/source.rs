@@ -31,6 +31,8 @@ pub(crate) struct Module {
     places: Vec<Place>,
     /// Names that the file uses without declaring them, each with the place of its first use.
     pub(crate) globals: Vec<(String, u32, u32)>,
+    /// The names that the file itself declares, each with its place.
+    declared: Vec<(String, u32, u32)>,
 }
 
 /// From here on, the result comes from there. Lines and columns from 0, in the order of the result.
@@ -69,6 +71,7 @@ impl Module {
             return Err(faults(file, text, built.diagnostics));
         }
         let globals = globals(text, &built.semantic);
+        let declared = declared(text, built.semantic.scoping());
         let scoping: Scoping = built.semantic.into_scoping();
         let options = TransformOptions::default();
         let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
@@ -84,7 +87,13 @@ impl Module {
             from: (token.get_src_line(), token.get_src_col()),
         });
         let places = places.collect();
-        Ok(Self { code: generated.code, places, globals })
+        Ok(Self { code: generated.code, places, globals, declared })
+    }
+
+    /// Where the file declares this name; `(0, 0)` if it does not.
+    pub(crate) fn declares(&self, name: &str) -> (u32, u32) {
+        let found = self.declared.iter().find(|(declared, ..)| declared == name);
+        found.map_or((0, 0), |(_, line, column)| (*line, *column))
     }
 
     /// The place in the file that a place in the result comes from, both from 1.
@@ -94,6 +103,15 @@ impl Module {
         let found = after.checked_sub(1).map(|at| self.places[at].from);
         found.map_or((line, column), |(line, column)| (line + 1, column + 1))
     }
+}
+
+fn declared(text: &str, scoping: &Scoping) -> Vec<(String, u32, u32)> {
+    let symbols = scoping.iter_bindings_in(scoping.root_scope_id());
+    let declared = symbols.map(|symbol| {
+        let (line, column) = line_and_column(text, scoping.symbol_span(symbol).start as usize);
+        (scoping.symbol_name(symbol).to_owned(), line, column)
+    });
+    declared.collect()
 }
 
 fn globals(text: &str, semantic: &oxc_semantic::Semantic<'_>) -> Vec<(String, u32, u32)> {
@@ -157,6 +175,12 @@ mod tests {
         let faults = Module::compile("a.ts", "const a = 1;\nconst b = ;\n").expect_err("invalid");
         assert_eq!((faults[0].file.as_str(), faults[0].line, faults[0].column), ("a.ts", 2, 11), "{faults:?}");
         assert!(Module::compile("a.ts", "let a = 1; let a = 2;").is_err());
+    }
+
+    #[test]
+    fn a_declared_name_has_a_place() {
+        let module = Module::compile("a.ts", "const a = 1;\n  export const fine = 2;\n").expect("valid");
+        assert_eq!((module.declares("fine"), module.declares("other")), ((2, 16), (0, 0)));
     }
 
     #[test]

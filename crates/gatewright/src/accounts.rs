@@ -5,10 +5,10 @@ use gatewright_base::{Ambient, Budget, UserId};
 use gatewright_db::OpenError;
 use gatewright_entities::Builder as EntitiesBuilder;
 
-use crate::Config;
 use crate::app::account_records::EntityRecords;
 use crate::app::audit::EntityAudit;
 use crate::app::parts;
+use crate::{Config, functions};
 
 /// Why accounts cannot be managed.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,9 @@ pub async fn accounts(config: &Config) -> Result<Accounts, AccountsError> {
 pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAccountError> {
     let mut config = config.clone();
     config.server.dev_mode = true;
+    let heard = functions::listen(&config);
+    config.outbox.enabled |= heard.is_some();
+    let previous = heard.unwrap_or_default();
     let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
     let builder = parts::auth(&config, &db, &ambient).ok_or(AccountsError::Disabled)?;
     #[cfg(feature = "mail")]
@@ -47,7 +50,7 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     };
     let auth = builder.serving_nobody().build().await.map_err(AccountsError::Auth)?;
     let log = parts::log(&config, &db, &ambient, &Budget::unlimited()).await?;
-    let outbox = parts::outbox(&config, &db, &ambient, &Budget::unlimited()).await?;
+    let outbox = parts::outbox(&config, &previous, &db, &ambient, &Budget::unlimited()).await?;
     let mut entities = parts::entities(&config, &db, &ambient);
     if parts::has_tenants(&config) {
         entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));

@@ -1,12 +1,16 @@
 //! Without the feature `functions` there are none, and a configuration with a folder of them is refused.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use gatewright_base::Ambient;
 use gatewright_entities::{Builder as EntitiesBuilder, Entities};
+use gatewright_events::outbox::{ConsumerError, RelayBuilder};
+use gatewright_limits::Store;
 
 use crate::Config;
+use crate::app::mail::MailService;
 
 /// Before every path of a route.
 pub(crate) const PREFIX: &str = "/fn";
@@ -31,6 +35,22 @@ impl Functions {
         match self.0 {}
     }
 
+    pub(crate) fn with_outbox(&self, _: Config) -> Config {
+        match self.0 {}
+    }
+
+    pub(crate) fn send_by(&self, _: &MailService, _: Option<Arc<dyn Store>>, _: &Ambient) {
+        match self.0 {}
+    }
+
+    pub(crate) fn wants_previous(&self, _: &Config) -> Vec<String> {
+        match self.0 {}
+    }
+
+    pub(crate) fn listening(&self, _: RelayBuilder, _: &Config, _: &Entities) -> Result<RelayBuilder, ConsumerError> {
+        match self.0 {}
+    }
+
     pub(crate) fn open_routes(&self) -> impl Iterator<Item = (&str, String)> {
         match self.0 {}
         #[expect(unreachable_code, reason = "names the type")]
@@ -41,6 +61,20 @@ impl Functions {
 /// Fails if there is a folder of functions.
 pub fn check_functions(config: &Config) -> Result<usize, String> {
     Functions::load(config, &Ambient::system()).map(|_| 0)
+}
+
+/// None listens.
+pub(crate) fn listen(_: &Config) -> Option<Vec<String>> {
+    None
+}
+
+/// A mail that no function sends.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) to: String,
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    pub(crate) html: Option<String>,
 }
 
 /// Nothing is called.

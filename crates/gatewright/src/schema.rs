@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::app::{files, mail, parts};
 use crate::config::{Fanout, LimitStore};
-use crate::{Config, replicas};
+use crate::{Config, functions, replicas};
 
 /// Why tables could not be migrated or compared.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +119,7 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
         components.push((log::COMPONENT, log::STEPS));
     }
     components.push((answers::COMPONENT, answers::STEPS));
-    if config.outbox.enabled {
+    if config.outbox.enabled || functions::listen(config).is_some() {
         components.push((outbox::COMPONENT, outbox::STEPS));
     }
     if parts::has_tenants(config) {

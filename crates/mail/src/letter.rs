@@ -40,10 +40,12 @@ pub enum Kind {
     ProviderLinked,
     /// The notice of a change of a tenant's members, with a link to the page on which sessions are ended.
     MembersChanged,
+    /// A mail that a function has written. It has no templates.
+    Function,
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every kind with templates.
     pub const ALL: [Self; 17] = [
         Self::MagicLink,
         Self::EmailCode,
@@ -67,7 +69,7 @@ impl Kind {
     /// Reads a kind's name, also one of before.
     pub fn parse(name: &str) -> Option<Self> {
         let name = if name == "tenant_invitation" { "invitation" } else { name };
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+        Self::ALL.into_iter().chain([Self::Function]).find(|kind| kind.name() == name)
     }
 
     /// The name that its template files begin with, and that logs use.
@@ -90,6 +92,7 @@ impl Kind {
             Self::ProgramConnected => "program_connected",
             Self::ProviderLinked => "provider_linked",
             Self::MembersChanged => "members_changed",
+            Self::Function => "function",
         }
     }
 }
@@ -122,6 +125,19 @@ pub struct Letter {
     pub change: Option<String>,
     /// For [`Kind::NewDevice`]: the device that signed in.
     pub device: Option<Device>,
+    /// For [`Kind::Function`]: the mail itself.
+    pub written: Option<Written>,
+}
+
+/// A mail that is written already.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Written {
+    /// The subject, one line.
+    pub subject: String,
+    /// The text part.
+    pub text: String,
+    /// The HTML part, if it has one.
+    pub html: Option<String>,
 }
 
 /// Who invites to what. A name that there is not is empty.
@@ -165,7 +181,13 @@ impl Letter {
             invitation: Invited::default(),
             change: None,
             device,
+            written: None,
         }
+    }
+
+    /// A mail that a function has written. It is tried for at most `lifetime`.
+    pub fn written(to: impl Into<Arc<str>>, written: Written, lifetime: Duration) -> Self {
+        Self { written: Some(written), ..Self::new(Kind::Function, to, Secret::new(""), lifetime) }
     }
 
     /// The same, with a code in addition to the link.

@@ -52,10 +52,10 @@ pub mod testing;
 
 pub use address::{Address, InvalidAddress};
 pub use dev::{Both, DevMailbox};
-pub use letter::{Device, Invited, Kind, Letter};
+pub use letter::{Device, Invited, Kind, Letter, Written};
 pub use mail::Mail;
 pub use mailbox::{InvalidMailbox, Mailbox};
-pub use outgoing::{Counts, Outgoing, QueuePolicy, RetryPolicy};
+pub use outgoing::{Counts, NotQueued, Outgoing, QueuePolicy, RetryPolicy};
 pub use sender::{SendError, Sender};
 pub use smtp::{InvalidSmtpUrl, Smtp, SmtpInitError, SmtpSettings, SmtpUrl};
 pub use templates::{TemplateError, Templates};

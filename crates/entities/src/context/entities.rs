@@ -103,7 +103,7 @@ impl Entities {
     pub fn call(&self, identity: Identity, headers: &HeaderMap) -> Call {
         let tenant = Named::read(headers, &self.0.policy.tenant_header);
         let languages = headers.get(ACCEPT_LANGUAGE).cloned();
-        Call { tenant, languages, ..Call::from(identity) }
+        Call { tenant, languages, is_requested: true, ..Call::from(identity) }
     }
 
     /// The entities in the order of their declaration.
@@ -168,7 +168,8 @@ impl Entities {
         self.0.log.as_ref()
     }
 
-    pub(crate) fn outbox(&self) -> Option<&Outbox> {
+    /// The outbox in which events of writes are staged, if there is one.
+    pub fn outbox(&self) -> Option<&Outbox> {
         self.0.outbox.as_ref()
     }
 

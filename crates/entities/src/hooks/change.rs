@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use gatewright_base::Subject;
 use gatewright_db::Tx;
+use gatewright_events::outbox::{Actor, ActorKind, Facts};
 use gatewright_events::{EntityEvent, EventKind};
 
 use crate::audience::Audience;
@@ -25,6 +27,8 @@ pub struct Change {
     /// The followers of the entity that may see the event, if a rule decides this.
     pub(crate) audience: Option<Audience>,
     pub(crate) before: Before,
+    /// The earlier values of the fields that an update changed, as a JSON object, if a consumer wants them.
+    pub(crate) previous: Option<String>,
 }
 
 /// Facts about the record before the write, if a rule decides who may read it.
@@ -40,6 +44,29 @@ impl Change {
     /// The fields that the write set, without hidden ones: all for a new record, none for a deleted one.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().map(|index| self.plan.fields.at(*index)).filter(|field| !field.hidden)
+    }
+
+    /// Who makes the change. `None`: a caller without credentials.
+    pub(crate) fn actor(&self) -> Option<Actor> {
+        let of = |kind, id: &str| Some(Actor { kind, id: Some(id.to_owned()) });
+        if let Some(hook) = self.call.hook() {
+            return of(ActorKind::Function, hook);
+        }
+        match self.call.identity.principal() {
+            Some(principal) => match (principal.impersonated_by(), &principal.subject) {
+                (Some(operator), _) => of(ActorKind::Operator, operator.as_str()),
+                (None, subject) if self.call.is_operators() => of(ActorKind::Operator, subject.as_str()),
+                (None, Subject::User(user)) => of(ActorKind::User, user.as_str()),
+                (None, Subject::Service(service)) => of(ActorKind::Service, service.as_str()),
+            },
+            None if !self.call.is_requested => Some(Actor { kind: ActorKind::System, id: None }),
+            None => None,
+        }
+    }
+
+    /// What the outbox stores of the change beside the event.
+    pub(crate) fn facts<'a>(&'a self, actor: Option<&'a Actor>) -> Facts<'a> {
+        Facts { record: Some(self.record.id()), actor, previous: self.previous.as_deref(), chain: self.call.chain }
     }
 
     /// The event that announces the change.

@@ -18,6 +18,7 @@ use super::get;
 use super::items::Known;
 use super::linked;
 use super::precondition::{Condition, IfMatch};
+use super::previous;
 use super::rules::{self, Subject};
 use super::transaction::{Transaction, within};
 use super::write::{self, Precondition, Write};
@@ -383,10 +384,15 @@ impl Delete {
         let (tx, entities) = (transaction.tx, transaction.entities);
         let mut changes: Vec<Change> = Vec::new();
         let mut places: HashMap<(usize, String), usize> = HashMap::new();
+        let mut earliest: HashMap<(usize, String), Stored> = HashMap::new();
         for Emptied { incoming, targets, ids } in relations {
             let from = entities.at(incoming.from);
             for ids in ids.chunks(CHUNK) {
                 let mut before = self.before_emptied(transaction, from, incoming.field, ids).await?;
+                let texts: Vec<&str> = ids.iter().map(|id| &**id).collect();
+                for (id, record) in previous::take(tx, entities, from, &texts).await? {
+                    earliest.entry((from.index, id)).or_insert(record);
+                }
                 let now = Value::Time(entities.ambient().now());
                 let records = without(tx, from, incoming.field, targets, ids, now).await?;
                 for record in records.into_iter().filter(|record| !record.is_deleted()) {
@@ -404,6 +410,10 @@ impl Delete {
                     }
                 }
             }
+        }
+        for change in &mut changes {
+            let earlier = earliest.get(&(change.plan.index, change.record.id().to_owned()));
+            change.previous = earlier.and_then(|earlier| previous::between(&change.plan, earlier, &change.record));
         }
         Ok(changes)
     }
@@ -433,7 +443,8 @@ impl Delete {
 
     fn change(&self, kind: EventKind, plan: &Arc<Plan>, fields: Vec<usize>, record: Stored, before: Before) -> Change {
         let record = record.into_whole();
-        Change { kind, plan: plan.clone(), record, call: self.call.clone(), fields, audience: None, before }
+        let (plan, call) = (plan.clone(), self.call.clone());
+        Change { kind, plan, record, call, fields, audience: None, before, previous: None }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gatewright_db::{Error as DatabaseError, Row, Tx, Value, dialect, params};
 use gatewright_events::EventKind;
 
+use super::previous;
 use super::rules::Subject;
 use super::transaction::{Transaction, within};
 use super::{sequences, write};
@@ -173,7 +174,9 @@ async fn number(
     }
     let (plan, record, call) = (plan.clone(), record.into_whole(), call.clone());
     let before = Before { row, audience: None };
-    let change = Change { kind: EventKind::Updated, plan, record, call, fields, audience: None, before };
+    let is_wanted = previous::is_wanted(entities, &plan);
+    let previous = is_wanted.then(|| previous::between(&plan, held, &record)).flatten();
+    let change = Change { kind: EventKind::Updated, plan, record, call, fields, audience: None, before, previous };
     write::finish(transaction, vec![change]).await
 }
 

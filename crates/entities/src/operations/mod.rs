@@ -38,6 +38,7 @@ mod mixed;
 mod narrow;
 mod numbered;
 mod precondition;
+mod previous;
 mod restore;
 mod rules;
 mod sequences;

@@ -4,19 +4,15 @@ use gatewright_events::{EntityEvent, EventKind, LoggedInsert};
 use crate::context::entities::Entities;
 use crate::encode::Stored;
 use crate::error::Error;
-use crate::hooks::change;
+use crate::hooks::change::{self, Change};
 use crate::plan::Plan;
 
 /// Stages and logs the event of a write in the write's own transaction, if this is enabled. Returns the event in the
 /// form that is published after the commit.
-pub(super) async fn stage(
-    entities: &Entities,
-    tx: &Tx,
-    share: Share,
-    event: EntityEvent,
-) -> Result<EntityEvent, Error> {
+pub(super) async fn stage(entities: &Entities, tx: &Tx, share: Share, change: &Change) -> Result<EntityEvent, Error> {
+    let event = change.event();
     let staged = match entities.outbox() {
-        Some(outbox) => Some(outbox.stage(tx, share, &event).await?),
+        Some(outbox) => Some(outbox.stage(tx, share, &event, change.facts(change.actor().as_ref())).await?),
         None => None,
     };
     match entities.log() {

@@ -11,6 +11,7 @@ use super::linked;
 use super::links::{self, Link};
 use super::memory::Memory;
 use super::precondition::Condition;
+use super::previous;
 use super::staging;
 use super::transaction::{Transaction, within};
 use crate::access::Action;
@@ -171,6 +172,10 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
     }
     links::check(tx, &write.links).await?;
     let before = write.before(transaction).await?;
+    let earlier = match (write.kind, &write.returned) {
+        (EventKind::Updated, Some(id)) => previous::take(tx, transaction.entities, plan, &[id]).await?.remove(id),
+        _ => None,
+    };
     let written = match &plan.sql.insert_blindly {
         Some(sql) if write.kind == EventKind::Created => inserted(tx, plan, sql, &write.params).await,
         _ => one(tx, plan, &write.sql, write.params.clone()).await,
@@ -186,6 +191,7 @@ pub(super) async fn perform(transaction: &Transaction<'_>, write: &Write) -> Res
         fields,
         audience: None,
         before,
+        previous: earlier.and_then(|earlier| previous::between(plan, &earlier, record.whole())),
     };
     finish(transaction, vec![change]).await?;
     Ok(Some(record))
@@ -223,7 +229,7 @@ pub(super) async fn finish(transaction: &Transaction<'_>, mut changes: Vec<Chang
     }
     let mut events = Vec::with_capacity(changes.len());
     for change in &changes {
-        let event = staging::stage(entities, tx, share(&change.call), change.event()).await?;
+        let event = staging::stage(entities, tx, share(&change.call), change).await?;
         if let (Some(id), Some(audience)) = (event.id(), &change.audience) {
             entities.followers().remember(id, audience);
         }

@@ -230,7 +230,7 @@ impl Outbox {
     /// For each consumer with pending deliveries, the age of their oldest row, in seconds. Reads only pending
     /// deliveries, so it can be called often.
     pub async fn lag_seconds(&self) -> Result<BTreeMap<String, i64>, Error> {
-        let oldest = "SELECT d.consumer, MIN(r.created_at) AS oldest FROM event_outbox_delivery d
+        let oldest = "SELECT d.consumer, MIN(COALESCE(r.due_at, r.created_at)) AS oldest FROM event_outbox_delivery d
              JOIN event_outbox r ON r.id = d.row_id WHERE d.status = 'pending' GROUP BY d.consumer";
         let now = self.now();
         let lag = |row: &Row| {

@@ -29,7 +29,14 @@ pub(super) enum Advice {
     /// The receiver wants nothing any more.
     #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "only webhooks have such receivers"))]
     Never,
+    /// This delivery can never succeed.
+    Hopeless,
 }
+
+/// A failure after which the delivery is dead: it can never succeed. Return it as the error of a handler.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Hopeless(pub String);
 
 /// A failed delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +59,10 @@ pub struct Consumer {
     pub(super) name: Arc<str>,
     pub(super) event_type: Arc<str>,
     pub(super) concurrency: usize,
+    /// Only events of this entity.
+    pub(super) entity: Option<Arc<str>>,
+    /// The events of a record come one after the other.
+    pub(super) ordered: bool,
     handler: Arc<dyn Fn(Event) -> Handling + Send + Sync>,
 }
 
@@ -79,11 +90,19 @@ pub enum ConsumerError {
 pub(super) struct Declared {
     pub(super) name: Arc<str>,
     pub(super) event_type: Arc<str>,
+    /// Absent: of all entities, and those of none.
+    pub(super) entity: Option<Arc<str>>,
+    pub(super) ordered: bool,
 }
 
 impl Declared {
     pub(super) fn of(consumer: &Consumer) -> Self {
-        Self { name: consumer.name.clone(), event_type: consumer.event_type.clone() }
+        Self {
+            name: consumer.name.clone(),
+            event_type: consumer.event_type.clone(),
+            entity: consumer.entity.clone(),
+            ordered: consumer.ordered,
+        }
     }
 }
 
@@ -100,7 +119,13 @@ impl Consumer {
     {
         Self::advised(name, event_type, move |event| {
             let handling = handler(event);
-            async move { handling.await.map_err(|failure| (failure.into(), Advice::None)) }
+            async move {
+                handling.await.map_err(|failure| {
+                    let failure: Failure = failure.into();
+                    let advice = if failure.is::<Hopeless>() { Advice::Hopeless } else { Advice::None };
+                    (failure, advice)
+                })
+            }
         })
     }
 
@@ -118,6 +143,8 @@ impl Consumer {
             name: name.into(),
             event_type: event_type.into(),
             concurrency: CONCURRENCY,
+            entity: None,
+            ordered: false,
             handler: Arc::new(move |event| Box::pin(handler(event))),
         })
     }
@@ -126,6 +153,17 @@ impl Consumer {
     /// retries and other replicas; with 1 they also end in that order.
     pub fn concurrency(self, handlers: usize) -> Self {
         Self { concurrency: handlers.max(1), ..self }
+    }
+
+    /// Receives only events of this entity. Rows of servers before this could be asked for come whatever their entity.
+    pub fn entity(self, name: &str) -> Self {
+        Self { entity: Some(name.into()), ..self }
+    }
+
+    /// Receives the events of one record one after the other, on all replicas: the next begins when the one before was delivered or
+    /// is dead. Events of different records run at the same time.
+    pub fn ordered(self) -> Self {
+        Self { ordered: true, ..self }
     }
 
     /// Runs the handler. Returns its failure in words; a panic is a failure like others.
@@ -194,6 +232,8 @@ mod tests {
             payload: "{}".into(),
             created_at: Timestamp::UNIX_EPOCH,
             attempt: 1,
+            previous: None,
+            chain: 0,
             _lease: None,
         };
         let at_once = Consumer::new("c", "a", |_| -> Handled { panic!("at once") }).unwrap();

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::consumer::Declared;
 use super::payloads::{Payloads, Read};
 use super::transition::{DeliveryStatus, Lease, Policy, later, renewed};
-use super::{Consumer, Event};
+use super::{Consumer, Event, ordered};
 
 /// Pending, written so that no index is used: a held delivery is found by its key. Without statistics, a planner would
 /// otherwise read all pending deliveries of a consumer.
@@ -27,11 +27,13 @@ pub(super) struct Deliveries {
     /// This relay's name in the deliveries that it holds. A lease is valid only together with it: a lease of a dead
     /// relay may be assigned again before its end.
     relay: String,
-    /// Name and type of each consumer.
+    /// Name, type, entity and order of each consumer. No entity and no order are empty texts.
     declared: Vec<Value>,
     missing: Sql,
     expand: Sql,
     claim: Sql,
+    claim_ordered: Sql,
+    defer: Sql,
     settle: Sql,
     renew: Sql,
     release: Sql,
@@ -68,14 +70,18 @@ pub(super) struct PendingRow {
 impl Deliveries {
     pub(super) fn new(db: Db, relay: String, consumers: &[Declared], budget: Budget) -> Self {
         let engine = db.engine();
-        let declared: Vec<Value> =
-            consumers.iter().flat_map(|consumer| params![&*consumer.name, &*consumer.event_type]).collect();
+        let of = |consumer: &Declared| {
+            let (entity, ordered) =
+                (consumer.entity.as_deref().unwrap_or_default(), if consumer.ordered { "1" } else { "" });
+            params![&*consumer.name, &*consumer.event_type, entity, ordered]
+        };
+        let declared: Vec<Value> = consumers.iter().flat_map(of).collect();
         let mine = declared_as_c(consumers.len());
         let after = declared.len();
         let (p1, p2, p3) = (after + 1, after + 2, after + 3);
         let missing = format!(
             "WITH {mine}
-             SELECT r.id, r.created_at, EXISTS (SELECT 1 FROM c WHERE c.type = r.type AND NOT EXISTS (
+             SELECT r.id, r.created_at, EXISTS (SELECT 1 FROM c WHERE {TAKES} AND NOT EXISTS (
                  SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.consumer = c.consumer)) AS missing
              FROM event_outbox r WHERE r.status = 'pending' AND (r.created_at, r.id) > (?{p1}, ?{p2})
              ORDER BY r.created_at, r.id LIMIT ?{p3}"
@@ -83,9 +89,12 @@ impl Deliveries {
         // A relay that marks the row as dispatched has locked it. This statement waits for it, and then skips the row.
         let expand = format!(
             "WITH {mine}
-             INSERT INTO event_outbox_delivery (row_id, consumer, status, attempts, created_at, next_attempt_at)
-             SELECT r.id, c.consumer, 'pending', 0, {now}, CASE WHEN r.created_at < {now} THEN r.created_at ELSE {now} END
-             FROM event_outbox r JOIN c ON c.type = r.type
+             INSERT INTO event_outbox_delivery (row_id, consumer, status, attempts, created_at, next_attempt_at,
+                 record_key, position)
+             SELECT r.id, c.consumer, 'pending', 0, {now}, CASE
+                 WHEN r.due_at > {now} THEN r.due_at WHEN r.created_at < {now} THEN r.created_at ELSE {now} END,
+                 CASE WHEN c.ordered = '' THEN NULL ELSE r.record_key END, r.position
+             FROM event_outbox r JOIN c ON {TAKES}
              WHERE COALESCE(r.status, '') = 'pending' AND {ids}{share}
              ON CONFLICT (row_id, consumer) DO NOTHING",
             now = typed_time(engine, p1),
@@ -115,6 +124,8 @@ impl Deliveries {
             missing: missing.into(),
             expand: expand.into(),
             claim: claim.into(),
+            claim_ordered: ordered::claim(engine).into(),
+            defer: ordered::defer(engine).into(),
             settle: owned("status = 'dispatched', dispatched_at = ?5, claimed_until = NULL, relay = NULL").into(),
             renew: owned("claimed_until = ?5").into(),
             release: owned("claimed_until = NULL, relay = NULL").into(),
@@ -160,7 +171,12 @@ impl Deliveries {
         let lease = later(now, policy.lease);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let params = params![&*consumer.name, now, &*consumer.event_type, limit, lease, &self.relay];
-        let claimed = self.db.write_rows(&self.claim, params).await?;
+        let claim = if consumer.ordered { &self.claim_ordered } else { &self.claim };
+        let claimed = self.db.write_rows(claim, params).await?;
+        if consumer.ordered && claimed.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
+            let due = later(now, ordered::LATER);
+            self.db.execute(&self.defer, params![&*consumer.name, now, &*consumer.event_type, due]).await?;
+        }
         if claimed.is_empty() {
             return Ok(Batch::default());
         }
@@ -278,19 +294,31 @@ impl Deliveries {
         self.declared.iter().cloned().chain(params).collect()
     }
 
-    /// Name and type of each consumer, for statements that begin with [`declared_as_c`].
+    /// Name, type, entity and order of each consumer, for statements that begin with [`declared_as_c`].
     pub(super) fn declared(&self) -> &[Value] {
         &self.declared
     }
 }
 
-/// The declared consumers as the common table `c (consumer, type)`, in the first placeholders.
+/// Whether the consumer `c` takes the row `r`. Rows of earlier servers do not name their entity.
+pub(super) const TAKES: &str = "c.type = r.type AND (c.entity = '' OR r.entity IS NULL OR c.entity = r.entity)";
+
+/// The parameters of one consumer in [`declared_as_c`].
+pub(super) const PARAMETERS: usize = 4;
+
+/// The declared consumers as the common table `c (consumer, type, entity, ordered)`, in the first placeholders.
 pub(super) fn declared_as_c(consumers: usize) -> String {
     if consumers == 0 {
-        return "c (consumer, type) AS (SELECT id, type FROM event_outbox WHERE 1 = 0)".to_owned();
+        return "c (consumer, type, entity, ordered) AS (SELECT id, type, type, type FROM event_outbox WHERE 1 = 0)"
+            .to_owned();
     }
-    let values: Vec<_> = (0..consumers).map(|index| format!("(?{}, ?{})", 2 * index + 1, 2 * index + 2)).collect();
-    format!("c (consumer, type) AS (VALUES {})", values.join(", "))
+    let first = |index: usize| PARAMETERS * index + 1;
+    let values: Vec<_> = (0..consumers)
+        .map(|index| {
+            format!("(?{}, ?{}, ?{}, ?{})", first(index), first(index) + 1, first(index) + 2, first(index) + 3)
+        })
+        .collect();
+    format!("c (consumer, type, entity, ordered) AS (VALUES {})", values.join(", "))
 }
 
 /// Texts as one JSON array.

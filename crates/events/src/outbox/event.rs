@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
+use super::facts::with;
 use super::payloads::Staged;
 
 /// One delivery of an outbox row, as its handler gets it.
@@ -17,6 +18,8 @@ pub struct Event {
     pub(super) payload: Arc<str>,
     pub(super) created_at: Timestamp,
     pub(super) attempt: u32,
+    pub(super) previous: Option<Arc<str>>,
+    pub(super) chain: u8,
     /// The memory of the payload.
     pub(super) _lease: Option<Arc<Lease>>,
 }
@@ -29,8 +32,8 @@ pub struct MalformedPayload;
 impl Event {
     /// The event of a row that was read, for an attempt.
     pub(super) fn of(row: Staged, kind: Arc<str>, attempt: u32) -> Self {
-        let Staged { id, created_at, payload, lease } = row;
-        Self { id: id.into(), kind, payload, created_at, attempt, _lease: Some(lease) }
+        let Staged { id, created_at, payload, previous, chain, lease } = row;
+        Self { id: id.into(), kind, payload, created_at, attempt, previous, chain, _lease: Some(lease) }
     }
 
     /// The row's id, the same for every consumer and every attempt. Delivery is at least once: a consumer that must not
@@ -57,6 +60,23 @@ impl Event {
     /// The payload as JSON text, as it was staged.
     pub fn json(&self) -> &str {
         &self.payload
+    }
+
+    /// The earlier values of the fields that an update has changed, as JSON text: an object by the keys of the wire. Absent unless a
+    /// consumer wanted them when the write was made ([`OutboxOptions::previous`](super::OutboxOptions::previous)).
+    pub fn previous(&self) -> Option<&str> {
+        self.previous.as_deref()
+    }
+
+    /// The payload as JSON text, with the earlier values as `previous`, if there are some.
+    pub fn json_with_previous(&self) -> Cow<'_, str> {
+        let with = self.previous().and_then(|previous| with(&self.payload, "previous", previous));
+        with.map_or(Cow::Borrowed(&self.payload), Cow::Owned)
+    }
+
+    /// How many events led to this one: 0 for that of a request.
+    pub fn chain(&self) -> u8 {
+        self.chain
     }
 
     /// The payload as a map, its numbers as `f64`.
@@ -108,7 +128,8 @@ mod tests {
 
     fn event(payload: &str) -> Event {
         let created_at = Timestamp::UNIX_EPOCH;
-        Event { id: "1".into(), kind: "a".into(), payload: payload.into(), created_at, attempt: 1, _lease: None }
+        let (id, kind, payload) = ("1".into(), "a".into(), payload.into());
+        Event { id, kind, payload, created_at, attempt: 1, previous: None, chain: 0, _lease: None }
     }
 
     #[test]

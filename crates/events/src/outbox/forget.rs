@@ -128,7 +128,8 @@ impl Outbox {
         let forget = async move |tx: &Tx| -> Result<bool, Error> {
             let mut is_awaited = false;
             for (id, payload) in &changed {
-                let sql = "UPDATE event_outbox SET owner_id = NULL, payload = COALESCE(?2, payload) \
+                let sql = "UPDATE event_outbox SET owner_id = NULL, payload = COALESCE(?2, payload), \
+                           previous = CASE WHEN CAST(?2 AS text) IS NULL THEN previous END \
                            WHERE id = ?1 AND (CAST(?2 AS text) IS NULL OR COALESCE(status, '') <> 'pending')";
                 is_awaited |= tx.execute(sql, params![id, payload.as_deref()]).await? == 0;
             }
@@ -155,6 +156,10 @@ impl Staged {
         let mut payload = self.payload;
         if let Some(record) = payload.get_mut("record").filter(|_| is_emptied) {
             *record = emptied(record);
+        }
+        // The account may have made the change.
+        if let Some(payload) = payload.as_object_mut().filter(|_| is_emptied) {
+            payload.remove("actor");
         }
         (self.id, is_emptied.then(|| payload.to_string()))
     }

@@ -36,7 +36,7 @@
 //! `stage` writes it and passes its id on after the commit. `expander` creates a delivery for each consumer: at once
 //! for rows of this process, and by polling the pending rows for those of other processes or from before a crash. A
 //! `worker` for each consumer claims deliveries by lease, reads the payloads that fit into memory (`payloads`), runs the handler, renews the lease meanwhile, and settles;
-//! `pull` returns deliveries to callers. `janitor` marks dispatched rows, abandons deliveries without a handler, and
+//! `pull` returns deliveries to callers. `ordered` has the claims of consumers that get the events of a record one after the other. `janitor` marks dispatched rows, abandons deliveries without a handler, and
 //! purges. `room` limits the bytes of all rows. `transition` has the state machine of a delivery, `deliveries` and `rows` have it in SQL, and `protocol`
 //! tests every order in which relays, crashes and slow handlers can interleave.
 //!
@@ -51,9 +51,11 @@ mod counters;
 mod deliveries;
 mod event;
 mod expander;
+mod facts;
 mod forget;
 mod janitor;
 mod options;
+mod ordered;
 mod outage;
 mod payloads;
 #[cfg(test)]
@@ -78,10 +80,11 @@ use gatewright_base::Ambient;
 use gatewright_db::{Db, MigrateError, Share};
 
 pub use admin::{DeliveryRecord, ListRows, ReplayError, RowRecord, Stats};
-pub use consumer::{Consumer, ConsumerError, Failure};
+pub use consumer::{Consumer, ConsumerError, Failure, Hopeless};
 pub use counters::{ConsumerCounts, Counts};
 pub use event::{Event, MalformedPayload};
-pub use options::OutboxOptions;
+pub use facts::{Actor, ActorKind, Appending, Facts};
+pub use options::{OutboxOptions, Previous};
 pub use pull::{PullConsumer, Pulls};
 pub use relay::{Relay, RelayBuilder};
 pub use room::OutboxFull;

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gatewright_base::{Budget, JsonCase};
@@ -27,8 +28,47 @@ pub struct OutboxOptions {
     pub create_tables: bool,
     /// The case of JSON keys in entity events.
     pub json_case: JsonCase,
+    /// The entities of whose updates earlier values are stored, for consumers that want them. Default: none.
+    pub previous: Previous,
     /// What payloads take their memory from. Default: no limit.
     pub budget: Budget,
+}
+
+/// Entities of whose updates earlier values are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Previous {
+    /// All entities.
+    All,
+    /// These.
+    Of(BTreeSet<String>),
+}
+
+impl Default for Previous {
+    fn default() -> Self {
+        Self::Of(BTreeSet::new())
+    }
+}
+
+impl Previous {
+    /// Whether they are stored of this entity.
+    pub fn has(&self, entity: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(entities) => entities.contains(entity),
+        }
+    }
+
+    /// These too: those of some entities or, without a list, of all.
+    #[must_use]
+    pub fn and(self, entities: Option<&[String]>) -> Self {
+        match (self, entities) {
+            (Self::Of(mut all), Some(more)) => {
+                all.extend(more.iter().cloned());
+                Self::Of(all)
+            }
+            _ => Self::All,
+        }
+    }
 }
 
 impl Default for OutboxOptions {
@@ -43,6 +83,7 @@ impl Default for OutboxOptions {
             backoff: Backoff::default(),
             create_tables: true,
             json_case: JsonCase::default(),
+            previous: Previous::default(),
             budget: Budget::unlimited(),
         }
     }

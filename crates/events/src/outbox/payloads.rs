@@ -27,8 +27,13 @@ pub(super) struct Staged {
     pub(super) id: String,
     pub(super) created_at: Timestamp,
     pub(super) payload: Arc<str>,
+    pub(super) previous: Option<Arc<str>>,
+    pub(super) chain: u8,
     pub(super) lease: Arc<Lease>,
 }
+
+/// The payload, the earlier values, and how many events led to the row.
+type Contents = (Arc<str>, Option<Arc<str>>, u8);
 
 /// What was read, in the order of the rows.
 #[derive(Debug, Default)]
@@ -42,15 +47,16 @@ impl Payloads {
     pub(super) fn new(db: &Db, budget: Budget) -> Self {
         let engine = db.engine();
         let among = dialect::is_among(engine, "id", "?1");
-        let length = dialect::byte_length(engine, "payload");
+        let (length, previous) = (dialect::byte_length(engine, "payload"), dialect::byte_length(engine, "previous"));
         Self {
             budget,
             sizes: format!(
-                "SELECT id, created_at, COALESCE({length}, 0) FROM event_outbox WHERE {among} ORDER BY created_at, id"
+                "SELECT id, created_at, COALESCE({length}, 0) + COALESCE({previous}, 0) FROM event_outbox WHERE {among}
+                 ORDER BY created_at, id"
             )
             .into(),
             // Bytes: of rows that fit.
-            select: format!("SELECT id, payload FROM event_outbox WHERE {among}").into(),
+            select: format!("SELECT id, payload, previous, COALESCE(chain, 0) FROM event_outbox WHERE {among}").into(),
         }
     }
 
@@ -80,15 +86,17 @@ impl Payloads {
         }
         rest.extend(fitting.rest.into_iter().map(|(id, _)| id));
         let ids: Vec<&String> = leased.iter().map(|(id, ..)| id).collect();
-        let each = |payloads: &mut HashMap<String, Arc<str>>, row: &RowRef<'_>| {
+        let each = |payloads: &mut HashMap<String, Contents>, row: &RowRef<'_>| {
             let payload = row.get::<Option<String>>(1)?.map_or_else(|| Arc::from("{}"), Arc::from);
-            payloads.insert(row.get(0)?, payload);
+            let previous = row.get::<Option<String>>(2)?.map(Arc::from);
+            let chain = u8::try_from(row.get::<i64>(3)?).unwrap_or(u8::MAX);
+            payloads.insert(row.get(0)?, (payload, previous, chain));
             Ok(())
         };
         let mut payloads = db.fold(&self.select, params![json(&ids)], HashMap::new(), each).await?;
         let staged = |(id, created_at, lease): (String, Timestamp, Lease)| {
-            let payload = payloads.remove(&id)?;
-            Some(Staged { id, created_at, payload, lease: Arc::new(lease) })
+            let (payload, previous, chain) = payloads.remove(&id)?;
+            Some(Staged { id, created_at, payload, previous, chain, lease: Arc::new(lease) })
         };
         Ok(Read { rows: leased.into_iter().filter_map(staged).collect(), rest })
     }

@@ -185,9 +185,12 @@ impl Room {
 
 /// The bytes of all rows.
 pub(super) async fn table(db: &Db) -> Result<u64, Error> {
-    let length = dialect::byte_length(db.engine(), "payload");
-    let sql =
-        format!("SELECT CAST(COALESCE(SUM(COALESCE({length}, 0) + {BESIDE}), 0) AS BIGINT) AS bytes FROM event_outbox");
+    let engine = db.engine();
+    let (length, previous) = (dialect::byte_length(engine, "payload"), dialect::byte_length(engine, "previous"));
+    let sql = format!(
+        "SELECT CAST(COALESCE(SUM(COALESCE({length}, 0) + COALESCE({previous}, 0) + {BESIDE}), 0) AS BIGINT) AS bytes
+         FROM event_outbox"
+    );
     let row = db.query_opt(sql, vec![]).await?;
     Ok(row.map_or(Ok(0), |row| row.get::<i64>("bytes"))?.unsigned_abs())
 }
@@ -195,9 +198,9 @@ pub(super) async fn table(db: &Db) -> Result<u64, Error> {
 /// Removes some of the oldest rows whose deliveries were all delivered, of at most about `excess` bytes. Returns their bytes.
 async fn remove(db: &Db, excess: u64) -> Result<u64, Error> {
     let engine = db.engine();
-    let length = dialect::byte_length(engine, "r.payload");
+    let (length, previous) = (dialect::byte_length(engine, "r.payload"), dialect::byte_length(engine, "r.previous"));
     let delivered = format!(
-        "SELECT r.id, COALESCE({length}, 0) + {BESIDE} AS bytes FROM event_outbox r WHERE r.status = 'dispatched'
+        "SELECT r.id, COALESCE({length}, 0) + COALESCE({previous}, 0) + {BESIDE} AS bytes FROM event_outbox r WHERE r.status = 'dispatched'
          AND NOT EXISTS (SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.status <> 'dispatched')
          ORDER BY r.created_at LIMIT {BATCH}{}",
         dialect::for_update_skip_locked(engine)

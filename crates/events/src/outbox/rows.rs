@@ -3,7 +3,7 @@
 use gatewright_db::{Error, Tx, Value, dialect, params};
 use jiff::Timestamp;
 
-use super::deliveries::{Deliveries, declared_as_c, json};
+use super::deliveries::{Deliveries, PARAMETERS, TAKES, declared_as_c, json};
 
 /// Rows in one transaction.
 pub(super) const BATCH: usize = 500;
@@ -23,14 +23,16 @@ impl Deliveries {
     pub(super) async fn complete(&self, cutoff: Timestamp, now: Timestamp) -> Result<u64, Error> {
         let engine = self.db.engine();
         let after = self.declared().len();
-        let mine = declared_as_c(after / 2);
-        let open = "EXISTS (SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.status = 'pending')
-             OR EXISTS (SELECT 1 FROM c WHERE c.type = r.type AND NOT EXISTS (
-                 SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.consumer = c.consumer))";
+        let mine = declared_as_c(after / PARAMETERS);
+        let open = format!(
+            "EXISTS (SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.status = 'pending')
+             OR EXISTS (SELECT 1 FROM c WHERE {TAKES} AND NOT EXISTS (
+                 SELECT 1 FROM event_outbox_delivery d WHERE d.row_id = r.id AND d.consumer = c.consumer))"
+        );
         let (p1, p2) = (after + 1, after + 2);
         let candidates = format!(
             "WITH {mine} SELECT r.id FROM event_outbox r WHERE r.status = 'pending' AND r.created_at <= ?{p1}
-             AND NOT ({open}) ORDER BY r.created_at LIMIT ?{p2}"
+             AND (r.due_at IS NULL OR r.due_at <= ?{p1}) AND NOT ({open}) ORDER BY r.created_at LIMIT ?{p2}"
         );
         let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
         let with = |params: Vec<Value>| self.declared().iter().cloned().chain(params).collect::<Vec<_>>();
@@ -113,7 +115,7 @@ impl Deliveries {
              WHERE d.status = 'pending' AND d.next_attempt_at <= ?{p} AND d.created_at <= ?{p}
                AND NOT EXISTS (SELECT 1 FROM c WHERE c.consumer = d.consumer AND c.type = r.type)
              GROUP BY d.consumer, r.type",
-            declared_as_c(after / 2),
+            declared_as_c(after / PARAMETERS),
             p = after + 1
         );
         let params = self.declared().iter().cloned().chain(params![cutoff]).collect();

@@ -62,10 +62,43 @@ CREATE TABLE event_outbox_relay (
 ALTER TABLE event_outbox ADD COLUMN owner_id {text};
 CREATE INDEX event_outbox_owner_id ON event_outbox (owner_id) WHERE owner_id IS NOT NULL",
     },
+    Step {
+        version: 5,
+        name: "the order of a record's events, earlier values, chains and delays",
+        sql: "
+ALTER TABLE event_outbox ADD COLUMN entity {text};
+ALTER TABLE event_outbox ADD COLUMN record_key {text};
+ALTER TABLE event_outbox ADD COLUMN position {int};
+ALTER TABLE event_outbox ADD COLUMN previous {text};
+ALTER TABLE event_outbox ADD COLUMN chain {int};
+ALTER TABLE event_outbox ADD COLUMN due_at {time};
+CREATE INDEX event_outbox_record_key_position ON event_outbox (record_key, position) WHERE record_key IS NOT NULL;
+ALTER TABLE event_outbox_delivery ADD COLUMN record_key {text};
+ALTER TABLE event_outbox_delivery ADD COLUMN position {int};
+CREATE INDEX event_outbox_delivery_open ON event_outbox_delivery (consumer, record_key, position)
+    WHERE status = 'pending' AND record_key IS NOT NULL",
+    },
 ];
 
 const COLUMNS: [(&str, &[&str]); 3] = [
-    ("event_outbox", &["id", "type", "payload", "status", "created_at", "dispatched_at", "owner_id"]),
+    (
+        "event_outbox",
+        &[
+            "id",
+            "type",
+            "payload",
+            "status",
+            "created_at",
+            "dispatched_at",
+            "owner_id",
+            "entity",
+            "record_key",
+            "position",
+            "previous",
+            "chain",
+            "due_at",
+        ],
+    ),
     (
         "event_outbox_delivery",
         &[
@@ -80,6 +113,8 @@ const COLUMNS: [(&str, &[&str]); 3] = [
             "dispatched_at",
             "token",
             "relay",
+            "record_key",
+            "position",
         ],
     ),
     ("event_outbox_relay", &["id", "beats"]),

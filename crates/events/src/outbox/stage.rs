@@ -3,12 +3,15 @@ use std::time::Duration;
 
 use gatewright_base::Ambient;
 use gatewright_db::{Db, Share, Tx, dialect, params};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 
 use super::Outbox;
+use super::facts::{Appending, Facts, with};
 use super::room::{self, OutboxFull, Room};
+use super::transition::later;
 use crate::EntityEvent;
 
 /// The Postgres channel on which replicas notify each other of staged rows.
@@ -35,27 +38,102 @@ pub enum StageError {
     /// The outbox has as many bytes as it may have.
     #[error(transparent)]
     Full(#[from] OutboxFull),
+    /// The delay is too long.
+    #[error("an event is delayed by at most 30 days")]
+    Delay,
 }
 
-const INSERT: &str = "INSERT INTO event_outbox (id, type, payload, status, created_at, owner_id)
-    VALUES (?1, ?2, ?3, 'pending', ?4, ?5)";
+/// The longest delay of an event.
+const LONGEST_DELAY: Duration = Duration::from_hours(24 * 30);
+
+/// Of the events of one record, each gets the next position: its write waits for the one before.
+const INSERT: &str =
+    "INSERT INTO event_outbox (id, type, payload, status, created_at, owner_id, entity, record_key, position,
+        previous, chain, due_at)
+    VALUES (?1, ?2, ?3, 'pending', ?4, ?5, ?6, ?7,
+        (SELECT COALESCE(MAX(o.position), 0) + 1 FROM event_outbox o WHERE o.record_key = ?7), ?8, ?9, ?10)";
+
+/// A row to store.
+struct NewRow<'a> {
+    event_type: &'a str,
+    payload: String,
+    owner: Option<&'a str>,
+    entity: Option<&'a str>,
+    record_key: Option<String>,
+    previous: Option<&'a str>,
+    chain: u8,
+    due_at: Option<Timestamp>,
+}
 
 impl Outbox {
     /// Stages the program's own event in `tx` and returns its id. It is delivered only after `tx` has committed.
     pub async fn append(&self, tx: &Tx, event_type: &str, payload: &Map<String, Value>) -> Result<String, StageError> {
+        self.append_with(tx, event_type, payload, Appending::default()).await
+    }
+
+    /// The same, for a caller, after other events, or delayed by at most 30 days.
+    pub async fn append_with(
+        &self,
+        tx: &Tx,
+        event_type: &str,
+        payload: &Map<String, Value>,
+        Appending { share, chain, delay }: Appending,
+    ) -> Result<String, StageError> {
         if !is_event_type(event_type) {
             return Err(StageError::Type);
         }
-        self.admit(Share::default())?;
+        if delay > LONGEST_DELAY {
+            return Err(StageError::Delay);
+        }
+        self.admit(share)?;
         let payload = serde_json::to_string(payload).expect("a map with text keys can be written as JSON");
-        Ok(self.insert(tx, Share::default(), event_type, payload, None).await?)
+        let due_at = (!delay.is_zero()).then(|| later(self.now(), delay));
+        let (owner, entity, record_key, previous) = (None, None, None, None);
+        let row = NewRow { event_type, payload, owner, entity, record_key, previous, chain, due_at };
+        Ok(self.insert(tx, share, row).await?)
+    }
+
+    /// Stages the program's own event in a transaction of its own. Returns its id.
+    pub async fn emit(
+        &self,
+        event_type: String,
+        payload: Map<String, Value>,
+        appending: Appending,
+    ) -> Result<String, StageError> {
+        let outbox = self.clone();
+        let db = self.0.db.writing_for(appending.share);
+        db.write(async move |tx: &Tx| outbox.append_with(tx, &event_type, &payload, appending).await).await
     }
 
     /// Stages the event of a write in the write's own transaction. The payload is the event's public data. Its bytes count for
     /// `share`, that of the caller; [`admit`](Self::admit) checks whether the caller may add more.
-    pub async fn stage(&self, tx: &Tx, share: Share, event: &EntityEvent) -> Result<String, gatewright_db::Error> {
+    pub async fn stage(
+        &self,
+        tx: &Tx,
+        share: Share,
+        event: &EntityEvent,
+        facts: Facts<'_>,
+    ) -> Result<String, gatewright_db::Error> {
+        let Facts { record, actor, previous, chain } = facts;
         let payload = String::from_utf8_lossy(&event.data(self.0.options.json_case)).into_owned();
-        self.insert(tx, share, event.kind().as_str(), payload, event.owner()).await
+        let actor = actor.and_then(|actor| serde_json::to_string(actor).ok());
+        let payload = actor.and_then(|actor| with(&payload, "actor", &actor)).unwrap_or(payload);
+        let row = NewRow {
+            event_type: event.kind().as_str(),
+            payload,
+            owner: event.owner(),
+            entity: Some(event.entity()),
+            record_key: record.map(|id| format!("{}/{id}", event.entity())),
+            previous,
+            chain,
+            due_at: None,
+        };
+        self.insert(tx, share, row).await
+    }
+
+    /// Whether a consumer wants the earlier values of the entity's fields that an update changes.
+    pub fn wants_previous(&self, entity: &str) -> bool {
+        self.0.options.previous.has(entity)
     }
 
     /// Wakes the relays: this process's own and, on Postgres, those of all replicas. Staging does this by itself.
@@ -69,16 +147,12 @@ impl Outbox {
         dialect::notify(&self.0.db, CHANNEL, &self.0.staged.shared.process).await
     }
 
-    async fn insert(
-        &self,
-        tx: &Tx,
-        share: Share,
-        event_type: &str,
-        payload: String,
-        owner: Option<&str>,
-    ) -> Result<String, gatewright_db::Error> {
-        let (id, bytes) = (self.0.ambient.uuid().to_string(), room::size(payload.len()));
-        tx.execute(INSERT, params![&id, event_type, payload, self.now(), owner]).await?;
+    async fn insert(&self, tx: &Tx, share: Share, row: NewRow<'_>) -> Result<String, gatewright_db::Error> {
+        let NewRow { event_type, payload, owner, entity, record_key, previous, chain, due_at } = row;
+        let bytes = room::size(payload.len() + previous.map_or(0, str::len));
+        let (id, chain) = (self.0.ambient.uuid().to_string(), i64::from(chain));
+        let params = params![&id, event_type, payload, self.now(), owner, entity, record_key, previous, chain, due_at];
+        tx.execute(INSERT, params).await?;
         let (shared, counters, staged) = (self.0.staged.shared.clone(), self.0.counters.clone(), id.clone());
         let room = self.0.room.clone();
         tx.after_commit(move || {

@@ -178,7 +178,7 @@ impl Worker {
         let Some(ended) = ended else { return };
         let advice = ended.error.as_ref().map_or(Advice::None, |failed| failed.advice);
         let wait = match advice {
-            Advice::None => Duration::ZERO,
+            Advice::None | Advice::Hopeless => Duration::ZERO,
             Advice::After(wait) => wait.min(LONGEST_REST),
             Advice::Busy => {
                 let failures = self.held.get(&ended.id).map_or(0, |held| held.attempts).saturating_add(1);
@@ -263,6 +263,8 @@ impl Worker {
                     self.forget(gone);
                 }
                 self.ended.extend(again);
+                // The next event of a record may have waited for one of these.
+                self.state.look |= self.consumer.ordered && !gone.is_empty();
             }
             Done::Renewed { kept, lost, result } => {
                 self.state.renewing = false;
@@ -283,8 +285,10 @@ impl Worker {
 
     fn claim(&mut self) {
         let quick = self.claimed_at.elapsed();
+        // What waits for an ordered consumer is left to other replicas.
+        let most = if self.consumer.ordered { self.consumer.concurrency } else { MOST };
         if quick < Duration::from_millis(100) {
-            self.ahead = (self.ahead * 2).clamp(self.consumer.concurrency, MOST.max(self.consumer.concurrency));
+            self.ahead = (self.ahead * 2).clamp(self.consumer.concurrency, most.max(self.consumer.concurrency));
         } else if quick > Duration::from_secs(1) {
             self.ahead = self.consumer.concurrency;
         }
@@ -333,7 +337,7 @@ impl Worker {
                     let now = context.outbox.now();
                     let (attempts, retry) = failed(held.attempts, now, &context.policy, context.chance());
                     let retry = match error.advice {
-                        Advice::Never => None,
+                        Advice::Never | Advice::Hopeless => None,
                         Advice::After(wait) => retry.map(|retry| retry.max(later(now, wait))),
                         Advice::None | Advice::Busy => retry,
                     };

@@ -10,7 +10,7 @@ use gatewright_base::{Ambient, UserId};
 use gatewright_db::testing::{TestDb, engines};
 use gatewright_db::{Db, Options, Share, Tx, params};
 use gatewright_events::outbox::{
-    Backoff, Consumer, ConsumerError, DeliveryStatus, Event, InitError, ListRows, Outbox, OutboxOptions, Relay,
+    Backoff, Consumer, ConsumerError, DeliveryStatus, Event, Facts, InitError, ListRows, Outbox, OutboxOptions, Relay,
     ReplayError, RowStatus, StageError,
 };
 use gatewright_events::{EntityEvent, EventKind, Forget};
@@ -130,7 +130,11 @@ async fn an_entity_event_is_staged_in_its_public_form() {
         let event = EntityEvent::new(EventKind::Created, "posts", "blog_posts", record.clone())
             .with_tenant("t1")
             .with_owner("canary-owner");
-        engine.db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap();
+        engine
+            .db
+            .write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event, Facts::default()).await)
+            .await
+            .unwrap();
         let event = heard(&mut events).await;
         let expected = format!(r#"{{"entity":"posts","table":"blog_posts","record":{record},"tenantId":"t1"}}"#);
         assert_eq!(event.json(), expected, "100 kB, byte for byte, on {}", engine.name);
@@ -148,8 +152,10 @@ async fn contents_deleted_with_an_account_are_removed_once_no_consumer_waits_for
                 let event = EntityEvent::new(kind, "tasks", "tasks", record);
                 let event = owner.into_iter().fold(event, EntityEvent::with_owner);
                 let staging = outbox.clone();
-                let id =
-                    db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap();
+                let id = db
+                    .write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event, Facts::default()).await)
+                    .await
+                    .unwrap();
                 db.execute("UPDATE event_outbox SET status = ?2 WHERE id = ?1", params![&id, status]).await.unwrap();
                 id
             };

@@ -7,7 +7,7 @@ use gatewright_base::testing::Log;
 use gatewright_db::testing::engines;
 use gatewright_db::{Db, Share, Tx};
 use gatewright_events::outbox::{
-    Backoff, Consumer, Event, ListRows, Outbox, OutboxFull, OutboxOptions, RowStatus, StageError,
+    Backoff, Consumer, Event, Facts, ListRows, Outbox, OutboxFull, OutboxOptions, RowStatus, StageError,
 };
 use gatewright_events::{EntityEvent, EventKind};
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ async fn stage(outbox: &Outbox, db: &Db, share: Share) -> Result<(), OutboxFull>
     outbox.admit(share)?;
     let (outbox, record) = (outbox.clone(), Value::from(large()).to_string());
     let event = EntityEvent::new(EventKind::Updated, "notes", "notes", record);
-    db.write(async move |tx: &Tx| outbox.stage(tx, share, &event).await).await.unwrap();
+    db.write(async move |tx: &Tx| outbox.stage(tx, share, &event, Facts::default()).await).await.unwrap();
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use gatewright_base::{Ambient, Secret};
 use gatewright_db::testing::engines;
 use gatewright_db::{Share, Tx, params};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
-use gatewright_events::outbox::{Backoff, DeliveryStatus, Outbox, OutboxOptions, Relay};
+use gatewright_events::outbox::{Backoff, DeliveryStatus, Facts, Outbox, OutboxOptions, Relay};
 use gatewright_events::{EntityEvent, EventKind};
 use tokio::sync::mpsc;
 
@@ -63,7 +63,7 @@ async fn stage(outbox: &Outbox, db: &gatewright_db::Db, entity: &'static str) ->
     let staging = outbox.clone();
     let record = format!(r#"{{"title":"{}"}}"#, "ö".repeat(50_000));
     let event = EntityEvent::new(EventKind::Created, entity, entity, record).with_tenant("t1");
-    db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event).await).await.unwrap()
+    db.write(async move |tx: &Tx| staging.stage(tx, Share::default(), &event, Facts::default()).await).await.unwrap()
 }
 
 async fn ends(outbox: &Outbox, row: &str, status: DeliveryStatus) -> Option<String> {

@@ -281,7 +281,13 @@ fn consumer(consumer: &Consumer) -> Value {
         }
         Delivery::Pull => json!({ "pull": true }),
     };
-    json!({ "name": consumer.name, "event": consumer.event, "entities": consumer.entities, "delivery": delivery })
+    json!({
+        "name": consumer.name,
+        "event": consumer.event,
+        "entities": consumer.entities,
+        "previous": consumer.previous,
+        "delivery": delivery,
+    })
 }
 
 /// Scheme, host and port of an address that may contain a password.

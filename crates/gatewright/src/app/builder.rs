@@ -96,6 +96,7 @@ impl AppBuilder {
             self;
         config.check()?;
         let functions = Functions::load(&config, &ambient).map_err(BuildError::Functions)?;
+        let config = functions.iter().fold(config, |config, functions| functions.with_outbox(config));
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
@@ -124,7 +125,8 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let outbox = Box::pin(parts::outbox(&config, &db, &ambient, &budget)).await?;
+        let previous = functions.as_ref().map(|functions| functions.wants_previous(&config)).unwrap_or_default();
+        let outbox = Box::pin(parts::outbox(&config, &previous, &db, &ambient, &budget)).await?;
         let pulls = match &outbox {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
             None => None,
@@ -136,6 +138,18 @@ impl AppBuilder {
         let entities = files.give_to(entities, &config);
         let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
         let entities = Box::pin(changed(entities, entities_changes).build()).await?;
+        let relay = match (&functions, relay) {
+            (Some(functions), Some(relay)) => {
+                functions.send_by(&mail, limits.store(), &ambient);
+                let listening = functions.listening(relay, &config, &entities);
+                Some(listening.map_err(|error| BuildError::Consumer(error.into()))?)
+            }
+            (Some(functions), None) => {
+                functions.send_by(&mail, limits.store(), &ambient);
+                None
+            }
+            (None, relay) => relay,
+        };
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
         let (replica, agreement) = joined.map_err(BuildError::Replicas)?;

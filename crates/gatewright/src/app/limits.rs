@@ -91,6 +91,11 @@ impl Limits {
         self.store.iter().cloned().fold(auth, AuthBuilder::limit_store)
     }
 
+    /// The store of lockout limiters; `None` for the process's memory.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.store.clone()
+    }
+
     /// The limit of entity routes, inside of authentication.
     pub(super) fn api(&self) -> Option<TokenBucketLayer> {
         self.api.clone()

@@ -16,16 +16,20 @@ use gatewright_http::Origin;
 use gatewright_http::locale::Presentation;
 use gatewright_mail::stored::{self, MailKeys, MailQueue, MailQueueInitError};
 use gatewright_mail::{
-    Both, DevMailbox, Device, Invited, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp, SmtpSettings,
-    SmtpUrl, Templates, dev,
+    Address, Both, DevMailbox, Device, Invited, Kind, Letter, Mailbox, Outgoing, QueuePolicy, Sender, Smtp,
+    SmtpSettings, SmtpUrl, Templates, Written, dev,
 };
 
 use super::{BuildError, branding};
 use crate::Config;
 use crate::config::Email;
+use crate::functions::Message;
 
 /// How long an answer of the development mailbox waits for mails that were just requested.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a mail of a function is tried.
+const LIFETIME: Duration = Duration::from_hours(24);
 
 /// The table of the mail queue, if the build has one.
 pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stored::STEPS));
@@ -91,6 +95,23 @@ impl MailService {
             ("failed", counts.failed),
             ("dropped", counts.dropped),
         ])
+    }
+
+    /// Whether mails can be sent.
+    pub(crate) fn can_send(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    /// Whether a mail can be sent to this address.
+    pub(crate) fn is_address(&self, address: &str) -> bool {
+        Address::parse(address).is_ok()
+    }
+
+    /// Puts a mail of a function into the queue. Fails with the reason in words.
+    pub(crate) async fn send(&self, Message { to, subject, text, html }: Message) -> Result<(), String> {
+        let outgoing = self.outgoing.as_ref().ok_or("no mail server is configured")?;
+        let letter = Letter::written(to, Written { subject, text, html }, LIFETIME);
+        outgoing.offer(letter).await.map_err(|error| error.to_string())
     }
 
     /// The mailer for authentication.

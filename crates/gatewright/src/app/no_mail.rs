@@ -11,6 +11,7 @@ use gatewright_db::{Db, Step};
 use super::BuildError;
 use crate::Config;
 use crate::carriers::without;
+use crate::functions::Message;
 
 /// No queue, and no table of it.
 pub(crate) const SCHEMA: Option<(&str, &[Step])> = None;
@@ -33,6 +34,18 @@ impl MailService {
 
     pub(crate) fn counts(&self) -> Option<[(&'static str, u64); 6]> {
         None
+    }
+
+    pub(crate) fn can_send(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn is_address(&self, _: &str) -> bool {
+        false
+    }
+
+    pub(crate) async fn send(&self, _: Message) -> Result<(), String> {
+        Err(without("mail"))
     }
 
     pub(crate) fn mailer(&self) -> Option<Arc<dyn Mailer>> {

@@ -29,7 +29,9 @@ use gatewright_entities::tenancy::{MembershipsInitError, SqlMemberships};
 use gatewright_entities::{Builder as EntitiesBuilder, Entities, Entity, ExportLimits, Tables};
 use gatewright_events::fanout::{ChannelError, Fanout as Backend, PostgresFanout};
 use gatewright_events::outbox::webhook::{SigningSecret, Webhook, WebhookError};
-use gatewright_events::outbox::{ConsumerError, InitError, Outbox, OutboxOptions, PullConsumer, Pulls, RelayBuilder};
+use gatewright_events::outbox::{
+    ConsumerError, InitError, Outbox, OutboxOptions, Previous, PullConsumer, Pulls, RelayBuilder,
+};
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 use gatewright_http::Origin;
 
@@ -164,14 +166,17 @@ fn tables(config: &Config) -> Tables {
     if config.database.create_tables { Tables::Create } else { Tables::Check }
 }
 
-/// The outbox over the database; `None` if it is disabled.
+/// The outbox over the database; `None` if it is disabled. Functions want the earlier values of the `previous` entities.
 pub(crate) async fn outbox(
     config: &Config,
+    previous: &[String],
     db: &Db,
     ambient: &Ambient,
     budget: &Budget,
 ) -> Result<Option<Outbox>, InitError> {
     let outbox = &config.outbox;
+    let consumers = outbox.consumers.iter().filter(|consumer| consumer.previous);
+    let functions = Previous::default().and(Some(previous));
     if !outbox.enabled {
         return Ok(None);
     }
@@ -184,6 +189,7 @@ pub(crate) async fn outbox(
         max_bytes: outbox.max_bytes,
         create_tables: config.database.create_tables,
         json_case: config.server.json_case,
+        previous: consumers.fold(functions, |previous, consumer| previous.and(consumer.entities.as_deref())),
         budget: budget.clone(),
         ..OutboxOptions::default()
     };
@@ -232,6 +238,7 @@ pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> R
         if let Some(entities) = &consumer.entities {
             webhook = webhook.entities(entities.clone());
         }
+        let webhook = webhook.previous(consumer.previous);
         let consumer = webhook.private_networks(private_networks).into_consumer(ambient.clone())?;
         Ok(relay.declare(consumer)?)
     })
@@ -241,7 +248,7 @@ pub(crate) fn webhooks(config: &Config, outbox: &Outbox, ambient: &Ambient) -> R
 pub(crate) fn pulls(config: &Config, outbox: &Outbox) -> Result<Option<Pulls>, ConsumerError> {
     let mut consumers = Vec::new();
     for consumer in config.outbox.consumers.iter().filter(|consumer| matches!(consumer.delivery, Delivery::Pull)) {
-        let pulling = PullConsumer::new(&consumer.name, &consumer.event)?;
+        let pulling = PullConsumer::new(&consumer.name, &consumer.event)?.previous(consumer.previous);
         consumers.push(match &consumer.entities {
             Some(entities) => pulling.entities(entities.clone()),
             None => pulling,

@@ -167,6 +167,8 @@ pub struct Consumer {
     pub event: String,
     /// The entities whose events it receives. Absent: all.
     pub entities: Option<Vec<String>>,
+    /// Whether the events of updates have the earlier values of the fields that changed.
+    pub previous: bool,
     /// How it gets its events.
     pub delivery: Delivery,
 }
@@ -191,9 +193,17 @@ impl Consumer {
     fn read(section: &mut Section<'_>) -> Self {
         let (name, event) = (
             section.required("name", "Its name. It must not change: a new name is a new consumer."),
-            section.required("event", "The type of events: `entity.created`, `entity.updated` or `entity.deleted`."),
+            section.required(
+                "event",
+                "The type of events: `entity.created`, `entity.updated`, `entity.deleted`, or one that functions emit.",
+            ),
         );
         let entities = section.derived("entities", "all", "The entities whose events it receives.");
+        let previous = section.value(
+            "previous",
+            false,
+            "Whether `data.previous` of updates has the earlier values of the fields that changed.",
+        );
         let delivery = if section.value("pull", false, "The consumer pulls events, and has no `url` and no secret.") {
             Delivery::Pull
         } else {
@@ -209,7 +219,7 @@ impl Consumer {
                     .filter(|secret: &Secret| !secret.is_empty()),
             }
         };
-        Self { name, event, entities, delivery }
+        Self { name, event, entities, previous, delivery }
     }
 }
 

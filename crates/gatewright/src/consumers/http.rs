@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use gatewright_base::{JsonCase, RolePermissions, TokenId, canonical_id, time};
-use gatewright_events::outbox::Pulls;
 use gatewright_events::outbox::pull::{LONGEST_DELAY, LONGEST_WAIT, MAX_EVENTS, PullError, Receipt};
+use gatewright_events::outbox::{Event, Pulls};
 use gatewright_http::{Caller, JsonBody, Problem, Query, Segment, layers};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -63,7 +64,7 @@ struct PulledEventBody<'a> {
     #[serde(rename = "type")]
     event_type: &'a str,
     timestamp: String,
-    data: Option<&'a RawValue>,
+    data: Option<Box<RawValue>>,
     attempt: u32,
 }
 
@@ -97,13 +98,18 @@ impl Surface {
             return Err(Problem::bad_request(detail));
         }
         let events = self.pulls.pull(name, token, limit, wait.min(self.longest_wait)).await.map_err(problem)?;
+        let has_previous = self.pulls.consumers().any(|consumer| consumer.name() == name && consumer.has_previous());
+        let data = |event: &Event| {
+            let json = if has_previous { event.json_with_previous() } else { Cow::Borrowed(event.json()) };
+            serde_json::from_str::<Box<RawValue>>(&json).ok()
+        };
         let bodies: Vec<PulledEventBody<'_>> = events
             .iter()
             .map(|event| PulledEventBody {
                 id: event.id(),
                 event_type: event.event_type(),
                 timestamp: time::format(event.created_at()),
-                data: serde_json::from_str(event.json()).ok(),
+                data: data(event),
                 attempt: event.attempt(),
             })
             .collect();

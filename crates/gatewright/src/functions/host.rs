@@ -10,7 +10,7 @@ use gatewright_functions::{Data, HostError, Request};
 use gatewright_http::Problem;
 use url::form_urlencoded::Serializer;
 
-use super::records;
+use super::{emit, records};
 
 /// Where operations of a function happen.
 pub(super) enum Place<'a> {
@@ -29,7 +29,7 @@ struct Operation<'a> {
 }
 
 impl Place<'_> {
-    fn entities(&self) -> &Entities {
+    pub(super) fn entities(&self) -> &Entities {
         match self {
             Self::Within(transaction) => transaction.entities(),
             Self::Alone(entities) => entities,
@@ -43,6 +43,9 @@ impl Place<'_> {
         function: &Arc<str>,
         request: &Request,
     ) -> Result<Result<Data, HostError>, Error> {
+        if request.operation == "emit" {
+            return emit::perform(self, &call.by_hook(function), &request.arguments).await;
+        }
         let operation = match Operation::read(call, function, request) {
             Ok(operation) => operation,
             Err(error) => return Ok(Err(error)),

@@ -1,18 +1,25 @@
-//! Functions of the operator, in TypeScript: in the transactions of writes, and as routes.
+//! Functions of the operator, in TypeScript: in the transactions of writes, after events, and as routes.
 //!
 //! [`gatewright_functions`] runs the code and knows nothing of the service. [`before`] is its seam to entities, a set of
-//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP. Both give a function what it asks for
+//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP, and [`on`] the one to the
+//! outbox. [`background`] calls functions for which there is no request. Both give a function what it asks for
 //! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
 
+mod alone;
+mod background;
 mod before;
+mod emit;
 mod fetch;
 mod host;
+mod listening;
+mod mail;
+mod on;
 mod records;
 mod routes;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +30,8 @@ use gatewright_entities::Entities;
 use gatewright_functions::{Call, Data, Fault, Function, Limits, Program, Trigger};
 use gatewright_http::Problem;
 use http::StatusCode;
+pub(crate) use listening::listen;
+pub(crate) use mail::Message;
 pub(crate) use routes::PREFIX;
 
 use crate::Config;
@@ -45,6 +54,8 @@ struct Inner {
     write_timeout: Duration,
     timeout: Duration,
     fetch: fetch::Fetch,
+    /// Once the server sends mails.
+    mails: OnceLock<mail::Mails>,
     /// The names and values of secrets.
     secrets: Vec<(String, Secret)>,
     /// What the log must not show of them, the longest first.
@@ -77,8 +88,8 @@ impl Functions {
         })?;
         let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
         let secrets: Vec<_> = functions.secrets.iter().filter_map(|name| secret(name)).collect();
-        let masks = masks(&secrets);
-        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, secrets, masks }))))
+        let (masks, mails) = (masks(&secrets), OnceLock::new());
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, mails, secrets, masks }))))
     }
 
     /// Adds the functions that run in writes.
@@ -157,8 +168,8 @@ fn masks(secrets: &[(String, Secret)]) -> Vec<Secret> {
 fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
     let fault = |function: &Function, message: String| Fault {
         file: function.file.clone(),
-        line: 0,
-        column: 0,
+        line: function.place.0,
+        column: function.place.1,
         message: format!("{}: {message}", function.name),
     };
     let mut faults = Vec::new();
@@ -188,8 +199,11 @@ fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
                     }
                 }
             }
-            Trigger::On { .. } | Trigger::Job { .. } => {
-                faults.push(fault(function, "this version runs `before` and `route` alone".to_owned()));
+            Trigger::On { .. } => {
+                faults.extend(on::fault(config, function).map(|message| fault(function, message)));
+            }
+            Trigger::Job { .. } => {
+                faults.push(fault(function, "this version runs no jobs".to_owned()));
             }
         }
     }

@@ -1,29 +1,25 @@
 //! Functions as routes: `/fn/{path}`.
 //!
-//! The code of one caller runs on one thread at a time, apart from the threads that serve requests. What a function waits for takes no
-//! thread.
+//! The code of one caller runs on one thread at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
 use gatewright_base::{Credential, Identity, Shares, Turn};
 use gatewright_db::Share;
 use gatewright_entities::{Call, Entities, share};
-use gatewright_functions::{Data, Ended, Function, HostError, Request as Wanted, Step, Trigger};
+use gatewright_functions::{Data, Ended, Function, Trigger};
 use gatewright_http::{Caller, ClientAddr, Origin, Problem, cross_site, layers};
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::host::{Place, wrong};
-use super::{Functions, SCOPE, before, caller, failed, records};
+use super::alone::{Alone, Calling};
+use super::{Functions, SCOPE, before, caller, failed};
 use crate::Config;
 
 /// The most bytes of a body.
@@ -34,18 +30,12 @@ const CALLS: usize = 4;
 const ALL_CALLS: usize = 64;
 /// How many threads run code, at most one of each caller.
 const THREADS: usize = 16;
-/// How many things one call may wait for at once.
-const WAITING: usize = 100;
-/// In milliseconds. The request ends before.
-const LONGEST_TIMER: f64 = 3_600_000.0;
 /// Before every path.
 pub(crate) const PREFIX: &str = "/fn";
 
 struct Surface {
-    functions: Functions,
-    entities: Entities,
+    alone: Alone<Share>,
     calls: Shares<Share>,
-    threads: Shares<Share>,
     public: Option<Origin>,
     /// Whether requests with a session cookie have a CSRF token.
     has_tokens: bool,
@@ -61,10 +51,8 @@ struct Route {
 /// Every route. Mount it where requests have an identity.
 pub(super) fn routes(functions: &Functions, config: &Config, entities: &Entities) -> Router {
     let surface = Arc::new(Surface {
-        functions: functions.clone(),
-        entities: entities.clone(),
+        alone: Alone::new(functions, entities, THREADS),
         calls: Shares::within(CALLS, ALL_CALLS),
-        threads: Shares::within(1, THREADS),
         public: Origin::of(&config.public_url()),
         has_tokens: config.csrf.enabled || config.browser_backend.is_some(),
     });
@@ -127,7 +115,7 @@ impl Route {
             return Err(Problem::out_of_scope("the token's scopes do not cover functions", SCOPE.0, SCOPE.1));
         }
         let surface = &self.surface;
-        let call = surface.entities.call(identity, &parts.headers).from_address(client.ip());
+        let call = surface.alone.entities.call(identity, &parts.headers).from_address(client.ip());
         let share = share(&call);
         let body = to_bytes(body, BODY).await.map_err(|_| Problem::too_large())?;
         // Held by whatever still runs, also after the client has left.
@@ -148,7 +136,7 @@ impl Route {
             ),
             ("caller".to_owned(), caller(&call.identity)),
             ("params".to_owned(), Data::Object(parameters.collect())),
-            ("secrets".to_owned(), surface.functions.secrets()),
+            ("secrets".to_owned(), surface.alone.functions.secrets()),
         ]);
         self.run(call, share, argument, &in_progress).await
     }
@@ -160,75 +148,16 @@ impl Route {
         argument: Data,
         in_progress: &Arc<Turn>,
     ) -> Result<Response, Problem> {
-        let surface = &self.surface;
-        let (functions, function) = (surface.functions.clone(), self.function.clone());
-        let turn = (surface.threads.take(share).await, in_progress.clone());
-        let prepared = tokio::task::spawn_blocking(move || {
-            let prepared = functions.call(&function, argument, functions.0.timeout);
-            drop(turn);
-            prepared
-        });
-        let mut running = prepared.await.map_err(|_| failed())??;
-        let place = Place::Alone(&surface.entities);
-        // What the function waits for.
-        let mut waiting = FuturesUnordered::new();
-        let ended = loop {
-            let turn = (surface.threads.take(share).await, in_progress.clone());
-            let stepped = tokio::task::spawn_blocking(move || {
-                let step = running.step();
-                drop(turn);
-                (running, step)
-            });
-            let step;
-            (running, step) = stepped.await.map_err(|_| failed())?;
-            surface.functions.log_lines(&mut running);
-            match step {
-                Step::Ended(ended) => break ended,
-                Step::Wants(requests) => {
-                    let is_full = waiting.len() + requests.len() > WAITING;
-                    for request in requests {
-                        let place = &place;
-                        let call = &call;
-                        waiting.push(async move {
-                            let answer = if is_full {
-                                Err(wrong("a call waits for at most 100 things at once"))
-                            } else {
-                                self.perform(place, call, &request).await
-                            };
-                            (request.id, answer)
-                        });
-                    }
-                }
-            }
-            // One answer is enough to go on.
-            let Some((id, answer)) = waiting.next().await else { continue };
-            running.answer(id, answer);
-            while let Some(Some((id, answer))) = waiting.next().now_or_never() {
-                running.answer(id, answer);
-            }
-        };
-        match ended {
+        let alone = &self.surface.alone;
+        let time = alone.functions.0.timeout;
+        let calling = Calling { function: &self.function, name: &self.name, call: &call, has_caller: true, time };
+        match alone.run(&calling, share, argument, in_progress).await? {
             Ok(Ended::Value(value)) => response(&value).ok_or_else(failed),
             Ok(Ended::Refused { status, answer }) => Err(before::refusal(&self.function, &status, &answer)),
             Err(failure) => {
-                surface.functions.log_failure(&self.function, &failure);
+                alone.functions.log_failure(&self.function, &failure);
                 Err(failed())
             }
-        }
-    }
-
-    async fn perform(&self, place: &Place<'_>, call: &Call, request: &Wanted) -> Result<Data, HostError> {
-        match (request.operation.as_str(), request.arguments.as_slice()) {
-            ("fetch", arguments) => self.surface.functions.0.fetch.perform(arguments).await,
-            ("timer", [Data::Number(milliseconds)]) => {
-                let milliseconds = milliseconds.as_f64().unwrap_or_default().clamp(0.0, LONGEST_TIMER);
-                tokio::time::sleep(Duration::from_secs_f64(milliseconds / 1000.0)).await;
-                Ok(Data::Null)
-            }
-            _ => match place.perform(call, &self.name, request).await {
-                Ok(answer) => answer,
-                Err(error) => Err(records::error(&Problem::from(error))),
-            },
         }
     }
 

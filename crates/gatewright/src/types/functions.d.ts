@@ -49,6 +49,46 @@ export interface Database extends Operations {
   system: Operations & { tenant(id: string): Operations };
 }
 
+/** The values of `functions.secrets`. */
+export type Secrets = Record<string, string | undefined>;
+
+/** The server's mail queue. Not inside of a transaction. */
+export interface Mail {
+  send(message: { to: string; subject: string; text: string; html?: string }): Promise<null>;
+}
+
+/** Stages an event of your own in the outbox, in a transaction if there is one, and returns its id. */
+export type Emit = (type: string, data?: object | null, options?: { delaySeconds?: number }) => Promise<string>;
+
+/** The event that a function runs for. It may run again for the same event. */
+export interface EventInfo {
+  id: string;
+  type: string;
+  timestamp: string;
+}
+
+/** Who made a write. A caller without credentials is nobody. */
+export interface Actor {
+  kind: "user" | "service" | "operator" | "function" | "system";
+  id?: string;
+}
+
+/** What a function has that nobody calls: of `db`, only `db.system`. */
+export interface Background {
+  event: EventInfo;
+  secrets: Secrets;
+  db: Pick<Database, "system">;
+  mail: Mail;
+  emit: Emit;
+}
+
+/** The event of a write. `tenant` is that of the record. */
+export interface Heard<E extends keyof Entities> extends Background {
+  record: Entities[E]["record"];
+  actor?: Actor;
+  tenant?: string;
+}
+
 export interface Declared {
   readonly kind: string;
 }
@@ -60,23 +100,37 @@ export function refuse(status: number, answer?: string | Record<string, string>)
 export function before<E extends keyof Entities>(
   entity: E,
   action: "create",
-  run: (context: { values: Values<E>; old?: undefined; caller: Caller; db: Database }) => void | Promise<void>,
+  run: (context: { values: Values<E>; old?: undefined; caller: Caller; db: Database; emit: Emit }) => void | Promise<void>,
 ): Declared;
 export function before<E extends keyof Entities>(
   entity: E,
   action: "update",
-  run: (context: { values: Values<E>; old: Entities[E]["record"]; caller: Caller; db: Database }) => void | Promise<void>,
+  run: (context: { values: Values<E>; old: Entities[E]["record"]; caller: Caller; db: Database; emit: Emit }) => void | Promise<void>,
 ): Declared;
 export function before<E extends keyof Entities>(
   entity: E,
   action: "delete",
-  run: (context: { values?: undefined; old: Entities[E]["record"]; caller: Caller; db: Database }) => void | Promise<void>,
+  run: (context: { values?: undefined; old: Entities[E]["record"]; caller: Caller; db: Database; emit: Emit }) => void | Promise<void>,
 ): Declared;
+
+/** Runs after a write was committed: at least once, and for one record in the order of its writes. */
+export function on<E extends keyof Entities>(
+  entity: E,
+  action: "updated",
+  run: (context: Heard<E> & { previous: Partial<Entities[E]["record"]> }) => unknown,
+): Declared;
+export function on<E extends keyof Entities>(
+  entity: E,
+  action: "created" | "deleted",
+  run: (context: Heard<E>) => unknown,
+): Declared;
+/** Runs after an event of this type, which functions emit. */
+export function on(type: string, run: (context: Background & { data: any; user?: any }) => unknown): Declared;
 
 /** Answers requests at `/fn` and the path. */
 export function route(
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
   path: string,
-  run: (request: Request, context: { caller: Caller; params: Record<string, string>; secrets: Record<string, string | undefined>; db: Database }) => Response | Promise<Response>,
+  run: (request: Request, context: { caller: Caller; params: Record<string, string>; secrets: Secrets; db: Database; mail: Mail; emit: Emit }) => Response | Promise<Response>,
   options?: { csrf?: boolean },
 ): Declared;

@@ -61,9 +61,24 @@ impl Default for QueuePolicy {
 pub struct Outgoing {
     shared: Arc<Shared>,
     letters: mpsc::UnboundedSender<Posted>,
+    /// The queue in a database.
+    #[cfg(feature = "sql")]
+    stored: Option<(crate::stored::MailQueue, Arc<crate::stored::MailKeys>)>,
     /// Closed when the dispatcher has ended.
     ended: watch::Receiver<()>,
     dispatcher: AbortHandle,
+}
+
+/// Why a letter is not in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotQueued {
+    /// Too many letters wait, or the queue is closed.
+    #[error("the mail queue is full")]
+    Full,
+    /// The database failed.
+    #[error("the mail could not be stored: {0}")]
+    Storing(String),
 }
 
 /// State that both sides of the queue share.
@@ -98,9 +113,12 @@ impl Outgoing {
         queue: crate::stored::MailQueue,
         keys: crate::stored::MailKeys,
     ) -> Self {
-        Self::run(queue.ambient().clone(), policy, |shared, inbox| {
+        let keys = Arc::new(keys);
+        let stored = Some((queue.clone(), keys.clone()));
+        let outgoing = Self::run(queue.ambient().clone(), policy, |shared, inbox| {
             crate::stored::Worker::new(shared, inbox, sender, templates, queue, keys).run()
-        })
+        });
+        Self { stored, ..outgoing }
     }
 
     fn run<F>(
@@ -122,7 +140,15 @@ impl Outgoing {
             work.await;
             drop(end);
         });
-        Self { shared, letters, ended, dispatcher: task.abort_handle() }
+        let dispatcher = task.abort_handle();
+        Self {
+            shared,
+            letters,
+            #[cfg(feature = "sql")]
+            stored: None,
+            ended,
+            dispatcher,
+        }
     }
 
     /// Puts a letter into the queue.
@@ -140,6 +166,31 @@ impl Outgoing {
             // The dispatcher went away with its runtime.
             state.send_modify(State::abandon_one);
         }
+    }
+
+    /// Puts a letter of a function into the queue, which keeps half of its room for others. With a queue in a database, it is stored
+    /// there when this returns.
+    pub async fn offer(&self, letter: Letter) -> Result<(), NotQueued> {
+        let Shared { policy, ambient, state, .. } = &*self.shared;
+        let posted = Posted::new(letter, ambient.now());
+        #[cfg(feature = "sql")]
+        if let Some((queue, keys)) = &self.stored {
+            return match queue.store(&posted, keys).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(NotQueued::Full),
+                Err(error) => Err(NotQueued::Storing(error.to_string())),
+            };
+        }
+        let mut is_admitted = false;
+        state.send_modify(|state| is_admitted = state.admit((policy.capacity / 2).max(1)));
+        if !is_admitted {
+            return Err(NotQueued::Full);
+        }
+        if self.letters.send(posted).is_err() {
+            state.send_modify(State::abandon_one);
+            return Err(NotQueued::Full);
+        }
+        Ok(())
     }
 
     /// The counts so far.

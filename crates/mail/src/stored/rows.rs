@@ -5,10 +5,11 @@ use gatewright_db::{Error, ReadablePage, Row, Tx, Value, params};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{ListMails, MailQueue, MailStatus, QueuedMail, Retry, StoredCounts};
+use crate::Kind;
 
 /// Limit of waiting letters. Further ones are dropped.
 const MAX_PENDING: i64 = 10_000;
-/// Most letters of one kind for one recipient. A new one takes the place of the oldest, so that the newest link arrives.
+/// Most letters of one kind for one recipient, except those of functions. A new one takes the place of the oldest, so that the newest link arrives.
 const MAX_ALIKE: i64 = 10;
 /// Most letters that failed or expired.
 const MOST_OVER: i64 = 10_000;
@@ -70,13 +71,16 @@ impl MailQueue {
         self.db
             .write(async move |tx: &Tx| -> Result<bool, Error> {
                 let pending = "SELECT COUNT(*) FROM mail_queue WHERE status = 'pending'";
-                if tx.count(pending, Vec::new()).await? >= MAX_PENDING {
+                let is_functions = row.kind == Kind::Function.name();
+                // Functions leave room for the mails of signing in.
+                let most = if is_functions { MAX_PENDING / 2 } else { MAX_PENDING };
+                if tx.count(pending, Vec::new()).await? >= most {
                     return Ok(false);
                 }
                 let oldest = "SELECT id FROM mail_queue WHERE recipient = ?1 AND kind = ?2 ORDER BY id DESC \
                               LIMIT 1 OFFSET ?3";
                 let alike = params![&row.recipient, row.kind, MAX_ALIKE - 1];
-                if let Some(oldest) = tx.query_opt(oldest, alike).await? {
+                if !is_functions && let Some(oldest) = tx.query_opt(oldest, alike).await? {
                     let surplus = "DELETE FROM mail_queue WHERE recipient = ?1 AND kind = ?2 AND id <= ?3";
                     let oldest: String = oldest.get("id")?;
                     tx.execute(surplus, params![&row.recipient, row.kind, oldest]).await?;

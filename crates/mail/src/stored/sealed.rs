@@ -25,6 +25,8 @@ struct Written<'a> {
     credentials: &'a [String],
     invitation: &'a Invited,
     change: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<&'a crate::Written>,
 }
 
 #[derive(serde::Deserialize)]
@@ -40,6 +42,8 @@ struct Read {
     invitation: Invited,
     #[serde(default)]
     change: Option<String>,
+    #[serde(default)]
+    written: Option<crate::Written>,
 }
 
 /// Where a sealed text belongs: a text that is moved to another letter, or to another recipient, does not open.
@@ -68,6 +72,7 @@ impl MailKeys {
             credentials: &letter.credentials,
             invitation: &letter.invitation,
             change: letter.change.as_deref(),
+            written: letter.written.as_ref(),
         };
         let text = Zeroizing::new(serde_json::to_vec(&written).expect("text can be written as JSON"));
         self.keys[0].seal(&text, &place.bytes())
@@ -77,11 +82,11 @@ impl MailKeys {
     pub(super) fn open(&self, sealed: &[u8], place: Place<'_>) -> Option<Letter> {
         let kind = Kind::parse(place.kind)?;
         let text = self.keys.iter().find_map(|key| key.open(sealed, &place.bytes()))?;
-        let Read { link, code, language, device, account, credentials, invitation, change } =
+        let Read { link, code, language, device, account, credentials, invitation, change, written } =
             serde_json::from_slice(&text).ok()?;
         let letter = Letter::new(kind, place.recipient, link, std::time::Duration::ZERO);
         let (language, account) = (language.map(Into::into), account.map(Into::into));
-        Some(Letter { language, code, account, credentials, invitation, change, device, ..letter })
+        Some(Letter { language, code, account, credentials, invitation, change, device, written, ..letter })
     }
 }
 

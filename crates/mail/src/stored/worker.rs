@@ -12,7 +12,7 @@ use super::rows::{After, Claim, Claimed, NewRow};
 use super::sealed::Place;
 use super::{MailKeys, MailQueue};
 use crate::outgoing::{Drops, Next, Outcome, Posted, Shared};
-use crate::{Kind, SendError, Sender, Templates};
+use crate::{Kind, Letter, SendError, Sender, Templates};
 
 /// How often the table is queried for letters that other servers and operators have made due.
 const POLL: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     sender: Arc<dyn Sender>,
     templates: Templates,
     queue: MailQueue,
-    keys: MailKeys,
+    keys: Arc<MailKeys>,
     running: JoinSet<(Sent, Result<(), SendError>)>,
     drops: Drops,
     /// When the table is read next.
@@ -56,7 +56,7 @@ impl Worker {
         sender: Arc<dyn Sender>,
         templates: Templates,
         queue: MailQueue,
-        keys: MailKeys,
+        keys: Arc<MailKeys>,
     ) -> Self {
         let (look_at, sweep_at) = (Instant::now(), Instant::now());
         let (running, drops) = (JoinSet::new(), Drops::default());
@@ -105,15 +105,8 @@ impl Worker {
         posted.identify(id, now);
         let (id, letter) = (id.to_string(), posted.letter());
         let lease = has_room.then(|| ambient.uuid().to_string());
-        let row = NewRow {
-            id: id.clone(),
-            kind: letter.kind.name(),
-            recipient: letter.to.to_string(),
-            created_at: now,
-            expires_at: posted.expires_at,
-            sealed: self.keys.seal(letter, Place { id: &id, kind: letter.kind.name(), recipient: &letter.to }),
-            lease: lease.clone().map(|lease| (lease, leased_until(now))),
-        };
+        let mut row = NewRow::new(letter, &id, (now, posted.expires_at), &self.keys);
+        row.lease = lease.clone().map(|lease| (lease, leased_until(now)));
         match (self.queue.add(row).await, lease) {
             (Ok(true), Some(lease)) => self.start(posted, Some(Claim { id, lease }), true),
             (Ok(true), None) => {
@@ -234,6 +227,25 @@ impl Worker {
 
     fn count(&self, is_first: bool, outcome: Outcome) {
         self.shared.state.send_modify(|state| state.settle(is_first, outcome));
+    }
+}
+
+impl NewRow {
+    fn new(letter: &Letter, id: &str, (created_at, expires_at): (Timestamp, Timestamp), keys: &MailKeys) -> Self {
+        let (kind, recipient) = (letter.kind.name(), letter.to.to_string());
+        let sealed = keys.seal(letter, Place { id, kind, recipient: &recipient });
+        Self { id: id.to_owned(), kind, recipient, created_at, expires_at, sealed, lease: None }
+    }
+}
+
+impl MailQueue {
+    /// Stores a letter, which is then sent by any server; `false` if there is no room.
+    pub(crate) async fn store(&self, posted: &Posted, keys: &MailKeys) -> Result<bool, gatewright_db::Error> {
+        let id = self.ambient().uuid().to_string();
+        let is_stored =
+            self.add(NewRow::new(posted.letter(), &id, (self.ambient().now(), posted.expires_at), keys)).await?;
+        self.wake.notify_one();
+        Ok(is_stored)
     }
 }
 

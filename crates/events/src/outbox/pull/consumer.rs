@@ -16,6 +16,7 @@ pub struct PullConsumer {
     name: Arc<str>,
     event_type: Arc<str>,
     entities: Option<Arc<[String]>>,
+    previous: bool,
     /// There may be something for a caller who waits.
     pub(in crate::outbox) wake: Arc<Notify>,
 }
@@ -27,12 +28,28 @@ impl PullConsumer {
         if !is_event_type(event_type) {
             return Err(ConsumerError::EventType(name.to_owned()));
         }
-        Ok(Self { name: name.into(), event_type: event_type.into(), entities: None, wake: Arc::default() })
+        Ok(Self {
+            name: name.into(),
+            event_type: event_type.into(),
+            entities: None,
+            previous: false,
+            wake: Arc::default(),
+        })
     }
 
     /// Receives only events of these entities.
     pub fn entities(self, entities: Vec<String>) -> Self {
         Self { entities: Some(entities.into()), ..self }
+    }
+
+    /// Whether its events have the earlier values of changed fields, if the outbox stores them.
+    pub fn previous(self, wanted: bool) -> Self {
+        Self { previous: wanted, ..self }
+    }
+
+    /// Whether its events have the earlier values of changed fields.
+    pub fn has_previous(&self) -> bool {
+        self.previous
     }
 
     /// Its name.
@@ -56,7 +73,7 @@ impl PullConsumer {
     }
 
     pub(in crate::outbox) fn declared(&self) -> Declared {
-        Declared { name: self.name.clone(), event_type: self.event_type.clone() }
+        Declared { name: self.name.clone(), event_type: self.event_type.clone(), entity: None, ordered: false }
     }
 
     pub(in crate::outbox) fn shared_type(&self) -> &Arc<str> {

@@ -8,6 +8,7 @@
 mod client;
 mod signature;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub struct Webhook {
     secrets: Vec<SigningSecret>,
     entities: Option<Vec<String>>,
     private_networks: bool,
+    previous: bool,
 }
 
 /// Why a webhook could not be declared.
@@ -68,6 +70,7 @@ impl Webhook {
             secrets: vec![secret],
             entities: None,
             private_networks: false,
+            previous: false,
         })
     }
 
@@ -83,6 +86,11 @@ impl Webhook {
         Self { entities: Some(entities), ..self }
     }
 
+    /// Whether its events have the earlier values of changed fields, as `previous`, if the outbox stores them.
+    pub fn previous(self, wanted: bool) -> Self {
+        Self { previous: wanted, ..self }
+    }
+
     /// Whether it may call loopback, private and other addresses that are not on the public Internet. Default: false,
     /// because the author of the URL could otherwise reach the server's internal network.
     pub fn private_networks(self, allowed: bool) -> Self {
@@ -91,9 +99,9 @@ impl Webhook {
 
     /// The consumer that calls the webhook.
     pub fn into_consumer(self, ambient: Ambient) -> Result<Consumer, WebhookError> {
-        let Self { name, event_type, url, secrets, entities, private_networks } = self;
+        let Self { name, event_type, url, secrets, entities, private_networks, previous } = self;
         let client = Client::new(url, private_networks).map_err(|error| WebhookError::Client(error.to_string()))?;
-        let target = Arc::new(Target { client, secrets, entities, ambient });
+        let target = Arc::new(Target { client, secrets, entities, ambient, previous });
         let handler = move |event: Event| {
             let target = target.clone();
             async move { target.deliver(&event).await }
@@ -107,6 +115,7 @@ struct Target {
     secrets: Vec<SigningSecret>,
     entities: Option<Vec<String>>,
     ambient: Ambient,
+    previous: bool,
 }
 
 #[derive(Serialize)]
@@ -120,7 +129,8 @@ struct Body<'a> {
 impl Target {
     async fn deliver(&self, event: &Event) -> Result<(), (Failure, Advice)> {
         let malformed = || (Failure::from(MalformedPayload), Advice::None);
-        let data: &RawValue = serde_json::from_str(event.json()).map_err(|_| malformed())?;
+        let json = if self.previous { event.json_with_previous() } else { Cow::Borrowed(event.json()) };
+        let data: &RawValue = serde_json::from_str(&json).map_err(|_| malformed())?;
         let entity = entity_of(data.get()).map_err(|_| malformed())?;
         let wanted =
             self.entities.as_ref().is_none_or(|names| names.iter().any(|name| entity.as_deref() == Some(name)));

@@ -33,6 +33,8 @@ fn claimed(attempts: u32, second: i64) -> Done {
         payload: "{}".into(),
         created_at: Timestamp::UNIX_EPOCH,
         attempt: attempts + 1,
+        previous: None,
+        chain: 0,
         _lease: None,
     };
     let lease = Timestamp::from_second(second).unwrap();

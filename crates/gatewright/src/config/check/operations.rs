@@ -81,7 +81,9 @@ const EMITTED: [&str; 3] = ["entity.created", "entity.updated", "entity.deleted"
 
 pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     for (index, consumer) in config.outbox.consumers.iter().enumerate() {
-        if EMITTED.contains(&&*consumer.event) {
+        // Functions emit types of their own.
+        let may_be_emitted = config.functions.used_folder().is_some() && !consumer.event.starts_with("entity.");
+        if EMITTED.contains(&&*consumer.event) || may_be_emitted {
             continue;
         }
         let hint =
@@ -89,8 +91,8 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
         warnings.add(
             format!("outbox.consumer[{index}].event"),
             format!(
-                "the server emits no event of the type {:?}{hint} It emits {}; other types come from a program that \
-                 embeds it",
+                "the server emits no event of the type {:?}{hint} It emits {}; other types come from functions and \
+                 from a program that embeds it",
                 consumer.event,
                 EMITTED.join(", ")
             ),

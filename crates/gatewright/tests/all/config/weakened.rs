@@ -332,7 +332,7 @@ const HARMLESS: &[(&str, &str)] = &[
          of max_items unique_items on_delete read write sequence accept keep_metadata max_bytes metadata public",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
-    ("outbox.consumer", "name event entities pull"),
+    ("outbox.consumer", "name event entities previous pull"),
     ("authorization_server", "enabled dynamic_registration client_metadata_documents openid"),
     ("authorization_server.claims", "NAME"),
     ("mcp", "enabled anonymous"),

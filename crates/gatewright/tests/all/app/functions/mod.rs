@@ -1,7 +1,9 @@
-//! Functions in TypeScript: before writes, and as routes.
+//! Functions in TypeScript: before writes, after events, and as routes.
 
 mod before;
+mod effects;
 mod limits;
+mod on;
 mod routes;
 
 use std::fs;
