@@ -2,9 +2,11 @@ use std::sync::Arc;
 
 use gatewright_auth::{AccountError, Accounts, Auth, AuthInitError};
 use gatewright_base::{Ambient, Budget, UserId};
-use gatewright_db::OpenError;
+use gatewright_db::{Db, OpenError};
 use gatewright_entities::Builder as EntitiesBuilder;
+use gatewright_events::outbox::Outbox;
 
+use crate::app::account_events::AccountOutbox;
 use crate::app::account_records::EntityRecords;
 use crate::app::audit::EntityAudit;
 use crate::app::parts;
@@ -23,6 +25,9 @@ pub enum AccountsError {
     /// Authentication cannot be built.
     #[error(transparent)]
     Auth(#[from] AuthInitError),
+    /// The outbox cannot be opened.
+    #[error(transparent)]
+    Outbox(#[from] gatewright_events::outbox::InitError),
 }
 
 /// Opens the accounts of a configuration for trusted management, with or without a running server.
@@ -38,11 +43,9 @@ pub async fn accounts(config: &Config) -> Result<Accounts, AccountsError> {
 pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAccountError> {
     let mut config = config.clone();
     config.server.dev_mode = true;
-    let heard = functions::listen(&config);
-    config.outbox.enabled |= heard.is_some();
-    let previous = heard.unwrap_or_default();
     let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
-    let builder = parts::auth(&config, &db, &ambient).ok_or(AccountsError::Disabled)?;
+    let (outbox, events) = told(&mut config, &db, &ambient).await?;
+    let builder = parts::auth(&config, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     #[cfg(feature = "mail")]
     let builder = match crate::app::mail::forgetting(&config, &db, &ambient).await? {
         Some(mailer) => builder.mailer(mailer),
@@ -50,7 +53,6 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     };
     let auth = builder.serving_nobody().build().await.map_err(AccountsError::Auth)?;
     let log = parts::log(&config, &db, &ambient, &Budget::unlimited()).await?;
-    let outbox = parts::outbox(&config, &previous, &db, &ambient, &Budget::unlimited()).await?;
     let mut entities = parts::entities(&config, &db, &ambient);
     if parts::has_tenants(&config) {
         entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
@@ -102,7 +104,21 @@ pub async fn management(config: &Config) -> Result<Auth, AccountsError> {
     let mut config = config.clone();
     // Posture decides cookies and demands secrets; neither has a part in this.
     config.server.dev_mode = true;
-    let db = parts::open(&config).await?;
-    let builder = parts::auth(&config, &db, &Ambient::system()).ok_or(AccountsError::Disabled)?;
+    let (db, ambient) = (parts::open(&config).await?, Ambient::system());
+    let (_, events) = told(&mut config, &db, &ambient).await?;
+    let builder = parts::auth(&config, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     Ok(builder.serving_nobody().build().await?)
+}
+
+/// The outbox, if the configuration or a function wants one, and who stages in it what happens to accounts.
+pub(crate) async fn told(
+    config: &mut Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<(Option<Outbox>, Option<Arc<AccountOutbox>>), gatewright_events::outbox::InitError> {
+    let heard = functions::listen(config);
+    config.outbox.enabled |= heard.is_some();
+    let outbox = parts::outbox(config, &heard.unwrap_or_default(), db, ambient, &Budget::unlimited()).await?;
+    let events = AccountOutbox::new(config, outbox.as_ref());
+    Ok((outbox, events))
 }

@@ -4,6 +4,7 @@ use gatewright_auth::AccountError;
 use gatewright_auth::plugins::invitations::{IssuedInvitation, NewInvitation};
 use gatewright_base::Ambient;
 
+use crate::accounts::told;
 use crate::app::mail::MailService;
 use crate::app::{BuildError, parts};
 use crate::{AccountsError, Config};
@@ -43,7 +44,8 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     managed.server.dev_mode = true;
     let db = parts::open(&managed).await.map_err(AccountsError::from)?;
     let post = MailService::open(&mailing, &db, &ambient).await?;
-    let builder = parts::auth(&managed, &db, &ambient).ok_or(AccountsError::Disabled)?;
+    let (_, events) = told(&mut managed, &db, &ambient).await.map_err(AccountsError::from)?;
+    let builder = parts::auth(&managed, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.serving_nobody().build().await.map_err(AccountsError::from)?;
     let issued = auth.accounts().invite(invitation).await?;

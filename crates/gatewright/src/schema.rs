@@ -110,7 +110,7 @@ async fn open_to_look(config: &Config) -> Result<(Db, Option<TempDir>), Migratio
 
 /// The service's own tables.
 fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> {
-    let auth = parts::auth(config, db, &Ambient::system());
+    let auth = parts::auth(config, db, &Ambient::system(), None);
     let mut components = auth.as_ref().map(AuthBuilder::components).unwrap_or_default();
     if db.engine() == Engine::Postgres {
         components.push(replicas::SCHEMA);

@@ -8,7 +8,8 @@ use gatewright_db::OpenError;
 use gatewright_entities::tenancy::{Member, MemberKind, MembershipsInitError, SqlMemberships};
 use gatewright_tenancy::{ADMIN, MEMBER, OWNER};
 
-use crate::accounts::AccountsError;
+use crate::accounts::{AccountsError, told};
+use crate::app::account_events::told_of_members;
 use crate::app::parts;
 use crate::{Config, management};
 
@@ -91,8 +92,10 @@ pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
         return Err(TenantsError::None);
     }
     let auth = management(config).await?;
-    let db = parts::open(config).await?;
-    let memberships = parts::memberships(config, &db, &Ambient::system()).await?;
+    let (db, ambient, mut told_config) = (parts::open(config).await?, Ambient::system(), config.clone());
+    let (_, events) = told(&mut told_config, &db, &ambient).await.map_err(AccountsError::from)?;
+    let memberships = parts::memberships(config, &db, &ambient).await?;
+    let memberships = told_of_members(memberships, events.as_ref());
     let roles = config.tenancy.roles.keys().cloned().collect();
     Ok(Tenants { accounts: auth.accounts(), services: auth.service_accounts(), memberships, roles })
 }

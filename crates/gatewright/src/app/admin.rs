@@ -12,6 +12,7 @@ use gatewright_events::outbox::Outbox;
 use gatewright_http::Origin;
 use tokio::sync::Semaphore;
 
+use super::account_events::{AccountOutbox, told_of_members};
 use super::mail::MailService;
 use super::parts;
 use crate::Config;
@@ -52,7 +53,10 @@ impl Admin<'_> {
             started_at: ambient.now(),
             origin: Origin::of(&self.config.public_url()),
             audit_log: AuditLog::new(self.db.clone()),
-            memberships: parts::has_tenants(self.config).then(|| SqlMemberships::new(self.db.clone(), ambient.clone())),
+            memberships: parts::has_tenants(self.config).then(|| {
+                let events = AccountOutbox::new(self.config, outbox);
+                told_of_members(SqlMemberships::new(self.db.clone(), ambient.clone()), events.as_ref())
+            }),
             heavy: Semaphore::new(1),
             backups: Arc::new(Semaphore::new(1)),
         }))

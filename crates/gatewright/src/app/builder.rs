@@ -9,6 +9,7 @@ use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Outbox, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog};
 
+use super::account_events::AccountOutbox;
 use super::account_records::EntityRecords;
 use super::admin::Admin;
 use super::audit::EntityAudit;
@@ -110,11 +111,14 @@ impl AppBuilder {
         // Entities may point at users, so that users come first.
         let mail = MailService::open(&config, &db, &ambient).await?;
         let limits = Limits::open(&config, &db, &ambient).await?;
-        let auth = parts::auth(&config, &db, &ambient);
+        let budget = Budget::new(config.server.memory_budget_bytes);
+        let previous = functions.as_ref().map(|functions| functions.wants_previous(&config)).unwrap_or_default();
+        let outbox = Box::pin(parts::outbox(&config, &previous, &db, &ambient, &budget)).await?;
+        let account_events = AccountOutbox::new(&config, outbox.as_ref());
+        let auth = parts::auth(&config, &db, &ambient, account_events.as_ref());
         let auth = auth.map(|builder| changed(sending(limits.give_to(builder), &mail), auth_changes));
         let auth = Box::pin(built(auth)).await?;
         let bus = Bus::new(&ambient);
-        let budget = Budget::new(config.server.memory_budget_bytes);
         let log = parts::log(&config, &db, &ambient, &budget).await?;
         let following = log.as_ref().map(|log| log.follow(&bus));
         let streams = parts::streams(&config, &bus, log.as_ref(), &budget);
@@ -125,8 +129,6 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let previous = functions.as_ref().map(|functions| functions.wants_previous(&config)).unwrap_or_default();
-        let outbox = Box::pin(parts::outbox(&config, &previous, &db, &ambient, &budget)).await?;
         let pulls = match &outbox {
             Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
             None => None,

@@ -1,3 +1,4 @@
+pub(crate) mod account_events;
 pub(crate) mod account_records;
 mod admin;
 pub(crate) mod audit;

@@ -35,6 +35,7 @@ use gatewright_events::outbox::{
 use gatewright_events::{Bus, EventLog, LogOptions, StreamOptions, Streams, log};
 use gatewright_http::Origin;
 
+use super::account_events::{self, AccountOutbox};
 use super::{authorization_server, profiles};
 use crate::Config;
 use crate::carriers::{nats_fanout, redis_fanout};
@@ -56,7 +57,13 @@ pub(crate) async fn open(config: &Config) -> Result<Db, OpenError> {
 }
 
 /// Authentication over the database; `None` if it is disabled.
-pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBuilder> {
+/// The builder of accounts, which tells `events` what happens to them.
+pub(crate) fn auth(
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+    events: Option<&Arc<AccountOutbox>>,
+) -> Option<AuthBuilder> {
     if !config.auth.enabled {
         return None;
     }
@@ -64,6 +71,7 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
         .database(db.clone())
         .ambient(ambient.clone())
         .trusted_proxies(config.server.trusted_proxies.clone());
+    builder = account_events::told(builder, events);
     if config.audit.enabled {
         builder = builder.audit_to_database();
     }
@@ -92,7 +100,8 @@ pub(crate) fn auth(config: &Config, db: &Db, ambient: &Ambient) -> Option<AuthBu
         };
     }
     if has_tenants(config) {
-        let store = Arc::new(SqlMemberships::new(db.clone(), ambient.clone()));
+        let store = SqlMemberships::new(db.clone(), ambient.clone());
+        let store = Arc::new(account_events::told_of_members(store, events));
         let plugin = TenantsPlugin::new(store).roles(config.tenancy.roles.keys());
         builder = builder.plugin(plugin.self_service(config.tenancy.self_service));
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::background::{self, Background};
 use super::{Functions, emit, records};
 use crate::Config;
+use crate::app::account_events;
 
 /// Before the names of functions among the names of consumers.
 const PREFIX: &str = "fn:";
@@ -18,8 +19,6 @@ const PREFIX: &str = "fn:";
 const CHAIN: u8 = 16;
 /// How long a call may wait for the database and for other servers, in addition to the time of its code.
 const WAITING: Duration = Duration::from_mins(1);
-/// The events of accounts that the server emits.
-const ACCOUNT_EVENTS: [&str; 0] = [];
 
 /// What a function listens to.
 pub(super) enum Heard<'a> {
@@ -52,7 +51,7 @@ pub(super) fn heard<'a>(config: &Config, function: &'a Function) -> Option<Resul
             (Some(_), None) => Err(format!("on(\"{entity}\", …) is for created, updated, deleted, not \"{action}\"")),
         });
     }
-    let is_known = !emit::is_reserved(event) || ACCOUNT_EVENTS.contains(&event);
+    let is_known = !emit::is_reserved(event) || account_events::types().any(|known| known == event);
     Some(if is_known { Ok(Heard::Type(event)) } else { Err(format!("there is no event \"{event}\"")) })
 }
 

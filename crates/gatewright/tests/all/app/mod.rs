@@ -15,6 +15,7 @@ macro_rules! entity {
 
 mod access;
 mod account_deletion;
+mod account_events;
 mod account_export;
 mod admin;
 mod any_origin;
