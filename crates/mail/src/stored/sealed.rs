@@ -16,7 +16,7 @@ pub struct MailKeys {
 const LABEL: &str = "gatewright/mail-queue/v1";
 
 #[derive(serde::Serialize)]
-struct Written<'a> {
+struct Sealing<'a> {
     link: &'a str,
     code: Option<&'a str>,
     language: Option<&'a str>,
@@ -63,7 +63,7 @@ impl MailKeys {
     }
 
     pub(super) fn seal(&self, letter: &Letter, place: Place<'_>) -> Vec<u8> {
-        let written = Written {
+        let sealing = Sealing {
             link: letter.link.expose(),
             code: letter.code.as_ref().map(Secret::expose),
             language: letter.language.as_deref(),
@@ -74,7 +74,7 @@ impl MailKeys {
             change: letter.change.as_deref(),
             written: letter.written.as_ref(),
         };
-        let text = Zeroizing::new(serde_json::to_vec(&written).expect("text can be written as JSON"));
+        let text = Zeroizing::new(serde_json::to_vec(&sealing).expect("text can be written as JSON"));
         self.keys[0].seal(&text, &place.bytes())
     }
 
