@@ -45,6 +45,10 @@ pub struct Function {
     pub name: String,
     /// The file, as a path within the folder.
     pub file: String,
+    /// The line of its export, from 1. 0 if the file exports it by another name.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
     /// When it runs.
     pub trigger: Trigger,
     pub(crate) index: usize,
@@ -139,9 +143,12 @@ impl Shared {
         let mut faults = Vec::new();
         let mut functions = Vec::new();
         for (name, index) in evaluated.exported {
+            let (line, column) = self.modules.get(file).map_or((0, 0), |module| module.place_of(&name));
             match evaluated.declared.get(index).map(trigger) {
-                Some(Ok(trigger)) => functions.push(Function { name, file: file.to_owned(), trigger, index }),
-                Some(Err(message)) => faults.push(fault(format!("{name}: {message}"))),
+                Some(Ok(trigger)) => {
+                    functions.push(Function { name, file: file.to_owned(), line, column, trigger, index });
+                }
+                Some(Err(message)) => faults.push(Fault { line, column, ..fault(format!("{name}: {message}")) }),
                 None => {}
             }
         }

@@ -31,6 +31,8 @@ pub(crate) struct Module {
     places: Vec<Place>,
     /// Names that the file uses without declaring them, each with the place of its first use.
     pub(crate) globals: Vec<(String, u32, u32)>,
+    /// Names that the file declares, each with its place.
+    pub(crate) declared: Vec<(String, u32, u32)>,
 }
 
 /// From here on, the result comes from there. Lines and columns from 0, in the order of the result.
@@ -70,6 +72,7 @@ impl Module {
         }
         let globals = globals(text, &built.semantic);
         let scoping: Scoping = built.semantic.into_scoping();
+        let declared = declared(text, &scoping);
         let options = TransformOptions::default();
         let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
         if transformed.diagnostics.has_errors() {
@@ -84,7 +87,13 @@ impl Module {
             from: (token.get_src_line(), token.get_src_col()),
         });
         let places = places.collect();
-        Ok(Self { code: generated.code, places, globals })
+        Ok(Self { code: generated.code, places, globals, declared })
+    }
+
+    /// The place where the file declares a name. 0 if it does not.
+    pub(crate) fn place_of(&self, name: &str) -> (u32, u32) {
+        let found = self.declared.iter().find(|(declared, ..)| declared == name);
+        found.map_or((0, 0), |(_, line, column)| (*line, *column))
     }
 
     /// The place in the file that a place in the result comes from, both from 1.
@@ -112,6 +121,16 @@ fn globals(text: &str, semantic: &oxc_semantic::Semantic<'_>) -> Vec<(String, u3
     }
     found.sort_by_key(|(_, line, column)| (*line, *column));
     found
+}
+
+/// What a file declares outside of its functions.
+fn declared(text: &str, scoping: &Scoping) -> Vec<(String, u32, u32)> {
+    let symbols = scoping.get_bindings(scoping.root_scope_id()).values().copied();
+    let place = |symbol| {
+        let (line, column) = line_and_column(text, scoping.symbol_span(symbol).start as usize);
+        (scoping.symbol_name(symbol).to_owned(), line, column)
+    };
+    symbols.map(place).collect()
 }
 
 fn is_asked(semantic: &oxc_semantic::Semantic<'_>, node: oxc_semantic::NodeId) -> bool {

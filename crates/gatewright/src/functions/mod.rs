@@ -1,12 +1,14 @@
-//! Functions of the operator, in TypeScript: in the transactions of writes, and as routes.
+//! Functions of the operator, in TypeScript: in the transactions of writes, as routes, and as jobs.
 //!
 //! [`gatewright_functions`] runs the code and knows nothing of the service. [`before`] is its seam to entities, a set of
-//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP. Both give a function what it asks for
+//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP, [`jobs`] that to schedules. All give a function what it asks for
 //! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
 
 mod before;
 mod fetch;
 mod host;
+mod jobs;
+mod list;
 mod records;
 mod routes;
 
@@ -23,6 +25,7 @@ use gatewright_entities::Entities;
 use gatewright_functions::{Call, Data, Fault, Function, Limits, Program, Trigger};
 use gatewright_http::Problem;
 use http::StatusCode;
+pub use list::{FunctionInfo, functions};
 pub(crate) use routes::PREFIX;
 
 use crate::Config;
@@ -44,6 +47,7 @@ struct Inner {
     program: Program,
     write_timeout: Duration,
     timeout: Duration,
+    job_timeout: Duration,
     fetch: fetch::Fetch,
     /// The names and values of secrets.
     secrets: Vec<(String, Secret)>,
@@ -76,9 +80,10 @@ impl Functions {
             vec![Fault { file: "fetch".to_owned(), line: 0, column: 0, message: error.to_string() }]
         })?;
         let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
+        let job_timeout = functions.job_timeout;
         let secrets: Vec<_> = functions.secrets.iter().filter_map(|name| secret(name)).collect();
         let masks = masks(&secrets);
-        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, secrets, masks }))))
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, job_timeout, fetch, secrets, masks }))))
     }
 
     /// Adds the functions that run in writes.
@@ -157,8 +162,8 @@ fn masks(secrets: &[(String, Secret)]) -> Vec<Secret> {
 fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
     let fault = |function: &Function, message: String| Fault {
         file: function.file.clone(),
-        line: 0,
-        column: 0,
+        line: function.line,
+        column: function.column,
         message: format!("{}: {message}", function.name),
     };
     let mut faults = Vec::new();
@@ -188,8 +193,14 @@ fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
                     }
                 }
             }
-            Trigger::On { .. } | Trigger::Job { .. } => {
-                faults.push(fault(function, "this version runs `before` and `route` alone".to_owned()));
+            Trigger::Job { schedule, timezone } => {
+                let is_taken = config.jobs.iter().any(|job| job.name == function.name);
+                let wrong = jobs::schedule(schedule, timezone).err();
+                let taken = is_taken.then(|| "a [[job]] of the configuration has this name already".to_owned());
+                faults.extend(wrong.into_iter().chain(taken).map(|message| fault(function, message)));
+            }
+            Trigger::On { .. } => {
+                faults.push(fault(function, "this version does not run `on`".to_owned()));
             }
         }
     }

@@ -319,7 +319,7 @@ async fn faults_of_a_folder_are_told_with_their_places() {
         "c.ts",
         "bundle a package into a file of it",
         "d.ts: a function is declared but not exported",
-        "e.ts: e: before(\"notes\", …) is for create, update, delete, not \"read\"",
+        "e.ts:2:14: e: before(\"notes\", …) is for create, update, delete, not \"read\"",
     ] {
         assert!(faults.contains(expected), "{expected} in\n{faults}");
     }
@@ -330,7 +330,7 @@ async fn faults_of_a_folder_are_told_with_their_places() {
     let toml = format!("[functions]\nfolder = \"{}\"\n{TICKETS}", alone.path().display());
     let loader = gatewright::config::Loader::text("test.toml", &toml).dev_mode().database("sqlite::memory:");
     let faults = gatewright::check_functions(&loader.load().unwrap()).unwrap_err();
-    assert_eq!(faults, "a.ts: f: there is no entity \"nothing\"");
+    assert_eq!(faults, "a.ts:2:14: f: there is no entity \"nothing\"");
 }
 
 #[tokio::test]
@@ -438,6 +438,6 @@ async fn routes_that_meet_have_the_same_rule_for_tokens() {
     let faults = gatewright::check_functions(&loader.load().unwrap()).unwrap_err();
     assert_eq!(
         faults,
-        "routes.ts: approve: POST /hooks/approve is also one of /hooks/{id}, which has `csrf: false`: give both the same"
+        "routes.ts:4:22: approve: POST /hooks/approve is also one of /hooks/{id}, which has `csrf: false`: give both the same"
     );
 }
