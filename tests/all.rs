@@ -27,6 +27,7 @@ mod handbook;
 mod harness;
 mod helpdesk;
 mod hostile;
+mod jobs;
 mod keys;
 mod limits;
 mod lost_files;

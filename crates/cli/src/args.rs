@@ -1,6 +1,7 @@
 mod clients;
 mod deliveries;
 mod insist;
+mod jobs;
 mod keys;
 mod parsers;
 mod tenants;
@@ -15,6 +16,7 @@ use gatewright::entities::Action;
 pub(crate) use clients::ClientCommand;
 pub(crate) use deliveries::{MailCommand, OutboxCommand};
 pub(crate) use insist::Insist;
+pub(crate) use jobs::{FunctionCommand, JobCommand};
 pub(crate) use keys::KeyCommand;
 pub(crate) use tenants::{Member, TenantCommand};
 
@@ -185,6 +187,12 @@ pub(crate) enum Command {
     /// Shows pending and failed mails, and retries or discards them
     #[command(subcommand)]
     Mail(MailCommand),
+    /// Shows jobs and their runs, and runs one now
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Shows functions
+    #[command(subcommand)]
+    Function(FunctionCommand),
 }
 
 /// A language of clients.

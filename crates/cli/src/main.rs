@@ -20,8 +20,8 @@ use gatewright::auth::plugins::authorization_server::RelyingParty;
 use gatewright_base::Secret;
 
 use args::{
-    Args, ClientCommand, Command, KeyCommand, MailCommand, OutboxCommand, ServiceAccountCommand, TenantCommand,
-    TokenCommand, UserCommand,
+    Args, ClientCommand, Command, FunctionCommand, JobCommand, KeyCommand, MailCommand, OutboxCommand,
+    ServiceAccountCommand, TenantCommand, TokenCommand, UserCommand,
 };
 
 #[global_allocator]
@@ -68,6 +68,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Explain(wanted) => Ok(commands::explain(&common, &wanted).await),
             Command::Outbox(command) => outbox(&common, command).await,
             Command::Mail(command) => mail(&common, command).await,
+            Command::Job(command) => job(&common, command).await,
+            Command::Function(FunctionCommand::List { json }) => commands::function::list(&common, json),
         }
     })
 }
@@ -129,6 +131,15 @@ async fn outbox(common: &args::Common, command: OutboxCommand) -> anyhow::Result
         OutboxCommand::Deliveries { row, json } => outbox::deliveries(common, &row, json).await,
         OutboxCommand::Replay { row, consumer } => outbox::replay(common, &row, consumer.as_deref()).await,
         OutboxCommand::Stats { json } => outbox::stats(common, json).await,
+    }
+}
+
+async fn job(common: &args::Common, command: JobCommand) -> anyhow::Result<ExitCode> {
+    use commands::job;
+    match command {
+        JobCommand::List { json } => job::list(common, json).await,
+        JobCommand::Run { name, no_wait, json } => job::run(common, &name, !no_wait, json).await,
+        JobCommand::History { name, limit, json } => job::history(common, &name, limit, json).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The builder of [`Entities`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use crate::context::gate::{Gate, ListLimits};
 use crate::declare::{DeclarationErrors, Declarations, Entity};
 use crate::files::FileStore;
 use crate::fragment::quoted;
-use crate::hooks::{ChangeHook, EntityHooks};
+use crate::hooks::outside::{self, Outside};
+use crate::hooks::{ChangeHook, EntityHooks, OutsideHook};
 use crate::ids::Ids;
 use crate::plan::Plan;
 use crate::profile::{Profile, PublicUsers};
@@ -82,6 +84,7 @@ pub struct Builder {
     budget: Budget,
     hooks: Vec<Arc<dyn ChangeHook>>,
     own_hooks: Vec<(String, Arc<dyn EntityHooks>)>,
+    outside_hooks: Vec<(String, Arc<dyn OutsideHook>)>,
     memberships: Option<Arc<dyn Memberships>>,
     files: Option<Arc<dyn FileStore>>,
     api_prefix: String,
@@ -205,6 +208,12 @@ impl Builder {
         self
     }
 
+    /// Adds a hook for the entity called `name` that runs outside of transactions. An entity may have several.
+    pub fn outside_hook(mut self, name: impl Into<String>, hook: impl OutsideHook) -> Self {
+        self.outside_hooks.push((name.into(), Arc::new(hook)));
+        self
+    }
+
     /// Adds the program's hooks for the entity called `name`.
     pub fn entity_hooks(mut self, name: impl Into<String>, hooks: impl EntityHooks) -> Self {
         self.own_hooks.push((name.into(), Arc::new(hooks)));
@@ -250,6 +259,7 @@ impl Builder {
             return Err(BuildError::NoFiles(model.name.to_string()));
         }
         let own_hooks = own_hooks(&declarations, self.own_hooks)?;
+        let own_hooks = with_outside(&declarations, own_hooks, self.outside_hooks)?;
         match self.tables {
             Tables::Check => {
                 schema::check(&self.db, &declarations, &self.users).await?;
@@ -297,6 +307,7 @@ impl Builder {
             body_turns: BodyTurns::new(),
             hooks: self.hooks,
             own_hooks,
+            hook_turns: outside::turns(),
             memberships: self.memberships,
             files: self.files,
             plans,
@@ -330,6 +341,7 @@ impl Entities {
             tables: Tables::default(),
             hooks: Vec::new(),
             own_hooks: Vec::new(),
+            outside_hooks: Vec::new(),
             memberships: None,
             files: None,
             api_prefix: String::new(),
@@ -361,6 +373,27 @@ fn own_hooks(
             Some(index) if own[index].is_none() => own[index] = Some(hooks),
             _ => return Err(BuildError::Hooks(name)),
         }
+    }
+    Ok(own)
+}
+
+/// The hooks of each entity, after those that run outside of transactions.
+fn with_outside(
+    declarations: &Declarations,
+    mut own: Vec<Option<Arc<dyn EntityHooks>>>,
+    outside: Vec<(String, Arc<dyn OutsideHook>)>,
+) -> Result<Vec<Option<Arc<dyn EntityHooks>>>, BuildError> {
+    let mut each: BTreeMap<usize, Vec<Arc<dyn OutsideHook>>> = BTreeMap::new();
+    for (name, hook) in outside {
+        let index = declarations.names().position(|declared| declared == name).ok_or(BuildError::Hooks(name))?;
+        each.entry(index).or_default().push(hook);
+    }
+    if !each.is_empty() {
+        own.resize(declarations.names().len(), None);
+    }
+    for (index, hooks) in each {
+        let inner = own[index].take();
+        own[index] = Some(Arc::new(Outside { hooks, inner }));
     }
     Ok(own)
 }

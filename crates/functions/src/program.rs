@@ -45,10 +45,12 @@ pub struct Function {
     pub name: String,
     /// The file, as a path within the folder.
     pub file: String,
+    /// The line of its export, from 1. 0 if the file exports it by another name.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
     /// When it runs.
     pub trigger: Trigger,
-    /// The line and the column of its declaration, from 1; 0 if the file exports it from another one.
-    pub place: (u32, u32),
     pub(crate) index: usize,
 }
 
@@ -143,15 +145,12 @@ impl Shared {
         let mut faults = Vec::new();
         let mut functions = Vec::new();
         for (name, index) in evaluated.exported {
+            let (line, column) = self.modules.get(file).map_or((0, 0), |module| module.place_of(&name));
             match evaluated.declared.get(index).map(trigger) {
                 Some(Ok(trigger)) => {
-                    let place = self.modules.get(file).map_or((0, 0), |module| module.declares(&name));
-                    functions.push(Function { name, file: file.to_owned(), trigger, place, index });
+                    functions.push(Function { name, file: file.to_owned(), line, column, trigger, index });
                 }
-                Some(Err(message)) => {
-                    let (line, column) = self.modules.get(file).map_or((0, 0), |module| module.declares(&name));
-                    faults.push(Fault { line, column, ..fault(format!("{name}: {message}")) });
-                }
+                Some(Err(message)) => faults.push(Fault { line, column, ..fault(format!("{name}: {message}")) }),
                 None => {}
             }
         }

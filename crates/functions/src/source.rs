@@ -31,8 +31,8 @@ pub(crate) struct Module {
     places: Vec<Place>,
     /// Names that the file uses without declaring them, each with the place of its first use.
     pub(crate) globals: Vec<(String, u32, u32)>,
-    /// The names that the file itself declares, each with its place.
-    declared: Vec<(String, u32, u32)>,
+    /// Names that the file declares, each with its place.
+    pub(crate) declared: Vec<(String, u32, u32)>,
 }
 
 /// From here on, the result comes from there. Lines and columns from 0, in the order of the result.
@@ -71,8 +71,8 @@ impl Module {
             return Err(faults(file, text, built.diagnostics));
         }
         let globals = globals(text, &built.semantic);
-        let declared = declared(text, built.semantic.scoping());
         let scoping: Scoping = built.semantic.into_scoping();
+        let declared = declared(text, &scoping);
         let options = TransformOptions::default();
         let transformed = Transformer::new(&allocator, path, &options).build_with_scoping(scoping, &mut program);
         if transformed.diagnostics.has_errors() {
@@ -90,8 +90,8 @@ impl Module {
         Ok(Self { code: generated.code, places, globals, declared })
     }
 
-    /// Where the file declares this name; `(0, 0)` if it does not.
-    pub(crate) fn declares(&self, name: &str) -> (u32, u32) {
+    /// The place where the file declares a name. 0 if it does not.
+    pub(crate) fn place_of(&self, name: &str) -> (u32, u32) {
         let found = self.declared.iter().find(|(declared, ..)| declared == name);
         found.map_or((0, 0), |(_, line, column)| (*line, *column))
     }
@@ -103,15 +103,6 @@ impl Module {
         let found = after.checked_sub(1).map(|at| self.places[at].from);
         found.map_or((line, column), |(line, column)| (line + 1, column + 1))
     }
-}
-
-fn declared(text: &str, scoping: &Scoping) -> Vec<(String, u32, u32)> {
-    let symbols = scoping.iter_bindings_in(scoping.root_scope_id());
-    let declared = symbols.map(|symbol| {
-        let (line, column) = line_and_column(text, scoping.symbol_span(symbol).start as usize);
-        (scoping.symbol_name(symbol).to_owned(), line, column)
-    });
-    declared.collect()
 }
 
 fn globals(text: &str, semantic: &oxc_semantic::Semantic<'_>) -> Vec<(String, u32, u32)> {
@@ -130,6 +121,16 @@ fn globals(text: &str, semantic: &oxc_semantic::Semantic<'_>) -> Vec<(String, u3
     }
     found.sort_by_key(|(_, line, column)| (*line, *column));
     found
+}
+
+/// What a file declares outside of its functions.
+fn declared(text: &str, scoping: &Scoping) -> Vec<(String, u32, u32)> {
+    let symbols = scoping.get_bindings(scoping.root_scope_id()).values().copied();
+    let place = |symbol| {
+        let (line, column) = line_and_column(text, scoping.symbol_span(symbol).start as usize);
+        (scoping.symbol_name(symbol).to_owned(), line, column)
+    };
+    symbols.map(place).collect()
 }
 
 fn is_asked(semantic: &oxc_semantic::Semantic<'_>, node: oxc_semantic::NodeId) -> bool {

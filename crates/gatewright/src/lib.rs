@@ -40,7 +40,9 @@ mod functions;
 mod functions;
 mod health;
 mod home;
+mod hooks;
 mod inviting;
+mod jobs;
 #[cfg(feature = "mail")]
 mod mails;
 #[cfg(feature = "mcp")]
@@ -53,6 +55,7 @@ mod promote;
 mod replicas;
 pub mod schema;
 mod serve;
+mod signed;
 mod tenants;
 pub mod types;
 mod verify;
@@ -62,7 +65,7 @@ pub use app::{App, AppBuilder, BuildError};
 pub use backups::{RestoreError, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
-pub use functions::check_functions;
+pub use functions::{FunctionInfo, check_functions, functions};
 /// Accounts and sign-in.
 pub use gatewright_auth as auth;
 /// Identity, time and randomness.
@@ -81,6 +84,7 @@ pub use gatewright_limits as limits;
 #[cfg(feature = "mail")]
 pub use gatewright_mail as mail;
 pub use inviting::{InviteError, invite};
+pub use jobs::{JobError, JobRun, JobStatus, Jobs, JobsError, JobsInitError, jobs};
 #[cfg(feature = "mail")]
 pub use mails::{MailQueueError, mail_queue};
 pub use outbox::{OutboxError, outbox};

@@ -6,6 +6,7 @@
 
 mod budget;
 mod fanout;
+mod jobs;
 mod limits;
 #[cfg(feature = "mail")]
 mod mail;
@@ -56,6 +57,7 @@ struct Inner {
     in_flight: Gauge,
     streams: StreamMetrics,
     outbox: LastRead,
+    jobs: LastRead,
     #[cfg(feature = "mail")]
     mail: LastRead,
     /// The latest answer. Requests that arrive while one is created wait for it.
@@ -128,6 +130,7 @@ impl Metrics {
                 published: counter(&recorder, "gatewright_events_published_total", "Events put on the bus"),
             },
             outbox: LastRead::default(),
+            jobs: LastRead::default(),
             #[cfg(feature = "mail")]
             mail: LastRead::default(),
             answer: tokio::sync::Mutex::default(),

@@ -1,5 +1,6 @@
 //! Without the feature `functions` there are none, and a configuration with a folder of them is refused.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use gatewright_limits::Store;
 
 use crate::Config;
 use crate::app::mail::MailService;
+use crate::jobs::{Action, Listed};
 
 /// Before every path of a route.
 pub(crate) const PREFIX: &str = "/fn";
@@ -51,6 +53,14 @@ impl Functions {
         match self.0 {}
     }
 
+    pub(crate) fn jobs(&self) -> Vec<Listed> {
+        match self.0 {}
+    }
+
+    pub(crate) fn job_actions(&self, _: &Entities) -> BTreeMap<String, Arc<dyn Action>> {
+        match self.0 {}
+    }
+
     pub(crate) fn open_routes(&self) -> impl Iterator<Item = (&str, String)> {
         match self.0 {}
         #[expect(unreachable_code, reason = "names the type")]
@@ -75,6 +85,26 @@ pub(crate) struct Message {
     pub(crate) subject: String,
     pub(crate) text: String,
     pub(crate) html: Option<String>,
+}
+
+/// One function.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FunctionInfo {
+    /// The name of its export.
+    pub name: String,
+    /// `before`, `on`, `job` or `route`.
+    pub kind: &'static str,
+    /// The file, as a path within the folder.
+    pub file: String,
+    /// When it runs.
+    pub trigger: String,
+}
+
+/// Fails if there is a folder of functions.
+pub fn functions(config: &Config) -> Result<Vec<FunctionInfo>, String> {
+    Functions::load(config, &Ambient::system()).map(|_| Vec::new())
 }
 
 /// Nothing is called.

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::app::{files, mail, parts};
 use crate::config::{Fanout, LimitStore};
-use crate::{Config, functions, replicas};
+use crate::{Config, functions, jobs, replicas};
 
 /// Why tables could not be migrated or compared.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +122,9 @@ fn components(config: &Config, db: &Db) -> Vec<(&'static str, &'static [Step])> 
     if config.outbox.enabled || functions::listen(config).is_some() {
         components.push((outbox::COMPONENT, outbox::STEPS));
     }
+    if jobs::may_exist(config) {
+        components.push(jobs::SCHEMA);
+    }
     if parts::has_tenants(config) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }
@@ -167,6 +170,9 @@ async fn recorded(config: &Config, db: &Db) -> Result<Vec<(&'static str, &'stati
     (all.events.enabled, all.events.replay, all.outbox.enabled) = (true, Duration::from_secs(1), true);
     all.rate_limit.store = LimitStore::Database;
     let mut components = components(&all, db);
+    if !jobs::may_exist(&all) {
+        components.push(jobs::SCHEMA);
+    }
     if !parts::has_tenants(&all) {
         components.push((tenancy::COMPONENT, tenancy::STEPS));
     }

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gatewright_base::{Ambient, Budget, Identity, JsonCase};
-use gatewright_db::{Db, Lane, Sql};
+use gatewright_base::{Ambient, Budget, Identity, JsonCase, Shares};
+use gatewright_db::{Db, Lane, Share, Sql};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{Bus, Cursor, EventLog, Streams};
 use gatewright_http::Origin;
@@ -70,6 +70,8 @@ pub(crate) struct Parts {
     pub(crate) hooks: Vec<Arc<dyn ChangeHook>>,
     /// By the entity's position. Empty if no entity has any.
     pub(crate) own_hooks: Vec<Option<Arc<dyn EntityHooks>>>,
+    /// How many questions to hooks outside of the server are asked at a time.
+    pub(crate) hook_turns: Shares<Share>,
     pub(crate) memberships: Option<Arc<dyn Memberships>>,
     pub(crate) files: Option<Arc<dyn FileStore>>,
     pub(crate) plans: Vec<Arc<Plan>>,
@@ -195,6 +197,10 @@ impl Entities {
 
     pub(crate) fn hooks(&self) -> &[Arc<dyn ChangeHook>] {
         &self.0.hooks
+    }
+
+    pub(crate) fn hook_turns(&self) -> &Shares<Share> {
+        &self.0.hook_turns
     }
 
     pub(crate) fn hooks_of(&self, plan: &Plan) -> Option<&dyn EntityHooks> {

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use gatewright_db::Tx;
 
 use super::values::Values;
+use crate::access::Action;
 use crate::call::Call;
 use crate::encode::Record;
 use crate::error::Error;
@@ -47,6 +48,12 @@ pub trait EntityHooks: Send + Sync + 'static {
     /// that the caller may not read. Values that a hook has not set are refused after it. By default such a write is refused
     /// before, and a hook refers to what its caller may read.
     fn completes(&self) -> bool {
+        false
+    }
+
+    /// Whether the hooks before this action leave the server. Then the access rule for creating must hold for the record as it was sent,
+    /// before they run: nobody is told about a write that is refused anyway.
+    fn leaves_server(&self, _action: Action) -> bool {
         false
     }
 

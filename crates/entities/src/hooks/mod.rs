@@ -1,7 +1,7 @@
 //! Hooks: a program's own code in writes and reads.
 //!
 //! [`EntityHooks`] run before and after the operations on one entity. A [`ChangeHook`] sees every change to any record,
-//! of all entities.
+//! of all entities. An [`OutsideHook`] waits for another system, outside of transactions.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -27,8 +27,10 @@
 
 pub(crate) mod change;
 pub(crate) mod entity;
+pub(crate) mod outside;
 mod values;
 
 pub use change::{Change, ChangeHook};
 pub use entity::{EntityHooks, Object, Writing};
+pub use outside::{Asked, OutsideFailed, OutsideHook};
 pub use values::Values;

@@ -26,6 +26,11 @@ impl Values {
         Self { plan: plan.clone(), given: values, set }
     }
 
+    /// The entity.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The fields that the write sets, as declared, with their values as JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&Field, serde_json::Value)> {
         let pairs = self.plan.fields.iter().zip(&self.given);

@@ -153,6 +153,11 @@ impl Create {
         let entities = transaction.entities;
         let (mut values, mut invalid, mut set) = (self.values.clone(), self.invalid.clone(), Vec::new());
         if let Some(hooks) = entities.hooks_of(&self.plan).filter(|hooks| invalid.is_none() || hooks.completes()) {
+            if hooks.leaves_server(Action::Create) {
+                let (rule, row) = (self.admission.rule.as_ref(), self.row(entities, &values));
+                let subject = rules::Subject::Created(&row);
+                rules::check(transaction.tx, &self.plan, &self.call.identity, Action::Create, rule, subject).await?;
+            }
             let mut open = Values::new(&self.plan, values);
             let writing = Writing { tx: transaction.tx, transaction, call: &self.call, plan: &self.plan };
             hooks.before_create(writing, &mut open).await?;

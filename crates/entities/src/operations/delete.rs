@@ -20,7 +20,7 @@ use super::linked;
 use super::precondition::{Condition, IfMatch};
 use super::previous;
 use super::rules::{self, Subject};
-use super::transaction::{Transaction, within};
+use super::transaction::{Transaction, asking, within};
 use super::write::{self, Precondition, Write};
 use crate::access::{Action, Reach};
 use crate::answers::Written;
@@ -36,6 +36,7 @@ use crate::encode::{Record, Stored};
 use crate::error::Error;
 use crate::hooks::Writing;
 use crate::hooks::change::{Before, Change};
+use crate::hooks::outside::Questions;
 use crate::plan::{Incoming, Plan, Statement};
 use crate::readable::Readable;
 
@@ -87,10 +88,10 @@ async fn run(table: Table<'_>, delete: Delete) -> Result<Stored, Error> {
 /// Deletes the record in as many transactions as its dependents need, usually one. The caller's access and `If-Match`
 /// are checked in the first: later transactions continue the same deletion.
 async fn in_pieces(entities: &Entities, delete: Delete) -> Result<Stored, Error> {
-    let (share, delete) = (share(&delete.call), Arc::new(delete));
+    let (share, delete, questions) = (share(&delete.call), Arc::new(delete), Questions::default());
     for piece in 0..MAX_PIECES {
         let delete = delete.clone();
-        let done = within(entities, share, async move |transaction: &Transaction<'_>| {
+        let done = asking(entities, share, &questions, async move |transaction: &Transaction<'_>| {
             let done = if piece == 0 { delete.begin(transaction).await? } else { delete.proceed(transaction).await? };
             if let Some(record) = &done {
                 delete.keep(transaction, record).await?;
@@ -308,8 +309,16 @@ impl Delete {
             change.audience = transaction.audience(&change.plan, change.record.id(), None).await?;
         }
         // Records in the trash had their delete event when they were moved there.
+        let mut open = None;
         for change in gone.iter().filter(|change| !change.record.is_deleted()) {
-            self.ask_hooks(transaction, &change.plan, &change.record).await?;
+            match self.ask_hooks(transaction, &change.plan, &change.record).await {
+                // The questions about all records are asked together.
+                Err(error) if Questions::is_open(&error) => open = Some(error),
+                asked => asked?,
+            }
+        }
+        if let Some(error) = open {
+            return Err(error);
         }
         let mut changes = self.emptied(transaction, &closure.emptied).await?;
         // Farthest first: SQLite's own cascade ends at 1,000 levels.

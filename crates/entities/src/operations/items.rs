@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::create::Create;
 use super::delete::Delete;
-use super::transaction::{Transaction, within};
+use super::transaction::{Transaction, asking};
 use super::update::Update;
 use super::upsert::Upsert;
 use super::write;
@@ -27,6 +27,7 @@ use crate::context::table::Table;
 use crate::encode::Record;
 use crate::error::Error;
 use crate::filter::Predicate;
+use crate::hooks::outside::Questions;
 use crate::plan::{Plan, Statement, Trashed};
 use crate::value::operator::Operator;
 use crate::value::{BodyError, code};
@@ -223,9 +224,10 @@ pub(super) async fn run(
     }
     let items = Arc::new(items);
     let mut runs = 1;
+    let questions = Questions::default();
     loop {
         let at = Arc::new(AtomicUsize::new(0));
-        let error = match once(entities, call, &items, &at, invalid.is_some()).await {
+        let error = match once(entities, call, &questions, (&items, &at), invalid.is_some()).await {
             Ok(done) => return Ok(Outcome::Committed(done)),
             Err(error @ (Error::Database(_) | Error::KeyInProgress)) => return Err(error),
             Err(error) => error,
@@ -246,13 +248,13 @@ pub(super) async fn run(
 async fn once(
     entities: &Entities,
     call: &Call,
-    items: &Arc<Vec<Item>>,
-    at: &Arc<AtomicUsize>,
+    questions: &Questions,
+    (items, at): (&Arc<Vec<Item>>, &Arc<AtomicUsize>),
     is_invalid: bool,
 ) -> Result<Vec<Done>, Error> {
     let (at, items, most) = (at.clone(), items.clone(), call.surface.most_bytes());
     let keeping = call.keeping.clone();
-    within(entities, share(call), async move |transaction: &Transaction<'_>| {
+    asking(entities, share(call), questions, async move |transaction: &Transaction<'_>| {
         let done = perform(transaction, &items, &at, most).await?;
         if is_invalid {
             // All before it would have happened, and is undone.
@@ -272,10 +274,18 @@ pub(super) async fn perform(
     most: usize,
 ) -> Result<Vec<Done>, Error> {
     hold(transaction, items).await?;
+    let mut open = None;
     let (mut done, mut bytes, mut known) = (Vec::with_capacity(items.len()), 0, Known::default());
     for (index, item) in items.iter().enumerate() {
         at.store(index, Ordering::Relaxed);
-        let record = item.perform(transaction, &mut known).await?;
+        let record = match item.perform(transaction, &mut known).await {
+            // Nothing is written without the answer. The questions of later items are asked together with this one.
+            Err(error) if Questions::is_open(&error) => {
+                open = Some(error);
+                continue;
+            }
+            performed => performed?,
+        };
         bytes += record.json.len();
         if bytes > most && index > 0 {
             return Err(Error::TooLarge);
@@ -283,7 +293,7 @@ pub(super) async fn perform(
         done.push(record);
     }
     at.store(items.len(), Ordering::Relaxed);
-    Ok(done)
+    open.map_or(Ok(done), Err)
 }
 
 /// Keeps the answer to all items, or to the only one, if their request has a key.

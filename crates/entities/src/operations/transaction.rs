@@ -12,7 +12,11 @@ use crate::audience::{Audience, ListenerTime};
 use crate::call::Call;
 use crate::context::entities::Entities;
 use crate::error::Error;
+use crate::hooks::outside::{OutsideFailed, Questions};
 use crate::plan::Plan;
+
+/// How often a transaction begins again with further answers of hooks: more than a batch has items.
+const ROUNDS: usize = 250;
 
 /// One transaction for several writes, to entities and to a host's own tables. From [`Entities::transaction`].
 ///
@@ -26,6 +30,7 @@ pub struct Transaction<'a> {
     pub(super) room: &'a Room,
     pub(super) listener_time: &'a ListenerTime,
     pub(super) memory: &'a Memory,
+    questions: &'a Questions,
     hook_micros: AtomicU64,
 }
 
@@ -50,7 +55,7 @@ impl Entities {
     /// ```
     pub async fn transaction<T, F>(&self, work: F) -> Result<T, Error>
     where
-        F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + 'static,
+        F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + Sync + 'static,
         T: Send + 'static,
     {
         within(self, Share::default(), work).await
@@ -84,6 +89,11 @@ impl Transaction<'_> {
         self.hook_micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// The questions to hooks outside of the transaction.
+    pub(crate) fn questions(&self) -> &Questions {
+        self.questions
+    }
+
     /// The entities.
     pub fn entities(&self) -> &Entities {
         self.entities
@@ -98,7 +108,33 @@ impl Transaction<'_> {
 /// Runs `work` in one transaction when it is `share`'s turn, and waits for its events where streams ask for that.
 pub(super) async fn within<T, F>(entities: &Entities, share: Share, work: F) -> Result<T, Error>
 where
-    F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + 'static,
+    F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    asking(entities, share, &Questions::default(), work).await
+}
+
+/// The same, as a part of a request that may have asked hooks already.
+pub(super) async fn asking<T, F>(entities: &Entities, share: Share, questions: &Questions, work: F) -> Result<T, Error>
+where
+    F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    let work = Arc::new(work);
+    for _ in 0..ROUNDS {
+        let done = once(entities, share, questions, &work).await;
+        if !questions.are_open() {
+            return done;
+        }
+        // Nothing was written. What the hooks answer decides how it goes on.
+        Box::pin(questions.ask(entities.hook_turns())).await;
+    }
+    Err(OutsideFailed.into())
+}
+
+async fn once<T, F>(entities: &Entities, share: Share, questions: &Questions, work: &Arc<F>) -> Result<T, Error>
+where
+    F: AsyncFn(&Transaction<'_>) -> Result<T, Error> + Send + Sync + 'static,
     T: Send + 'static,
 {
     staging::admit(entities, share)?;
@@ -106,10 +142,12 @@ where
     // Until the commit is done, the record waits for it.
     let memory = Arc::new(Memory::default());
     let (all, announced, taken) = (entities.clone(), commit.clone(), memory.clone());
+    let (questions, work) = (questions.clone(), work.clone());
     let db = entities.db().writing_for(share);
     let done = db.write(async move |tx: &Tx| -> Result<T, Error> {
         let listener_time = ListenerTime::new(all.log().is_some());
         taken.clear();
+        questions.begin();
         let transaction = Transaction {
             tx,
             entities: &all,
@@ -117,9 +155,12 @@ where
             room: &Room::default(),
             listener_time: &listener_time,
             memory: &taken,
+            questions: &questions,
             hook_micros: AtomicU64::new(0),
         };
-        work(&transaction).await
+        let done = work(&transaction).await;
+        // Whatever becomes of an error on its way, nothing is committed without the answer.
+        if questions.are_open() { Err(Questions::error()) } else { done }
     });
     let done = done.await?;
     commit.wait().await;

@@ -25,13 +25,14 @@ const PAGE: &str = include_str!("console/page.html");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     ("api.js", include_str!("console/api.js")),
     ("app.js", include_str!("console/app.js")),
     ("chart.js", include_str!("console/chart.js")),
     ("console.css", include_str!("console/console.css")),
     ("events.js", include_str!("console/events.js")),
     ("explain.js", include_str!("console/explain.js")),
+    ("jobs.js", include_str!("console/jobs.js")),
     ("mails.js", include_str!("console/mails.js")),
     ("outbox.js", include_str!("console/outbox.js")),
     ("overview.js", include_str!("console/overview.js")),

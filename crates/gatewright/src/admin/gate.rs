@@ -81,7 +81,8 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
 }
 
 /// The routes that read the query. Each refuses parameters that it does not know.
-const WITH_QUERY: [&str; 10] = [
+const WITH_QUERY: [&str; 11] = [
+    "/jobs/{name}/history",
     "/users",
     "/audit",
     "/lockouts",

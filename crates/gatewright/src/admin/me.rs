@@ -19,6 +19,7 @@ async fn me(State(state): State<AdminState>, operator: Operator) -> Json<Value> 
     let config = &state.config;
     let has = [
         ("outbox", state.outbox.is_some()),
+        ("jobs", state.jobs.is_some()),
         ("events", state.streams.is_enabled()),
         ("tenants", parts::has_tenants(config)),
         ("mail", state.mail.counts().is_some()),

@@ -20,6 +20,7 @@ mod gate;
 mod health;
 mod impersonation;
 mod invitations;
+mod jobs;
 mod live;
 mod lockouts;
 #[cfg(feature = "mail")]
@@ -56,6 +57,7 @@ pub(crate) fn routes(state: &AdminState) -> Router {
         .merge(explain::routes())
         .merge(live::routes())
         .merge(outbox::routes())
+        .merge(jobs::routes())
         .merge(lockouts::routes())
         .merge(audit::routes())
         .merge(clients::routes())

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use super::Series;
 use crate::Config;
 use crate::app::mail::MailService;
+use crate::jobs::Jobs;
 
 /// The state of the handlers. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub(crate) struct Parts {
     pub(crate) outbox: Option<Outbox>,
     pub(crate) fanout: Option<FanoutStatus>,
     pub(crate) mail: MailService,
+    pub(crate) jobs: Option<Jobs>,
     pub(crate) series: Series,
     pub(crate) ambient: Ambient,
     pub(crate) started_at: Timestamp,

@@ -17,6 +17,7 @@ use super::mail::MailService;
 use super::parts;
 use crate::Config;
 use crate::admin::{AdminState, Parts, Series};
+use crate::jobs::Jobs;
 
 /// The parts that the admin API always needs.
 pub(super) struct Admin<'a> {
@@ -35,6 +36,7 @@ impl Admin<'_> {
         outbox: Option<&Outbox>,
         fanout: Option<&FanoutStatus>,
         mail: &MailService,
+        jobs: Option<&Jobs>,
     ) -> Option<AdminState> {
         let auth = self.auth.filter(|_| self.config.has_admin())?;
         let series = Series::new(ambient.clone());
@@ -48,6 +50,7 @@ impl Admin<'_> {
             outbox: outbox.cloned(),
             fanout: fanout.cloned(),
             mail: mail.clone(),
+            jobs: jobs.cloned(),
             series,
             ambient: ambient.clone(),
             started_at: ambient.now(),

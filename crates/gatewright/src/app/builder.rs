@@ -23,6 +23,8 @@ use super::tasks::Running;
 use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
 use crate::Config;
 use crate::functions::Functions;
+use crate::hooks;
+use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::replicas::Replica;
 use crate::serve::{Draining, Server};
@@ -98,9 +100,7 @@ impl AppBuilder {
         config.check()?;
         let functions = Functions::load(&config, &ambient).map_err(BuildError::Functions)?;
         let config = functions.iter().fold(config, |config, functions| functions.with_outbox(config));
-        for warning in config.warnings() {
-            tracing::warn!("{warning}");
-        }
+        config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         // It takes several milliseconds, which the database needs too.
         let recorder = tokio::task::spawn_blocking(Metrics::recorder);
         let db = match database {
@@ -138,7 +138,7 @@ impl AppBuilder {
         let answers = parts::answers(&config, &db, &ambient).await?;
         let entities = keeping(entities, &config, &ambient, outbox.as_ref(), log.as_ref()).answers(answers.clone());
         let entities = files.give_to(entities, &config);
-        let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
+        let entities = hooked(entities, &config, functions.as_ref(), &ambient)?;
         let entities = Box::pin(changed(entities, entities_changes).build()).await?;
         let relay = match (&functions, relay) {
             (Some(functions), Some(relay)) => {
@@ -153,6 +153,7 @@ impl AppBuilder {
             (None, relay) => relay,
         };
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
+        let jobs = Jobs::open(&config, functions.as_ref(), (&db, &entities), outbox.as_ref(), &ambient).await?;
         let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
         let (replica, agreement) = joined.map_err(BuildError::Replicas)?;
         let banner = Banner::new(&config, &entities);
@@ -162,7 +163,7 @@ impl AppBuilder {
         let (draining, tasks) = (Draining::default(), Tasks::default());
         let recorder = recorder.await.expect("the recorder is built");
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
-        let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
+        let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail, jobs.as_ref());
         let router = router::Parts {
             config: &config,
             auth: auth.as_ref(),
@@ -172,6 +173,7 @@ impl AppBuilder {
             bus: &bus,
             streams: &streams,
             outbox: outbox.as_ref(),
+            jobs: jobs.as_ref(),
             mail: &mail,
             files: &files,
             pulls: pulls.as_ref(),
@@ -205,11 +207,23 @@ impl AppBuilder {
             following,
             limits: limits.into_tasks(),
             housekeeper: Some(Housekeeper::start(auth.clone(), answers, entities.clone())),
+            jobs: jobs.map(|jobs| jobs.start(config.functions.job_timeout)),
             replica,
             files: files.task(),
         });
         Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
     }
+}
+
+/// The entities with what is called before their writes: functions, and programs by HTTP.
+fn hooked(
+    entities: EntitiesBuilder,
+    config: &Config,
+    functions: Option<&Functions>,
+    ambient: &Ambient,
+) -> Result<EntitiesBuilder, BuildError> {
+    let entities = functions.into_iter().fold(entities, |entities, functions| functions.around(entities));
+    hooks::around(entities, config, ambient).map_err(BuildError::Hook)
 }
 
 async fn built(auth: Option<AuthBuilder>) -> Result<Option<Auth>, BuildError> {

@@ -16,6 +16,12 @@ pub enum BuildError {
     /// Functions cannot be used. One fault on each line.
     #[error("functions:\n{0}")]
     Functions(String),
+    /// The tables of jobs cannot be used.
+    #[error(transparent)]
+    Jobs(#[from] crate::jobs::JobsInitError),
+    /// A hook cannot be asked.
+    #[error("a hook: {0}")]
+    Hook(#[source] gatewright_events::outbox::webhook::WebhookError),
     /// Authentication cannot be built.
     #[error(transparent)]
     Auth(#[from] AuthInitError),

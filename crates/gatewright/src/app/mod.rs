@@ -100,7 +100,7 @@ impl App {
     /// [`Entities::transaction`].
     pub async fn transaction<T, F>(&self, work: F) -> Result<T, OperationError>
     where
-        F: AsyncFn(&Transaction<'_>) -> Result<T, OperationError> + Send + 'static,
+        F: AsyncFn(&Transaction<'_>) -> Result<T, OperationError> + Send + Sync + 'static,
         T: Send + 'static,
     {
         self.entities.transaction(work).await

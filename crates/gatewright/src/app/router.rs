@@ -28,6 +28,7 @@ use crate::admin::{self, AdminState};
 use crate::docs;
 use crate::health::Readiness;
 use crate::home::{Home, Listed, StartPage};
+use crate::jobs::Jobs;
 #[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::metrics::{CountLayer, Metrics};
@@ -45,6 +46,7 @@ pub(super) struct Parts<'a> {
     pub(super) bus: &'a Bus,
     pub(super) streams: &'a Streams,
     pub(super) outbox: Option<&'a Outbox>,
+    pub(super) jobs: Option<&'a Jobs>,
     pub(super) mail: &'a MailService,
     pub(super) files: &'a FileService,
     pub(super) pulls: Option<&'a Pulls>,
@@ -202,6 +204,7 @@ impl Parts<'_> {
         let (bus, streams, metrics) = (self.bus.clone(), self.streams.clone(), self.metrics.clone());
         let (budget, auth, limits) = (self.budget.clone(), self.auth.cloned(), self.limits.clone());
         let (outbox, fanout, mail) = (self.outbox.cloned(), self.fanout.cloned(), self.mail.clone());
+        let jobs = self.jobs.cloned();
         let readiness = Readiness {
             db: self.db.clone(),
             fanout: self.fanout.cloned(),
@@ -228,6 +231,9 @@ impl Parts<'_> {
                             metrics.observe_fanout(fanout);
                         }
                         metrics.observe_mail(&mail, ambient.now()).await;
+                        if let Some(jobs) = &jobs {
+                            metrics.observe_jobs(jobs).await;
+                        }
                         if let Some(auth) = &auth {
                             metrics.observe_passwords(auth.hashing_load());
                         }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::files;
 use super::housekeeping::Housekeeper;
 use super::limits::LimitsTask;
+use crate::jobs::JobsTask;
 use crate::replicas::Replica;
 
 /// The background tasks. The [`App`](super::App) and every clone of its router own them together, and they end with the last
@@ -25,6 +26,7 @@ pub(super) struct Running {
     pub(super) following: Option<Following>,
     pub(super) limits: Vec<LimitsTask>,
     pub(super) housekeeper: Option<Housekeeper>,
+    pub(super) jobs: Option<JobsTask>,
     pub(super) replica: Option<Replica>,
     /// Deletes the bytes of files.
     pub(super) files: Option<files::Task>,
@@ -38,9 +40,13 @@ impl Tasks {
     /// Sends the remaining events to the other replicas, and finishes the deliveries that have begun, each for at most
     /// `within`. Then this server is none of the replicas any more.
     pub(super) async fn stop(&self, within: Duration) {
-        let Running { relay, fanout, following, limits, housekeeper, replica, files } =
+        let Running { relay, fanout, following, limits, housekeeper, jobs, replica, files } =
             std::mem::take(&mut *self.0.lock());
         drop((following, limits, housekeeper, files));
+        // First, because jobs write what the others deliver.
+        if let Some(jobs) = jobs {
+            jobs.stop(within).await;
+        }
         if let Some(fanout) = fanout {
             fanout.stop(within).await;
         }

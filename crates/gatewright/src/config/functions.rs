@@ -17,6 +17,8 @@ pub struct Functions {
     pub write_timeout: Duration,
     /// How long a function outside of a transaction may compute.
     pub timeout: Duration,
+    /// How long a run of a job may take, with all that it waits for.
+    pub job_timeout: Duration,
     /// The hosts that `fetch` may call.
     pub allow_hosts: Vec<String>,
     /// The environment variables that functions may read.
@@ -30,6 +32,7 @@ impl Default for Functions {
             memory_bytes: 32 << 20,
             write_timeout: Duration::from_millis(250),
             timeout: Duration::from_secs(5),
+            job_timeout: Duration::from_mins(5),
             allow_hosts: Vec::new(),
             secrets: Vec::new(),
         }
@@ -61,6 +64,11 @@ impl Functions {
                 "timeout_ms",
                 default.timeout,
                 "How long the function of a route may compute. Waiting for answers is not counted.",
+            ),
+            job_timeout: section.milliseconds(
+                "job_timeout_ms",
+                default.job_timeout,
+                "How long a run of a [job](jobs.md) may take, with all that it waits for. It holds for every `[[job]]` too.",
             ),
             allow_hosts: section.value(
                 "allow_hosts",

@@ -16,6 +16,8 @@ mod directory;
 mod entity;
 mod events;
 mod functions;
+mod hooks;
+mod jobs;
 mod keys;
 mod limits;
 mod loader;
@@ -50,6 +52,8 @@ pub use database::Database;
 pub use directory::{Directory, DirectoryScope};
 pub use events::{Consumer, Delivery, Events, Fanout, Outbox};
 pub use functions::Functions;
+pub use hooks::{Hook, OnHookError};
+pub use jobs::Job;
 pub use keys::Keys;
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
@@ -104,6 +108,10 @@ pub struct Config {
     pub branding: Branding,
     /// `[functions]`
     pub functions: Functions,
+    /// `[[hook]]`
+    pub hooks: Vec<Hook>,
+    /// `[[job]]`
+    pub jobs: Vec<Job>,
     /// `[docs] enabled`: whether the interactive documentation is mounted.
     pub docs: bool,
     /// `[[entity]]`
@@ -133,6 +141,8 @@ impl Default for Config {
             admin: Admin::default(),
             branding: Branding::default(),
             functions: Functions::default(),
+            hooks: Vec::new(),
+            jobs: Vec::new(),
             docs: cfg!(feature = "docs"),
             entities: Vec::new(),
             views: Vec::new(),
@@ -214,6 +224,8 @@ impl Config {
             admin: section.section("admin", Admin::read),
             branding: section.section("branding", Branding::read),
             functions: section.section("functions", Functions::read),
+            hooks: section.sections("hook", Hook::read),
+            jobs: section.sections("job", Job::read),
             docs: section.section("docs", |s| {
                 s.value("enabled", default.docs, "Whether the page at [`/api/docs`](openapi.md#the-page) is enabled.")
             }),

@@ -1,8 +1,8 @@
-//! Functions of the operator, in TypeScript: in the transactions of writes, after events, and as routes.
+//! Functions of the operator, in TypeScript: in the transactions of writes, after events, as routes, and as jobs.
 //!
 //! [`gatewright_functions`] runs the code and knows nothing of the service. [`before`] is its seam to entities, a set of
-//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP, and [`on`] the one to the
-//! outbox. [`background`] calls functions for which there is no request. Both give a function what it asks for
+//! [`EntityHooks`](gatewright_entities::hooks::EntityHooks); [`routes`] is its seam to HTTP, [`on`] the one to the outbox, and [`jobs`] that to
+//! schedules. [`background`] calls functions for which there is no request. All give a function what it asks for
 //! through [`host`], which calls the operations that REST calls, with the same rights and errors. [`records`] converts values.
 
 mod alone;
@@ -11,6 +11,8 @@ mod before;
 mod emit;
 mod fetch;
 mod host;
+mod jobs;
+mod list;
 mod listening;
 mod mail;
 mod on;
@@ -30,6 +32,7 @@ use gatewright_entities::Entities;
 use gatewright_functions::{Call, Data, Fault, Function, Limits, Program, Trigger};
 use gatewright_http::Problem;
 use http::StatusCode;
+pub use list::{FunctionInfo, functions};
 pub(crate) use listening::listen;
 pub(crate) use mail::Message;
 pub(crate) use routes::PREFIX;
@@ -53,6 +56,7 @@ struct Inner {
     program: Program,
     write_timeout: Duration,
     timeout: Duration,
+    job_timeout: Duration,
     fetch: fetch::Fetch,
     /// Once the server sends mails.
     mails: OnceLock<mail::Mails>,
@@ -87,9 +91,10 @@ impl Functions {
             vec![Fault { file: "fetch".to_owned(), line: 0, column: 0, message: error.to_string() }]
         })?;
         let (write_timeout, timeout) = (functions.write_timeout, functions.timeout);
+        let job_timeout = functions.job_timeout;
         let secrets: Vec<_> = functions.secrets.iter().filter_map(|name| secret(name)).collect();
         let (masks, mails) = (masks(&secrets), OnceLock::new());
-        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, fetch, mails, secrets, masks }))))
+        Ok(Some(Self(Arc::new(Inner { program, write_timeout, timeout, job_timeout, fetch, mails, secrets, masks }))))
     }
 
     /// Adds the functions that run in writes.
@@ -168,8 +173,8 @@ fn masks(secrets: &[(String, Secret)]) -> Vec<Secret> {
 fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
     let fault = |function: &Function, message: String| Fault {
         file: function.file.clone(),
-        line: function.place.0,
-        column: function.place.1,
+        line: function.line,
+        column: function.column,
         message: format!("{}: {message}", function.name),
     };
     let mut faults = Vec::new();
@@ -202,8 +207,11 @@ fn unsuitable(config: &Config, program: &Program) -> Vec<Fault> {
             Trigger::On { .. } => {
                 faults.extend(on::fault(config, function).map(|message| fault(function, message)));
             }
-            Trigger::Job { .. } => {
-                faults.push(fault(function, "this version runs no jobs".to_owned()));
+            Trigger::Job { schedule, timezone } => {
+                let is_taken = config.jobs.iter().any(|job| job.name == function.name);
+                let wrong = jobs::schedule(schedule, timezone).err();
+                let taken = is_taken.then(|| "a [[job]] of the configuration has this name already".to_owned());
+                faults.extend(wrong.into_iter().chain(taken).map(|message| fault(function, message)));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The admin API. All its paths have the tag `admin`.
 
+mod jobs;
 #[cfg(feature = "mail")]
 mod mails;
 mod management;
@@ -37,6 +38,7 @@ pub(super) fn describe(draft: &mut Draft, config: &Config) {
     all.extend(lockouts(draft));
     #[cfg(feature = "mail")]
     all.extend(mails::describe(draft));
+    all.extend(jobs::describe(draft));
     all.push(audit(draft));
     all.extend(outbox(draft));
     all.extend(clients(draft));

@@ -134,3 +134,17 @@ export function route(
   run: (request: Request, context: { caller: Caller; params: Record<string, string>; secrets: Secrets; db: Database; mail: Mail; emit: Emit }) => Response | Promise<Response>,
   options?: { csrf?: boolean },
 ): Declared;
+
+/** What a job gets. There is no caller: `db` refuses, and `db.system` works. */
+export interface JobContext {
+  /** The time that the run is for. */
+  due: string;
+  db: Database;
+  secrets: Record<string, string | undefined>;
+  fetch: typeof fetch;
+  log: Console;
+}
+
+/** Runs at times: five fields of cron, in UTC unless `timezone` names another zone. */
+export function job(schedule: string, run: (context: JobContext) => void | Promise<void>): Declared;
+export function job(schedule: string, options: { timezone?: string }, run: (context: JobContext) => void | Promise<void>): Declared;

@@ -37,7 +37,7 @@ impl SigningSecret {
     }
 
     /// One signature for the header: `v1,` and the HMAC-SHA256 of id, time and body in base64.
-    pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+    pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body);

@@ -8,6 +8,7 @@ import { entities, records, record } from "./records.js";
 import { events } from "./events.js";
 import { explain } from "./explain.js";
 import { outbox, delivery } from "./outbox.js";
+import { job, jobs } from "./jobs.js";
 import { mails } from "./mails.js";
 import { lockouts, audit } from "./watch.js";
 import { system } from "./system.js";
@@ -30,6 +31,8 @@ const pages = [
   { at: ["outbox"], name: "Outbox", show: outbox, needs: "outbox" },
   { at: ["outbox", null], show: delivery },
   { at: ["mails"], name: "Mail queue", show: mails, needs: "mail_queue" },
+  { at: ["jobs"], name: "Jobs", show: jobs, needs: "jobs" },
+  { at: ["jobs", null], show: job },
   { at: ["lockouts"], name: "Lockouts", show: lockouts },
   { at: ["audit"], name: "Audit log", show: audit, needs: "audit" },
   { at: ["system"], name: "System", show: system },

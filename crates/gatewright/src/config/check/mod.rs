@@ -9,6 +9,8 @@ mod browser;
 #[cfg(feature = "mail")]
 mod email;
 mod entities;
+mod hooks;
+mod jobs;
 mod names;
 mod network;
 #[cfg(feature = "oauth")]
@@ -85,6 +87,8 @@ impl Config {
         #[cfg(not(feature = "files"))]
         faults.require(!self.has_files(), "storage", crate::carriers::without("files"));
         operations::check(self, &mut faults);
+        jobs::check(self, &mut faults);
+        hooks::check(self, &mut faults);
         entities::check(self, &mut faults);
         names::add(self, &mut faults);
         if faults.0.is_empty() { Ok(()) } else { Err(faults) }
@@ -105,6 +109,8 @@ impl Config {
         network::warn(self, &mut warnings);
         posture::warn(self, &mut warnings);
         operations::warn(self, &mut warnings);
+        jobs::warn(self, &mut warnings);
+        hooks::warn(self, &mut warnings);
         entities::warn(self, &mut warnings);
         names::add(self, &mut warnings);
         warnings.0

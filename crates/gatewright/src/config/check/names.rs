@@ -32,6 +32,10 @@ pub(crate) fn names_of(config: &Config, key: &str) -> String {
         }
     } else if let Some((index, _)) = counted(key, "outbox.consumer") {
         note("consumer", config.outbox.consumers.get(index).map_or("", |consumer| &consumer.name));
+    } else if let Some((index, _)) = counted(key, "hook") {
+        note("entity", config.hooks.get(index).map_or("", |hook| &hook.entity));
+    } else if let Some((index, _)) = counted(key, "job") {
+        note("job", config.jobs.get(index).map_or("", |job| &job.name));
     } else if let Some((index, _)) = counted(key, "auth.profile.field") {
         note("field", config.auth.profile.get(index).map_or("", ProfileField::name));
     } else if let Some((index, _)) = counted(key, "auth.oauth.oidc") {

@@ -9,6 +9,7 @@ use http::HeaderName;
 use url::Url;
 
 use super::Faults;
+use crate::app::account_events;
 use crate::carriers::{RedisLimits, nats_fanout, redis_fanout};
 use crate::config::{Config, Delivery, Fanout, Functions, LimitStore, Plugin};
 use crate::consumers::refuse_name;
@@ -47,7 +48,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
 }
 
 fn functions(config: &Config, faults: &mut Faults) {
-    let Functions { folder, memory_bytes, write_timeout, timeout, allow_hosts, .. } = &config.functions;
+    let Functions { folder, memory_bytes, write_timeout, timeout, job_timeout, allow_hosts, .. } = &config.functions;
     if let Some(folder) = folder {
         faults.require(folder.is_dir(), "functions.folder", format!("{} is no folder", folder.display()));
     }
@@ -59,6 +60,11 @@ fn functions(config: &Config, faults: &mut Faults) {
     let is_short = |time: &Duration| (Duration::from_millis(1)..=Duration::from_mins(1)).contains(time);
     faults.require(is_short(write_timeout), "functions.write_timeout_ms", "must be from 1 to 60000");
     faults.require(is_short(timeout), "functions.timeout_ms", "must be from 1 to 60000");
+    faults.require(
+        (Duration::from_millis(1)..=Duration::from_hours(24)).contains(job_timeout),
+        "functions.job_timeout_ms",
+        "must be from 1 to 86400000 (a day)",
+    );
     for host in allow_hosts {
         let message = format!("`{host}` is no host: write a name or an address, with or without a port");
         faults.require(crate::functions::is_host(host), "functions.allow_hosts", message);
@@ -83,7 +89,9 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     for (index, consumer) in config.outbox.consumers.iter().enumerate() {
         // Functions emit types of their own.
         let may_be_emitted = config.functions.used_folder().is_some() && !consumer.event.starts_with("entity.");
-        if EMITTED.contains(&&*consumer.event) || may_be_emitted {
+        let is_of_job = config.jobs.iter().any(|job| job.emit.as_deref() == Some(&*consumer.event));
+        let is_of_account = account_events::types().any(|known| known == consumer.event);
+        if is_of_job || is_of_account || EMITTED.contains(&&*consumer.event) || may_be_emitted {
             continue;
         }
         let hint =
@@ -91,8 +99,8 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
         warnings.add(
             format!("outbox.consumer[{index}].event"),
             format!(
-                "the server emits no event of the type {:?}{hint} It emits {}; other types come from functions and \
-                 from a program that embeds it",
+                "the server emits no event of the type {:?}{hint} It emits {} and those of accounts; other types come from functions, from a \
+                 `[[job]]` with `emit`, or from a program that embeds it",
                 consumer.event,
                 EMITTED.join(", ")
             ),

@@ -255,6 +255,15 @@ fn warn_of_traffic(config: &Config, warnings: &mut Faults) {
              smtp+starttls://",
         );
     }
+    let jobs = config
+        .jobs
+        .iter()
+        .enumerate()
+        .filter_map(|(index, job)| Some((format!("job[{index}].url"), job.url.as_ref()?)));
+    let hooks = config.hooks.iter().enumerate().map(|(index, hook)| (format!("hook[{index}].url"), &hook.url));
+    for (key, _) in jobs.chain(hooks).filter(|(_, url)| is_plain(url)) {
+        warnings.add(key, "is http://, without encryption: whoever is on the way reads and changes what is sent");
+    }
     if !config.outbox.enabled {
         return;
     }
@@ -265,12 +274,16 @@ fn warn_of_traffic(config: &Config, warnings: &mut Faults) {
         );
     }
     for (index, consumer) in config.outbox.consumers.iter().enumerate() {
-        let plain = |url: &str| Url::parse(url).is_ok_and(|url| url.scheme() == "http" && !is_loopback(&url));
-        if matches!(&consumer.delivery, Delivery::Webhook { url, .. } if plain(url)) {
+        if matches!(&consumer.delivery, Delivery::Webhook { url, .. } if is_plain(url)) {
             warnings.add(
                 format!("outbox.consumer[{index}].url"),
                 "is http://, without encryption: whoever is on the way reads the records",
             );
         }
     }
+}
+
+/// Whether what is sent there can be read on the way.
+fn is_plain(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.scheme() == "http" && !is_loopback(&url))
 }

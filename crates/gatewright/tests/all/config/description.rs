@@ -8,7 +8,9 @@ use gatewright::config::{Absent, Setting};
 use super::{problems, read};
 
 /// Sections that are written `[[…]]`.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 11] = [
+    "job",
+    "hook",
     "entity",
     "entity.field",
     "entity.check",
@@ -26,6 +28,9 @@ const FREE: [&str; 4] = ["authorization_server.claims", "entity.search.fields", 
 /// A value for a key that must be written.
 fn sample(key: &str) -> &'static str {
     match key {
+        "schedule" => "\"0 3 * * *\"",
+        "entity" => "\"posts\"",
+        "on" => "[\"before_create\"]",
         "type" => "\"string\"",
         "event" => "\"entity.created\"",
         "team_id" | "key_id" => "\"ABCDE12345\"",
@@ -50,6 +55,12 @@ fn file(settings: &[Setting], section: &str, line: &str) -> String {
         if around == "outbox" && section != around {
             // Consumers are refused without it.
             text += "enabled = true\n";
+        }
+        if around == "hook" {
+            text.insert_str(0, "[[entity]]\nname = \"posts\"\n");
+        }
+        if around == "job" && !line.starts_with("url") && !line.starts_with("secret") {
+            text.extend(["url = ", sample("url"), "\nsecret = ", sample("secret"), "\n"]);
         }
         let required = settings.iter().filter(|of| of.section == around && of.default == Absent::Refused);
         let is_line = |key: &str| around == section && line.starts_with(&format!("{key} ="));

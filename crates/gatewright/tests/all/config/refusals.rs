@@ -2,6 +2,79 @@ use gatewright_auth::password::PasswordAlgorithm;
 
 use super::{SECRET, problems, read, read_for_production};
 
+#[test]
+fn a_job_that_cannot_run_is_refused_with_its_position() {
+    let job = |lines: &str| problems(read(&format!("[[job]]\nname = \"a\"\n{lines}\n")));
+    let url = "url = \"https://a\"\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"";
+    assert_eq!(job(&format!("schedule = \"0 3 * * *\"\n{url}")), "");
+    for (lines, expected) in [
+        (
+            format!("schedule = \"0 25 * * *\"\n{url}"),
+            "f.toml:3:15: job[0].schedule: hour: \"25\" is no number from 0 to 23",
+        ),
+        (format!("schedule = \"0 3 * * 1-9\"\n{url}"), "f.toml:3:21: job[0].schedule: day of the week: \"9\""),
+        (format!("schedule = \"0 0 30 2 *\"\n{url}"), "f.toml:3:17: job[0].schedule: no month has such a day"),
+        (
+            format!("schedule = \"0 3 * * *\"\ntimezone = \"Berlin\"\n{url}"),
+            "f.toml:4:12: job[0].timezone: \"Berlin\" is no time zone",
+        ),
+        ("schedule = \"0 3 * * *\"".to_owned(), "job[0].name: a job needs `url`, or `emit`"),
+        ("schedule = \"0 3 * * *\"\nurl = \"https://a\"".to_owned(), "job[0].url: needs `secret`"),
+        ("schedule = \"0 3 * * *\"\nurl = \"ftp://a\"".to_owned(), "job[0].url: must be an http://"),
+        ("schedule = \"0 3 * * *\"\nemit = \"a.due\"".to_owned(), "job[0].emit: needs `outbox.enabled = true`"),
+        (
+            "schedule = \"0 3 * * *\"\nemit = \"entity.created\"\n[outbox]\nenabled = true".to_owned(),
+            "job[0].emit: the service itself emits",
+        ),
+        (
+            "schedule = \"0 3 * * *\"\nemit = \"a.due\"\nallow_private = true\n[outbox]\nenabled = true".to_owned(),
+            "job[0].allow_private: is for a job with `url`",
+        ),
+        (format!("schedule = \"0 3 * * *\"\nemit = \"a.due\"\n{url}"), "job[0].emit: is for a job without `url`"),
+        (
+            format!("schedule = \"0 3 * * *\"\n{url}\n[[job]]\nname = \"a\"\nschedule = \"0 3 * * *\"\n{url}"),
+            "job[1].name: the name \"a\" is taken",
+        ),
+        (
+            format!("schedule = \"0 3 * * *\"\n{url}\n[functions]\njob_timeout_ms = 0"),
+            "functions.job_timeout_ms: must be from 1 to 86400000",
+        ),
+    ] {
+        let found = job(&lines);
+        assert!(found.contains(expected), "{lines}\n{found}");
+        assert!(found.ends_with(" (job \"a\")") || found.contains("functions."), "{found}");
+    }
+}
+
+#[test]
+fn a_hook_that_cannot_be_asked_is_refused() {
+    let hook = |lines: &str| problems(read(&format!("[[entity]]\nname = \"posts\"\n[[hook]]\n{lines}\n")));
+    let secret = "secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"";
+    let good = format!("entity = \"posts\"\non = [\"before_create\"]\nurl = \"https://a\"\n{secret}");
+    assert_eq!(hook(&good), "");
+    for (from, to, expected) in [
+        ("posts", "post", "hook[0].entity: there is no entity \"post\""),
+        ("\"before_create\"", "", "hook[0].on: names at least one"),
+        ("before_create", "after_create", "hook[0].on: \"after_create\" is none of"),
+        ("\"before_create\"", "\"before_create\", \"before_create\"", "hook[0].on: \"before_create\" is named twice"),
+        ("https://a", "a", "hook[0].url: must be an http://"),
+        ("https://a", "http://127.0.0.1:9000/a", "hook[0].url: this is an address of this machine"),
+        ("https://a", "http://localhost:9000/a", "hook[0].url: this is an address of this machine"),
+        ("https://a", "http://[::ffff:10.0.0.1]/a", "hook[0].url: this is an address of this machine"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "canary", "hook[0].secret: a webhook's secret"),
+        ("https://a\"", "https://a\"\ntimeout_ms = 30001", "hook[0].timeout_ms: must be from 1 to 30000"),
+        (
+            "https://a\"",
+            "https://a\"\non_error = \"retry\"",
+            "hook[0].on_error: expected one of \"refuse\", \"ignore\"",
+        ),
+    ] {
+        let found = hook(&good.replacen(from, to, 1));
+        assert!(found.contains(expected), "{to}: {found}");
+        assert!(!found.contains("canary"), "{found}");
+    }
+}
+
 /// Each text is refused with exactly these lines.
 #[test]
 fn an_invalid_file_is_refused_with_its_position() {

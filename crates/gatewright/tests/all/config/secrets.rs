@@ -84,6 +84,16 @@ fn the_path_of_a_file_is_refused_wherever_a_secret_is_read() {
             "",
         ),
         ("email.smtp_url", "[email]\nfrom = \"a@example.com\"\nsmtp_url = ".to_owned(), ""),
+        (
+            "job[0].secret",
+            "[[job]]\nname = \"a\"\nschedule = \"0 3 * * *\"\nurl = \"https://a\"\nsecret = ".to_owned(),
+            "",
+        ),
+        (
+            "hook[0].secret",
+            "[[hook]]\nentity = \"a\"\non = [\"before_create\"]\nurl = \"https://a\"\nsecret = ".to_owned(),
+            "",
+        ),
         ("outbox.consumer[0].secret", format!("{webhook}secret = "), ""),
         (
             "storage.s3.secret_access_key",

@@ -35,6 +35,14 @@ const fn dev(setting: &'static str, text: &'static str, outcome: Outcome) -> Row
     Row { setting, dev: true, text, outcome }
 }
 
+/// A hook without its URL.
+macro_rules! HOOK {
+    () => {
+        "[[entity]]\nname = \"posts\"\n[[hook]]\nentity = \"posts\"\non = [\"before_create\"]\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n"
+    };
+}
+
 const ROWS: &[Row] = &[
     // Everybody signs in as anybody.
     dev("server.dev_mode", "[server]\nlisten = \"0.0.0.0:80\"", Refused),
@@ -245,6 +253,33 @@ const ROWS: &[Row] = &[
          url = \"http://example.com\"\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"",
         Warned,
     ),
+    row(
+        "job.allow_private",
+        "[[job]]\nname = \"a\"\nschedule = \"0 3 * * *\"\nurl = \"https://a\"\nallow_private = true\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"",
+        Warned,
+    ),
+    row(
+        "job.url",
+        "[[job]]\nname = \"a\"\nschedule = \"0 3 * * *\"\nurl = \"http://example.com\"\n\
+         secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"",
+        Warned,
+    ),
+    row(
+        "job.secret",
+        "[[job]]\nname = \"a\"\nschedule = \"0 3 * * *\"\nurl = \"https://a\"\nsecret = \"whsec_AAAA\"",
+        Refused,
+    ),
+    row("hook.allow_private", concat!(HOOK!(), "url = \"https://a\"\nallow_private = true"), Warned),
+    row("hook.on_error", concat!(HOOK!(), "url = \"https://a\"\non_error = \"ignore\""), Warned),
+    row("hook.url", concat!(HOOK!(), "url = \"http://example.com\""), Warned),
+    row("hook.url", concat!(HOOK!(), "url = \"http://10.0.0.1\""), Refused),
+    row(
+        "hook.secret",
+        "[[entity]]\nname = \"posts\"\n[[hook]]\nentity = \"posts\"\non = [\"before_create\"]\nurl = \"https://a\"\n\
+         secret = \"whsec_AAAA\"",
+        Refused,
+    ),
 ];
 
 /// The other settings: they declare what the application is, or how large. By section.
@@ -292,7 +327,9 @@ const HARMLESS: &[(&str, &str)] = &[
     ("auth.oauth.oidc.claims", "subject email name picture email_verified"),
     ("email", "from templates"),
     ("branding", "name logo logo_dark color radius support_url terms_url privacy_url languages languages_folder"),
-    ("functions", "folder memory_bytes write_timeout_ms timeout_ms allow_hosts secrets"),
+    ("functions", "folder memory_bytes write_timeout_ms timeout_ms job_timeout_ms allow_hosts secrets"),
+    ("job", "name schedule timezone emit"),
+    ("hook", "entity on timeout_ms"),
     ("roles", "NAME"),
     ("csrf", "enabled"),
     ("rate_limit", "store redis_url"),

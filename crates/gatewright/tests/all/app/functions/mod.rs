@@ -19,7 +19,7 @@ async fn with_functions(toml: &str, files: &[(&str, &str)]) -> (Vec<TestApp>, Te
     (TestApp::on_every_engine(&toml).await, folder)
 }
 
-fn folder(files: &[(&str, &str)]) -> TempDir {
+pub(super) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (file, text) in files {
         let path = folder.path().join(file);
