@@ -46,6 +46,17 @@ type = "int"
 name = "parent"
 type = "relation"
 to = "notes"
+[storage]
+path = "files"
+reserve_bytes = 0
+[[entity]]
+name = "papers"
+owner_field = "user_id"
+[[entity.field]]
+name = "pages"
+type = "file"
+many = true
+max_bytes = 20000000
 [[entity]]
 name = "rooms"
 multi_tenant = true

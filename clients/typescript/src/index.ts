@@ -16,6 +16,7 @@ import { parameters } from "./query.js";
 import { Records } from "./records.js";
 import { Transport, type CallOptions, type Options } from "./transport.js";
 import type { AnySchema, SchemaOf } from "./types.js";
+import { upload, type Uploaded, type UploadOptions } from "./upload.js";
 
 export type { Account, Auth, Credentials, Enrollment, Me, Registration, SignIn } from "./auth.js";
 export { GatewrightError, type Failure, type FieldError } from "./failure.js";
@@ -24,6 +25,8 @@ export type { ChangeOptions, List, Records, Target } from "./records.js";
 export type { StreamEvent, StreamOptions } from "./stream.js";
 export type { CallOptions, Options } from "./transport.js";
 export type { AnySchema, EntityTypes, Highlights, Page, Query, SchemaOf, Snapshot, Stored, View, Where } from "./types.js";
+
+export type { Progress, Uploaded, UploadOptions } from "./upload.js";
 
 /** What {@link Client.send} takes. */
 export interface SendOptions extends CallOptions {
@@ -60,6 +63,14 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
     if (!/^\/(?![/\\])/.test(path)) throw new TypeError("a path begins with one slash");
     const { query, ...sent } = options;
     return this.#transport.json(method.toUpperCase(), path, query ? { ...sent, query: parameters(query, false) } : sent);
+  }
+
+  /**
+   * Uploads a file of any size, from where it is if the connection breaks. What it returns attaches the file in any write:
+   * `records("tickets").create({ attachments: [await client.upload(file)] })`.
+   */
+  upload(file: Blob, options: UploadOptions = {}): Promise<Uploaded> {
+    return upload(this.#transport, file, options);
   }
 
   /** The same server and session, for one tenant. */

@@ -51,6 +51,8 @@ export interface Sent extends CallOptions {
   once?: boolean;
   query?: URLSearchParams;
   body?: unknown;
+  /** Bytes in place of a body. */
+  bytes?: Blob;
   headers?: Record<string, string>;
 }
 
@@ -163,6 +165,10 @@ export class Transport {
     if (sent.body !== undefined) {
       headers["Content-Type"] = "application/json";
       init.body = JSON.stringify(sent.body);
+    }
+    if (sent.bytes) {
+      headers["Content-Type"] = "application/offset+octet-stream";
+      init.body = sent.bytes;
     }
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (tenant) headers[tenantHeader] = tenant;

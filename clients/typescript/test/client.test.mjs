@@ -322,3 +322,49 @@ test("no answer is a network failure, and an abort is reported as an abort", asy
   await assert.rejects(createClient({ url }).records("notes").page({ signal: AbortSignal.abort(reason) }), reason);
   assert.ok(new GatewrightError(failure) instanceof Error);
 });
+
+test("a file is uploaded in pieces, goes on after the connection broke, and is attached", async () => {
+  const cable = await proxy();
+  const { client } = await somebody({ url: cable.url, retries: 8 });
+  const bytes = new Uint8Array(9_000_001).map((_, at) => at % 251);
+  const steps = [];
+  let hasBroken = false;
+  const uploaded = await client.upload(new File([bytes], "Zoë's film.bin"), {
+    onProgress: ({ loaded, total }) => {
+      assert.equal(total, bytes.length);
+      steps.push(loaded);
+      if (!hasBroken && loaded > 0) {
+        hasBroken = true;
+        cable.cut();
+        setTimeout(cable.mend, 500);
+      }
+    },
+  });
+  assert.ok(hasBroken);
+  assert.deepEqual(steps, [...steps].sort((one, other) => one - other));
+  assert.deepEqual([steps[0], steps.at(-1)], [0, bytes.length]);
+  const paper = await client.records("papers").create({ pages: [uploaded, await client.upload(new Blob(["x"]), { name: "x.txt" })] });
+  assert.deepEqual(
+    paper.pages.map(({ name, size }) => [name, size]),
+    [
+      ["Zoë's film.bin", bytes.length],
+      ["x.txt", 1],
+    ],
+  );
+  cable.close();
+});
+
+test("an upload that is stopped, refused or empty", async () => {
+  const { client } = await somebody();
+  const stop = new AbortController();
+  const reason = new Error("enough");
+  const file = new Blob([new Uint8Array(9_000_000)]);
+  const onProgress = ({ loaded }) => loaded > 0 && stop.abort(reason);
+  await assert.rejects(client.upload(file, { signal: stop.signal, onProgress }), reason);
+  const refused = await failureOf(client.upload(new Blob([new Uint8Array(20_000_001)])));
+  assert.deepEqual([refused.kind, refused.code], ["too_large", "file_too_large"]);
+  assert.equal((await failureOf(createClient({ url }).upload(file))).kind, "unauthenticated");
+  const empty = await client.upload(new Blob([]));
+  const paper = await client.records("papers").create({ pages: [empty] });
+  assert.deepEqual([paper.pages[0].size, paper.pages[0].name], [0, "file"]);
+});
