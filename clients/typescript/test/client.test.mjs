@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { createClient, failureOf, filter, GatewrightError, mailed, mailedCode, PASSWORD, somebody, totp, url } from "./support.mjs";
+import { createClient, failureOf, filter, GatewrightError, mailed, mailedCode, PASSWORD, proxy, somebody, totp, url } from "./support.mjs";
 
 test("an account signs in and out", async () => {
   const client = createClient({ url: `${url}/` });

@@ -85,6 +85,11 @@ pub struct StoredFile {
     pub sha256: String,
 }
 
+/// Whether a database has the tables of files. The first start with files creates them.
+pub async fn has_tables(db: &Db) -> Result<bool, DatabaseError> {
+    Ok(gatewright_db::schema::describe(db, "gatewright_files").await?.is_some())
+}
+
 /// The files that a database names: those of records, and those that can be attached.
 pub async fn stored_files(db: &Db) -> Result<Vec<StoredFile>, DatabaseError> {
     let (mut all, mut last) = (Vec::new(), String::new());

@@ -241,7 +241,7 @@ impl Entries {
     fn next(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut header = tar::Header::new_gnu();
         let mut block = [0; BLOCK];
-        self.file.read_exact(&mut block).map_err(|error| self.damaged(&error.to_string()))?;
+        self.file.read_exact(&mut block).map_err(|error| self.cut(&error))?;
         if block == [0; BLOCK] {
             return Ok(None);
         }
@@ -269,15 +269,20 @@ impl Entries {
         let (mut left, mut hash, mut chunk) = (entry.size, Sha256::new(), vec![0; CHUNK]);
         while left > 0 {
             let wanted = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            self.file.read_exact(&mut chunk[..wanted]).map_err(|error| self.damaged(&error.to_string()))?;
+            self.file.read_exact(&mut chunk[..wanted]).map_err(|error| self.cut(&error))?;
             hash.update(&chunk[..wanted]);
             let written = each(&chunk[..wanted]);
             written.map_err(|error| ArchiveError::File { file: self.path.clone(), reason: error.to_string() })?;
             left -= wanted as u64;
         }
         let mut padding = vec![0; usize::try_from(rest(entry.size)).unwrap_or(0)];
-        self.file.read_exact(&mut padding).map_err(|error| self.damaged(&error.to_string()))?;
+        self.file.read_exact(&mut padding).map_err(|error| self.cut(&error))?;
         Ok(digits(&hash.finalize()))
+    }
+
+    fn cut(&self, error: &io::Error) -> ArchiveError {
+        let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
+        if is_cut { self.damaged("it ends too early") } else { self.damaged(&error.to_string()) }
     }
 
     fn damaged(&self, reason: &str) -> ArchiveError {

@@ -110,8 +110,8 @@ impl Archive {
     pub fn into_stream(mut self) -> BoxStream<'static, io::Result<Bytes>> {
         let parts = stream::iter(mem::take(&mut self.parts));
         let (store, hold) = (self.store, self.hold);
-        let parts = parts.scan(hold, move |hold, part| {
-            let (store, mut extended) = (store.clone(), hold.clone());
+        let parts = parts.scan(Held(hold), move |held, part| {
+            let (store, mut extended) = (store.clone(), held.0.clone());
             let next = match part {
                 Part::Bytes(bytes) => stream::once(async { Ok(bytes) }).boxed(),
                 Part::Database(path, content) => checked(file(path), content).boxed(),
@@ -121,7 +121,7 @@ impl Archive {
                     checked(stream::once(bytes).try_flatten().boxed(), content).boxed()
                 }
                 Part::Hold => {
-                    hold.advance();
+                    held.0.advance();
                     silent(async move { extended.extend().await }).boxed()
                 }
                 Part::Release => silent(extended.end()).boxed(),
@@ -129,6 +129,22 @@ impl Archive {
             std::future::ready(Some(next))
         });
         parts.flatten().boxed()
+    }
+}
+
+/// Ends the hold of a stream that is dropped before its end.
+struct Held(Hold);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let hold = self.0.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = hold.end().await {
+                    tracing::debug!(%error, "files are held for a while after a backup");
+                }
+            });
+        }
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
 }
 
 /// The routes that read the query. Each refuses parameters that it does not know.
-const WITH_QUERY: [&str; 10] = [
+const WITH_QUERY: [&str; 11] = [
     "/users",
     "/audit",
     "/lockouts",
@@ -92,6 +92,7 @@ const WITH_QUERY: [&str; 10] = [
     "/records/{entity}",
     "/records/{entity}/{id}",
     "/events/{entity}",
+    "/backup",
 ];
 
 /// Refuses a parameter of a route that takes none: whoever sends it expects an effect, such as fewer results.

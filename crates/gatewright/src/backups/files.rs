@@ -46,6 +46,9 @@ pub(crate) async fn begin(
     let mut of = config.clone();
     of.database.create_file = false;
     let db = parts::open(&of).await.map_err(BackupError::Open)?;
+    if !archive::has_tables(&db).await.map_err(|error| failed(error.into()))? {
+        return Ok(None);
+    }
     // From here on, servers keep the files that the copy names.
     let hold = Hold::begin(&db, now).await.map_err(|error| failed(error.into()))?;
     let copy = folder.path().join("copy.db");

@@ -85,11 +85,12 @@ async fn create(FromState(state): FromState<Arc<State>>, request: Request) -> Re
         return Err(Problem::bad_request("the request has more bytes than Upload-Length"));
     }
     let brought = Brought { offset: 0, expected: body.size_hint().exact(), checksum: headers::checksum(headers)? };
+    // Without bytes, an empty file is whole already.
+    let is_continued = has_bytes || length == 0;
+    let _turn = if is_continued { Some(state.files.turn_to_upload(&account).await?) } else { None };
     let upload = state.files.begin_resumable(&account, &wanted).await?;
     let (mut received, mut expires_at) = (0, upload.expires_at);
-    // Without bytes, an empty file is whole already.
-    if has_bytes || length == 0 {
-        let _turn = state.files.turn_to_upload(&account).await?;
+    if is_continued {
         let mut bytes = Paced::new(body.into_data_stream());
         match state.files.append(&account, &upload, brought, &mut bytes).await {
             Ok(appended) => (received, expires_at) = appended,

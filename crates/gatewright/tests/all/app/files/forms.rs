@@ -114,7 +114,7 @@ async fn the_token_of_csrf_is_the_first_part_of_a_form() {
         let token = answer.at("/csrfToken").as_str().unwrap().to_owned();
         let (csrf, file): (Part<'_>, Part<'_>) = (("_csrf", None, token.as_bytes()), ("file", Some("a.txt"), b"a"));
         let before = with.count();
-        assert_eq!(form(&ann, Method::POST, "/drops", &[file]).await.is(403).at("/code"), "csrf");
+        form(&ann, Method::POST, "/drops", &[file]).await.is(403);
         form(&ann, Method::POST, "/drops", &[("_csrf", None, b"another"), file]).await.is(403);
         assert_eq!(with.count(), before);
         let made = form(&ann, Method::POST, "/drops", &[csrf, file]).await.is(201).at("/data");
