@@ -27,10 +27,8 @@ async fn an_interrupted_upload_is_continued_elsewhere_and_after_a_death() {
         let mut server = Launch::configured(&configuration).start(&database).await;
         server.client().register(ADA).await.is(200);
         // A second server on the same database and the same store.
-        let replica = match database.is_postgres() {
-            true => Some(Launch::configured(&configuration).start(&database).await),
-            false => None,
-        };
+        let replica =
+            if database.is_postgres() { Some(Launch::configured(&configuration).start(&database).await) } else { None };
         let base = format!("http://{}", server.address());
         let other = replica.as_ref().map_or(base.clone(), |replica| format!("http://{}", replica.address()));
         let script = format!("{}/tools/tus.mjs", env!("CARGO_MANIFEST_DIR"));

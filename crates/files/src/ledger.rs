@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gatewright_db::{Db, Error as DatabaseError, Row, Share, Tx, params};
+use gatewright_db::{Db, Error as DatabaseError, Row, Share, Tx, Value, params};
 use gatewright_entities::files::{FileInfo, RELEASED};
 use jiff::Timestamp;
 
@@ -11,6 +11,9 @@ use crate::options::FileOptions;
 /// The tables with more of a file, and the columns with its id.
 const BESIDE: [(&str, &str); 3] =
     [("gatewright_thumbnails", "file"), ("gatewright_pieces", "file"), ("gatewright_resumable", "id")];
+/// A file can be attached.
+const STAGE: &str = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, \
+                     changed_at = ?5, has_metadata = ?6, expires_at = ?7 WHERE id = ?1 AND state IN ('uploading', 'partial')";
 /// How many rows one statement of the sweep takes.
 const SWEPT: usize = 100;
 /// After how long without a sign of life an upload counts as dead. Each shows one more often.
@@ -135,20 +138,21 @@ impl Upload {
 
     /// The file can be attached.
     pub(crate) async fn stage(&self, db: &Db, content: &Content, now: Timestamp) -> Result<(), Unreserved> {
-        let (upload, content) = (self.clone(), content.clone());
-        let work = async move |tx: &Tx| -> Result<(), Unreserved> {
-            if upload.stage_in(tx, &content, now).await? { Ok(()) } else { Err(Unreserved::Ended) }
-        };
-        db.writing_for(self.account.share).write(work).await
+        match db.writing_for(self.account.share).execute(STAGE, self.staged(content, now)).await? {
+            0 => Err(Unreserved::Ended),
+            _ => Ok(()),
+        }
+    }
+
+    /// The parameters of [`STAGE`].
+    fn staged(&self, content: &Content, now: Timestamp) -> Vec<Value> {
+        let Content { size, kind, sha256, has_metadata } = content;
+        params![&self.id, integer(*size), kind, sha256, now, *has_metadata, self.expires_at]
     }
 
     /// The file can be attached after this transaction. False if the upload has ended.
     pub(crate) async fn stage_in(&self, tx: &Tx, content: &Content, now: Timestamp) -> Result<bool, DatabaseError> {
-        let sql = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, changed_at = ?5, \
-                   has_metadata = ?6, expires_at = ?7 WHERE id = ?1 AND state IN ('uploading', 'partial')";
-        let Content { size, kind, sha256, has_metadata } = content;
-        let row = params![&self.id, integer(*size), kind, sha256, now, *has_metadata, self.expires_at];
-        Ok(tx.execute(sql, row).await? > 0)
+        Ok(tx.execute(STAGE, self.staged(content, now)).await? > 0)
     }
 }
 

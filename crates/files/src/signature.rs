@@ -70,7 +70,7 @@ impl Signed<'_> {
             expires.as_bytes(),
         ];
         // Another number of parts is another signature.
-        parts.extend(thumbnail.as_ref().map(|size| size.as_bytes()));
+        parts.extend(thumbnail.as_ref().map(String::as_bytes));
         of(&parts)
     }
 }

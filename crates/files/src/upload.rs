@@ -378,9 +378,9 @@ where
         let until = self.since + time;
         let piece = tokio::time::timeout_at(until, self.bytes.next()).await.map_err(|_| slow())?;
         let Some(piece) = piece else { return Ok(None) };
-        let piece = piece.map_err(|error| match is_stored {
-            true => problem::unreadable(&error),
-            false => Problem::bad_request(format!("the body cannot be read: {error}")),
+        let piece = piece.map_err(|error| {
+            let broken = || Problem::bad_request(format!("the body cannot be read: {error}"));
+            if is_stored { problem::unreadable(&error) } else { broken() }
         })?;
         self.arrived += piece.len() as u64;
         if self.arrived >= least {

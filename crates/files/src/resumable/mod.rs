@@ -66,7 +66,7 @@ impl Hash {
         }
     }
 
-    fn is_as_expected(self) -> bool {
+    fn matches(self) -> bool {
         match self {
             Self::Nothing => true,
             Self::Sha1(hash, expected) => hash.finalize()[..] == expected[..],
@@ -224,20 +224,19 @@ impl Appending<'_> {
         let mut expires_at = self.of.expires_at;
         loop {
             match self.piece(bytes).await? {
-                Ended::All => break,
                 // Without its end, a checksum tells nothing.
                 Ended::Cut(problem) if !may_count => return Err(problem),
                 Ended::Cut(problem) if self.at < self.of.length => {
                     self.commit().await?;
                     return Err(problem);
                 }
-                Ended::Cut(_) => break,
+                Ended::All | Ended::Cut(_) => break,
                 Ended::Full if may_count && self.at < self.of.length => expires_at = self.commit().await?,
                 Ended::Full => {}
             }
         }
         let hash = std::mem::replace(&mut self.hash, Hash::Nothing);
-        if !hash.is_as_expected() {
+        if !hash.matches() {
             return Err(mismatch());
         }
         if self.at == self.of.length {

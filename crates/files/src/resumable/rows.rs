@@ -95,7 +95,7 @@ pub(super) async fn begin(
     now: Timestamp,
 ) -> Result<(), Unbegun> {
     let (of, options, metadata) = (upload.clone(), options.clone(), metadata.to_owned());
-    let work = async move |tx: &Tx| -> Result<(), Unbegun> {
+    let writes = async move |tx: &Tx| -> Result<(), Unbegun> {
         of.insert(tx, "partial", length, &options, now).await?;
         let sql = "SELECT count(*) AS unfinished FROM gatewright_files WHERE uploader = ?1 AND state = 'partial'";
         let row = tx.query_opt(sql, params![&of.account.uploader]).await?;
@@ -107,7 +107,7 @@ pub(super) async fn begin(
         tx.execute(sql, params![&of.id, ledger::integer(length), &metadata, keep_metadata]).await?;
         Ok(())
     };
-    db.writing_for(upload.account.share).write(work).await
+    db.writing_for(upload.account.share).write(writes).await
 }
 
 /// The upload of this account.
@@ -143,7 +143,7 @@ pub(super) async fn take(
     now: Timestamp,
 ) -> Result<(), Stopped> {
     let (id, word) = (id.to_owned(), word.to_owned());
-    let work = async move |tx: &Tx| -> Result<(), Stopped> {
+    let writes = async move |tx: &Tx| -> Result<(), Stopped> {
         let sql = "UPDATE gatewright_resumable SET word = ?2, busy_until = NULL WHERE id = ?1 AND received = ?3 \
                    AND (busy_until IS NULL OR busy_until <= ?4)";
         if tx.execute(sql, params![&id, &word, ledger::integer(received), now]).await? > 0 {
@@ -156,7 +156,7 @@ pub(super) async fn take(
             Some(_) => Err(Stopped::Elsewhere),
         }
     };
-    db.writing_for(share).write(work).await
+    db.writing_for(share).write(writes).await
 }
 
 /// The number of the next object of the upload.
@@ -179,7 +179,7 @@ pub(super) async fn commit(
     now: Timestamp,
 ) -> Result<(), Stopped> {
     let (id, word, pieces) = (id.to_owned(), word.to_owned(), pieces.to_vec());
-    let work = async move |tx: &Tx| -> Result<(), Stopped> {
+    let writes = async move |tx: &Tx| -> Result<(), Stopped> {
         let Some(first) = pieces.first() else { return Ok(()) };
         let size: u64 = pieces.iter().map(|piece| piece.size).sum();
         let sql =
@@ -199,7 +199,7 @@ pub(super) async fn commit(
         }
         Ok(())
     };
-    db.writing_for(share).write(work).await
+    db.writing_for(share).write(writes).await
 }
 
 /// The bytes that are stored, in order.
@@ -237,7 +237,7 @@ pub(super) async fn stage(
     now: Timestamp,
 ) -> Result<(), Stopped> {
     let (of, word, content) = (upload.clone(), word.to_owned(), content.clone());
-    let work = async move |tx: &Tx| -> Result<(), Stopped> {
+    let writes = async move |tx: &Tx| -> Result<(), Stopped> {
         let sql = "UPDATE gatewright_resumable SET received = length, busy_until = NULL, word = '' WHERE id = ?1 AND word = ?2";
         if tx.execute(sql, params![&of.id, &word]).await? == 0 {
             return Err(Stopped::Taken);
@@ -248,7 +248,7 @@ pub(super) async fn stage(
         tx.execute("DELETE FROM gatewright_pieces WHERE file = ?1", params![&of.id]).await?;
         Ok(())
     };
-    db.writing_for(upload.account.share).write(work).await
+    db.writing_for(upload.account.share).write(writes).await
 }
 
 /// How many objects of the upload may be in the store.

@@ -50,7 +50,7 @@ pub(crate) fn make(image: &[u8], format: ImageFormat, size: Thumbnail) -> Result
     let mut limits = Limits::default();
     limits.max_alloc = Some(MEMORY);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(refused)?;
+    let mut decoder = reader.into_decoder().map_err(|error| refused(&error))?;
     let (width, height) = decoder.dimensions();
     if u64::from(width) * u64::from(height) > PIXELS || decoder.total_bytes() > MEMORY {
         return Err(Unmade::TooLarge);
@@ -58,7 +58,7 @@ pub(crate) fn make(image: &[u8], format: ImageFormat, size: Thumbnail) -> Result
     // Without an orientation, the image is upright.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let profile = decoder.icc_profile().ok().flatten();
-    let pixels = DynamicImage::from_decoder(decoder).map_err(refused)?;
+    let pixels = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
     let cut = Cut::of((width, height), orientation, size);
     let mut small = DynamicImage::new(cut.to.0, cut.to.1, pixels.color());
     let options = ResizeOptions::new()
@@ -70,7 +70,7 @@ pub(crate) fn make(image: &[u8], format: ImageFormat, size: Thumbnail) -> Result
     encode(small, format, profile).map_err(unreadable)
 }
 
-fn refused(error: image::ImageError) -> Unmade {
+fn refused(error: &image::ImageError) -> Unmade {
     match error {
         image::ImageError::Limits(_) => Unmade::TooLarge,
         _ => Unmade::Unreadable,
