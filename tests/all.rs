@@ -5,6 +5,7 @@
 
 mod accounts;
 mod agreement;
+mod backups;
 mod banner;
 mod browser_docs;
 mod browser_origins;
@@ -53,9 +54,11 @@ mod single_page;
 mod story;
 mod surfaces;
 mod tenants;
+mod thumbnails;
 mod tickets;
 mod together;
 mod tokens;
 mod tour;
 mod tracker;
+mod tus;
 mod tutorial;

@@ -46,25 +46,23 @@ type = "int"
 name = "parent"
 type = "relation"
 to = "notes"
+[storage]
+path = "files"
+reserve_bytes = 0
+[[entity]]
+name = "papers"
+owner_field = "user_id"
+[[entity.field]]
+name = "pages"
+type = "file"
+many = true
+max_bytes = 20000000
 [[entity]]
 name = "rooms"
 multi_tenant = true
 [[entity.field]]
 name = "name"
 type = "string"
-"#;
-
-/// An entity with files.
-const FILES: &str = r#"
-[[entity]]
-name = "papers"
-[[entity.field]]
-name = "title"
-type = "string"
-[[entity.field]]
-name = "scans"
-type = "file"
-many = true
 "#;
 
 /// A function that the client calls.
@@ -179,7 +177,7 @@ async fn the_client_works_in_node() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("typescript-client-functions");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("greet.ts"), FUNCTION).unwrap();
-    let more = format!("[functions]\nfolder = {}\n{FILES}", json!(folder));
+    let more = format!("[functions]\nfolder = {}\n", json!(folder));
     for (file, csrf) in [("client.test.mjs", true), ("streams.test.mjs", false)] {
         let configuration = format!("[csrf]\nenabled = {csrf}\n{more}{ENTITIES}");
         in_node(file, &Launch::configured(&configuration).start(&Database::Sqlite).await).await;

@@ -20,7 +20,6 @@ declare global {
   const api: Client<Schema>;
   const tasks: ReturnType<typeof gatewright.records<"tasks">>;
   const email: string, password: string, code: string, id: string, text: string, token: string;
-  const picture: File;
   const yesterday: Date;
   const signal: AbortSignal;
   function show(text: string): void;

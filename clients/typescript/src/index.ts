@@ -17,7 +17,7 @@ import { parameters } from "./query.js";
 import { Records } from "./records.js";
 import { either, Transport, type CallOptions, type Options, type Spelled } from "./transport.js";
 import type { AnySchema, Groups, GroupQuery, Operation, Result, SchemaOf } from "./types.js";
-import { upload, type StoredFile, type UploadOptions } from "./upload.js";
+import { upload, type Uploaded, type UploadOptions } from "./upload.js";
 
 export type {
   Device,
@@ -61,7 +61,8 @@ export type {
   View,
   Where,
 } from "./types.js";
-export type { StoredFile, UploadOptions } from "./upload.js";
+
+export type { Progress, Uploaded, UploadOptions } from "./upload.js";
 
 /** What {@link Client.send} takes. */
 export interface SendOptions extends CallOptions {
@@ -125,11 +126,6 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
     return (await this.#transport.json<{ results: Result[] }>("POST", path, { ...options, body: { operations } })).results;
   }
 
-  /** Sends a file, which a write then attaches by its id. */
-  upload(file: Blob, options: UploadOptions = {}): Promise<StoredFile> {
-    return upload(this.#transport, file, options);
-  }
-
   /**
    * Sends any other request, with the session, the tenant, the CSRF token and the retries of this client. `path` is a path at the server, such
    * as `/auth/tenants`. Returns the JSON of the answer, or its text; `undefined` where it has none.
@@ -139,6 +135,14 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
     if (!/^\/(?![/\\])(?!.*\/\.\.?(\/|$))/.test(path)) throw new TypeError("no path of the server");
     const { query, ...sent } = options;
     return this.#transport.json(method.toUpperCase(), path, query ? { ...sent, query: parameters(query, false) } : sent);
+  }
+
+  /**
+   * Uploads a file of any size, from where it is if the connection breaks. What it returns attaches the file in any write:
+   * `records("tickets").create({ attachments: [await client.upload(file)] })`.
+   */
+  upload(file: Blob, options: UploadOptions = {}): Promise<Uploaded> {
+    return upload(this.#transport, file, options);
   }
 
   /** The same server and session, for one tenant. */

@@ -51,11 +51,9 @@ export interface Sent extends CallOptions {
   once?: boolean;
   query?: URLSearchParams;
   body?: unknown;
-  /** Sent as it is, in place of `body`. */
-  file?: Blob;
+  /** Bytes in place of a body. */
+  bytes?: Blob;
   headers?: Record<string, string>;
-  /** In place of the client's `fetch`. */
-  send?: typeof fetch;
 }
 
 /** What clients of one session share. */
@@ -168,9 +166,9 @@ export class Transport {
       headers["Content-Type"] = "application/json";
       init.body = JSON.stringify(sent.body);
     }
-    if (sent.file) {
-      headers["Content-Type"] = sent.file.type || "application/octet-stream";
-      init.body = sent.file;
+    if (sent.bytes) {
+      headers["Content-Type"] = "application/offset+octet-stream";
+      init.body = sent.bytes;
     }
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (tenant) headers[tenantHeader] = tenant;
@@ -182,7 +180,7 @@ export class Transport {
     }
     let response: Response;
     try {
-      response = await (sent.send ?? this.options.fetch ?? fetch)(this.url(path, sent.query), init);
+      response = await (this.options.fetch ?? fetch)(this.url(path, sent.query), init);
     } catch (cause) {
       sent.signal?.throwIfAborted();
       return { kind: "network", cause };

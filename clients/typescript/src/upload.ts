@@ -1,57 +1,84 @@
-import { camel, type CallOptions, type Transport } from "./transport.js";
+import { GatewrightError } from "./failure.js";
+import { backoff, isPassing, sleep, type CallOptions, type Transport } from "./transport.js";
 
-/** A file at the server. In a write, `{ id }` attaches it to a field. */
-export interface StoredFile {
-  readonly id: string;
-  readonly name: string;
-  /** Bytes. */
-  readonly size: number;
-  readonly contentType: string;
-  readonly sha256: string;
+/** How far an upload is, in bytes. */
+export interface Progress {
+  readonly loaded: number;
+  readonly total: number;
 }
 
+/** What {@link Client.upload} takes. */
 export interface UploadOptions extends CallOptions {
   /** The name of the file. That of a `File` if left out. */
   name?: string;
-  /** Told while bytes are sent. `total` is the file's size. */
-  onProgress?: (progress: { readonly loaded: number; readonly total: number }) => void;
+  /** For a field with `keep_metadata`. */
+  keepMetadata?: boolean;
+  /** Is called at the beginning, and whenever the server has stored more. */
+  onProgress?: (progress: Progress) => void;
 }
 
-/** Sends a file. A browser tells the progress by `XMLHttpRequest`, which alone knows it there. */
-export async function upload(transport: Transport, file: Blob, options: UploadOptions): Promise<StoredFile> {
-  const { onProgress, signal } = options;
-  const name = options.name ?? (file as { name?: string }).name;
-  const query = name === undefined ? undefined : new URLSearchParams({ name });
-  const path = transport.record("_files");
-  const sent = { file, ...(query && { query }), ...(signal && { signal }) };
-  const send = onProgress && !transport.options.fetch && "XMLHttpRequest" in globalThis ? told(onProgress) : undefined;
-  if (send) return camel(await transport.json("POST", path, { ...sent, send })) as StoredFile;
-  onProgress?.({ loaded: 0, total: file.size });
-  const stored = camel(await transport.json("POST", path, sent)) as StoredFile;
-  onProgress?.({ loaded: file.size, total: file.size });
-  return stored;
+/** A file that a write can attach to a record. */
+export interface Uploaded {
+  readonly id: string;
 }
 
-/** A `fetch` that tells how much is sent. */
-function told(onProgress: NonNullable<UploadOptions["onProgress"]>): typeof fetch {
-  return (url, init = {}) =>
-    new Promise((done, fail) => {
-      const request = new XMLHttpRequest();
-      request.open(init.method ?? "POST", String(url));
-      request.withCredentials = init.credentials === "include";
-      new Headers(init.headers).forEach((value, name) => request.setRequestHeader(name, value));
-      request.upload.onprogress = ({ loaded, total }) => onProgress({ loaded, total });
-      request.onload = () => {
-        const headers = new Headers();
-        for (const name of ["content-type", "retry-after", "x-request-id"]) {
-          headers.set(name, request.getResponseHeader(name) ?? "");
-        }
-        done(new Response(request.responseText, { status: request.status, headers }));
-      };
-      request.onerror = () => fail(new TypeError("the upload broke off"));
-      request.onabort = () => fail(init.signal?.reason);
-      init.signal?.throwIfAborted();
-      init.signal?.addEventListener("abort", () => request.abort());
-      request.send(init.body as Blob);
+/** The bytes of one request: what may have to be sent again. */
+const PIECE = 4 << 20;
+
+/** Sends a file in pieces (tus 1.0), and each again from where the server has it if the connection breaks. */
+export async function upload(transport: Transport, file: Blob, options: UploadOptions): Promise<Uploaded> {
+  const { signal, onProgress, keepMetadata, name = (file as Partial<File>).name ?? "file" } = options;
+  const total = file.size;
+  const { retries = 2 } = transport.options;
+  const request = (method: string, path: string, headers: Record<string, string>, bytes?: Blob) =>
+    transport.send(method, path, {
+      headers: { "Tus-Resumable": "1.0.0", ...headers },
+      ...(bytes && { bytes }),
+      ...(signal && { signal }),
     });
+  const metadata = `filename ${base64(name)}${keepMetadata ? `,keepMetadata ${base64("1")}` : ""}`;
+  const begun = await request("POST", transport.record("_files", "tus"), {
+    "Upload-Length": `${total}`,
+    "Upload-Metadata": metadata,
+  });
+  const id = begun.headers.get("location")?.split("/").pop() ?? "";
+  const path = transport.record("_files", "tus", id);
+  const offset = (answer: Response) => Number(answer.headers.get("upload-offset"));
+  try {
+    let loaded = 0;
+    onProgress?.({ loaded, total });
+    for (let failures = 0; loaded < total; ) {
+      const bytes = file.slice(loaded, loaded + PIECE);
+      try {
+        // After a failure the server says where it is.
+        const answer = failures
+          ? await request("HEAD", path, {})
+          : await request("PATCH", path, { "Upload-Offset": `${loaded}` }, bytes);
+        failures = 0;
+        loaded = offset(answer);
+      } catch (error) {
+        signal?.throwIfAborted();
+        if (!isRepeatable(error) || failures >= retries) throw error;
+        await sleep(backoff(failures++), signal);
+        continue;
+      }
+      onProgress?.({ loaded, total });
+    }
+    return { id };
+  } catch (error) {
+    // What is stored of it is not kept. If this fails, it expires.
+    transport.send("DELETE", path, { headers: { "Tus-Resumable": "1.0.0" } }).catch(() => {});
+    throw error;
+  }
+}
+
+/** Whether the bytes may be sent again: nothing came back, or an earlier request still stores some. */
+function isRepeatable(error: unknown): boolean {
+  if (!(error instanceof GatewrightError)) return false;
+  const { failure } = error;
+  return isPassing(failure) || (failure.kind !== "network" && ["upload_in_progress", "upload_offset"].includes(failure.code));
+}
+
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
-import { createClient, failureOf, filter, GatewrightError, mailed, mailedCode, PASSWORD, somebody, totp, url } from "./support.mjs";
+import { createClient, failureOf, filter, GatewrightError, mailed, mailedCode, PASSWORD, proxy, somebody, totp, url } from "./support.mjs";
 
 test("an account signs in and out", async () => {
   const client = createClient({ url: `${url}/` });
@@ -189,7 +189,7 @@ test("writes to several entities happen together, and say which failed", async (
   const results = await client.batch([
     { op: "create", entity: "notes", data: { title: "parent" }, as: "parent" },
     { op: "create", entity: "notes", data: { title: "child", parent: { $ref: "parent" } } },
-    { op: "create", entity: "papers", data: { title: "paper" } },
+    { op: "create", entity: "papers", data: {} },
   ]);
   assert.equal(results[1].data.parent, results[0].data.id);
   assert.deepEqual(results.map(({ entity }) => entity), ["notes", "notes", "papers"]);
@@ -201,23 +201,6 @@ test("writes to several entities happen together, and say which failed", async (
   );
   assert.deepEqual([failure.kind, failure.errors.map(({ index, field }) => [index, field])], ["invalid", [[1, "title"]]]);
   assert.equal((await client.records("notes").get(results[0].data.id)).title, "parent", "nothing was written");
-});
-
-test("a file is uploaded and attached", async () => {
-  const { client } = await somebody();
-  const told = [];
-  const file = new File(["hello, file"], "a b.txt", { type: "text/plain" });
-  const stored = await client.upload(file, { onProgress: ({ loaded, total }) => told.push([loaded, total]) });
-  assert.deepEqual([stored.name, stored.size, stored.contentType], ["a b.txt", 11, "text/plain"]);
-  assert.deepEqual([told[0], told.at(-1)], [[0, 11], [11, 11]]);
-  const paper = await client.records("papers").create({ title: "x", scans: [{ id: stored.id }] });
-  assert.equal(await client.send("GET", paper.scans[0].url), "hello, file");
-  const named = await client.upload(new Blob(["%PDF-1.7 x"]), { name: "x.pdf" });
-  assert.equal(named.contentType, "application/pdf");
-  const stop = new AbortController();
-  stop.abort(new Error("enough"));
-  await assert.rejects(client.upload(file, { signal: stop.signal }), /enough|abort/);
-  assert.equal((await failureOf(createClient({ url }).upload(file))).kind, "unauthenticated");
 });
 
 test("functions are called", async () => {
@@ -433,4 +416,50 @@ test("no answer is a network failure, and an abort is reported as an abort", asy
   const reason = new Error("enough");
   await assert.rejects(createClient({ url }).records("notes").page({ signal: AbortSignal.abort(reason) }), reason);
   assert.ok(new GatewrightError(failure) instanceof Error);
+});
+
+test("a file is uploaded in pieces, goes on after the connection broke, and is attached", async () => {
+  const cable = await proxy();
+  const { client } = await somebody({ url: cable.url, retries: 8 });
+  const bytes = new Uint8Array(9_000_001).map((_, at) => at % 251);
+  const steps = [];
+  let hasBroken = false;
+  const uploaded = await client.upload(new File([bytes], "Zoë's film.bin"), {
+    onProgress: ({ loaded, total }) => {
+      assert.equal(total, bytes.length);
+      steps.push(loaded);
+      if (!hasBroken && loaded > 0) {
+        hasBroken = true;
+        cable.cut();
+        setTimeout(cable.mend, 500);
+      }
+    },
+  });
+  assert.ok(hasBroken);
+  assert.deepEqual(steps, [...steps].sort((one, other) => one - other));
+  assert.deepEqual([steps[0], steps.at(-1)], [0, bytes.length]);
+  const paper = await client.records("papers").create({ pages: [uploaded, await client.upload(new Blob(["x"]), { name: "x.txt" })] });
+  assert.deepEqual(
+    paper.pages.map(({ name, size }) => [name, size]),
+    [
+      ["Zoë's film.bin", bytes.length],
+      ["x.txt", 1],
+    ],
+  );
+  cable.close();
+});
+
+test("an upload that is stopped, refused or empty", async () => {
+  const { client } = await somebody();
+  const stop = new AbortController();
+  const reason = new Error("enough");
+  const file = new Blob([new Uint8Array(9_000_000)]);
+  const onProgress = ({ loaded }) => loaded > 0 && stop.abort(reason);
+  await assert.rejects(client.upload(file, { signal: stop.signal, onProgress }), reason);
+  const refused = await failureOf(client.upload(new Blob([new Uint8Array(20_000_001)])));
+  assert.deepEqual([refused.kind, refused.code], ["too_large", "file_too_large"]);
+  assert.equal((await failureOf(createClient({ url }).upload(file))).kind, "unauthenticated");
+  const empty = await client.upload(new Blob([]));
+  const paper = await client.records("papers").create({ pages: [empty] });
+  assert.deepEqual([paper.pages[0].size, paper.pages[0].name], [0, "file"]);
 });

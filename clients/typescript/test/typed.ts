@@ -11,6 +11,15 @@ const create: PostsCreate = { title: "One", netPrice: "9.50", settings: { a: [1,
 const update: PostsUpdate = {};
 
 export async function compiles(post: Posts): Promise<void> {
+  const { signal } = new AbortController();
+  const file: { readonly id: string } = await client.upload(new Blob([]), {
+    name: "a.txt",
+    signal,
+    onProgress: ({ loaded, total }) => void (loaded / total),
+  });
+  // @ts-expect-error: bytes are in a Blob or a File.
+  void [file, client.upload("text")];
+
   const made = await posts.create(create);
   is<Equal<(typeof made)["title"], string>>();
   is<Equal<(typeof made)["mood"], "good" | null>>();

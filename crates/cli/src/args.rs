@@ -73,10 +73,15 @@ pub(crate) enum Command {
         #[arg(long)]
         plan: bool,
     },
-    /// Copies a SQLite database to a file; a server may be running
+    /// Copies a SQLite database, with its files, to a file; a server may be running
+    ///
+    /// Of a server with files in a folder, the copy is a tar of the database and the files. Otherwise it is the database.
     Backup {
         /// The file to write; must not exist
         file: PathBuf,
+        /// Includes files that are in a bucket; files in a folder are always included
+        #[arg(long)]
+        files: bool,
     },
     /// Replaces the SQLite database with a backup; stop the server first
     ///

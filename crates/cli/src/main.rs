@@ -47,7 +47,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Init { dir } => commands::init(&dir),
             Command::Check { dev } => commands::check(&common, dev).await,
             Command::Migrate { plan } => commands::migrate(&common, plan).await,
-            Command::Backup { file } => commands::backup::backup(&common, &file).await,
+            Command::Backup { file, files } => commands::backup::backup(&common, &file, files).await,
             Command::Restore { file, replace } => commands::backup::restore(&common, &file, replace).await,
             Command::Promote { to, leave } => Box::pin(commands::promote(&common, &Secret::new(to), &leave)).await,
             Command::Verify { json } => commands::verify(&common, json).await,

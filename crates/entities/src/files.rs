@@ -5,6 +5,8 @@
 //! ([`FileStore::attach`]). Triggers of the database note in the same transaction which files no record has any more
 //! ([`RELEASED`]), whatever removes them: an update, a delete, a cascade, or a statement of another program.
 
+mod thumbnail;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::Field;
+
+pub use thumbnail::{Thumbnail, Trim};
 
 /// The table in which triggers note that no record has a file any more: its column `id` is the file's, and `at` the time.
 pub const RELEASED: &str = "gatewright_released_files";
@@ -38,11 +42,20 @@ pub struct FileRules {
     pub keep_metadata: bool,
     /// Whether formats are refused from which metadata cannot be removed.
     pub require_removal: bool,
+    /// The sizes of thumbnails that callers may request: see [`Thumbnail::parse`].
+    pub thumbnails: Vec<String>,
 }
 
 impl Default for FileRules {
     fn default() -> Self {
-        Self { max_bytes: MAX_BYTES, accept: Vec::new(), public: false, keep_metadata: false, require_removal: false }
+        Self {
+            max_bytes: MAX_BYTES,
+            accept: Vec::new(),
+            public: false,
+            keep_metadata: false,
+            require_removal: false,
+            thumbnails: Vec::new(),
+        }
     }
 }
 
@@ -54,6 +67,12 @@ impl FileRules {
             None => content_type == accepted,
         };
         self.accept.is_empty() || self.accept.iter().any(fits)
+    }
+
+    /// The thumbnail of this size, if the field declares it.
+    pub fn thumbnail(&self, size: &str) -> Option<Thumbnail> {
+        let declared = self.thumbnails.iter().find(|declared| *declared == size)?;
+        Thumbnail::parse(declared)
     }
 
     /// The attribute that is wrong, and why.
@@ -76,7 +95,7 @@ impl FileRules {
             let message = "keep_metadata keeps what metadata = \"require_removal\" removes; keep one".to_owned();
             return Err(("keep_metadata", message));
         }
-        Ok(())
+        thumbnail::check(&self.thumbnails).map_err(|message| ("thumbnails", message))
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use gatewright_db::{Db, Error as DatabaseError, Row, Share, Tx, params};
+use gatewright_db::{Db, Error as DatabaseError, Row, Share, Tx, Value, params};
 use gatewright_entities::files::{FileInfo, RELEASED};
 use jiff::Timestamp;
 
 use crate::options::FileOptions;
 
+/// The tables with more of a file, and the columns with its id.
+const BESIDE: [(&str, &str); 3] =
+    [("gatewright_thumbnails", "file"), ("gatewright_pieces", "file"), ("gatewright_resumable", "id")];
+/// A file can be attached.
+const STAGE: &str = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, \
+                     changed_at = ?5, has_metadata = ?6, expires_at = ?7 WHERE id = ?1 AND state IN ('uploading', 'partial')";
 /// How many rows one statement of the sweep takes.
 const SWEPT: usize = 100;
 /// After how long without a sign of life an upload counts as dead. Each shows one more often.
@@ -85,18 +91,27 @@ impl Upload {
         now: Timestamp,
     ) -> Result<(), Unreserved> {
         let (upload, options) = (self.clone(), options.clone());
-        let work = async move |tx: &Tx| -> Result<(), Unreserved> {
-            upload.account.take(tx, bytes, &options, now).await?;
-            let sql = "INSERT INTO gatewright_files (id, state, owner, uploader, name, size, content_type, sha256, \
-                       has_metadata, created_at, changed_at, expires_at) \
-                       VALUES (?1, 'uploading', ?2, ?3, ?4, ?5, '', '', FALSE, ?6, ?6, ?7)";
-            let Account { owner, uploader, .. } = &upload.account;
-            let row =
-                params![&upload.id, owner.as_str(), uploader, &upload.name, integer(bytes), now, upload.expires_at];
-            tx.execute(sql, row).await?;
-            Ok(())
-        };
+        let work = async move |tx: &Tx| upload.insert(tx, "uploading", bytes, &options, now).await;
         db.writing_for(self.account.share).write(work).await
+    }
+
+    /// Makes the row within a transaction.
+    pub(crate) async fn insert(
+        &self,
+        tx: &Tx,
+        state: &'static str,
+        bytes: u64,
+        options: &FileOptions,
+        now: Timestamp,
+    ) -> Result<(), Unreserved> {
+        self.account.take(tx, bytes, options, now).await?;
+        let sql = "INSERT INTO gatewright_files (id, state, owner, uploader, name, size, content_type, sha256, \
+                   has_metadata, created_at, changed_at, expires_at) \
+                   VALUES (?1, ?8, ?2, ?3, ?4, ?5, '', '', FALSE, ?6, ?6, ?7)";
+        let Account { owner, uploader, .. } = &self.account;
+        let row = params![&self.id, owner.as_str(), uploader, &self.name, integer(bytes), now, self.expires_at, state];
+        tx.execute(sql, row).await?;
+        Ok(())
     }
 
     /// Reserves `bytes` more; none shows that the upload is alive.
@@ -112,8 +127,7 @@ impl Upload {
             if bytes > 0 {
                 upload.account.take(tx, bytes, &options, now).await?;
             }
-            let sql =
-                "UPDATE gatewright_files SET size = size + ?2, changed_at = ?3 WHERE id = ?1 AND state = 'uploading'";
+            let sql = "UPDATE gatewright_files SET size = size + ?2, changed_at = ?3 WHERE id = ?1 AND state IN ('uploading', 'partial')";
             match tx.execute(sql, params![&upload.id, integer(bytes), now]).await? {
                 0 => Err(Unreserved::Ended),
                 _ => Ok(()),
@@ -124,13 +138,21 @@ impl Upload {
 
     /// The file can be attached.
     pub(crate) async fn stage(&self, db: &Db, content: &Content, now: Timestamp) -> Result<(), Unreserved> {
-        let sql = "UPDATE gatewright_files SET state = 'staged', size = ?2, content_type = ?3, sha256 = ?4, changed_at = ?5, has_metadata = ?6 \
-                   WHERE id = ?1 AND state = 'uploading'";
-        let row = params![&self.id, integer(content.size), &content.kind, &content.sha256, now, content.has_metadata];
-        match db.writing_for(self.account.share).execute(sql, row).await? {
+        match db.writing_for(self.account.share).execute(STAGE, self.staged(content, now)).await? {
             0 => Err(Unreserved::Ended),
             _ => Ok(()),
         }
+    }
+
+    /// The parameters of [`STAGE`].
+    fn staged(&self, content: &Content, now: Timestamp) -> Vec<Value> {
+        let Content { size, kind, sha256, has_metadata } = content;
+        params![&self.id, integer(*size), kind, sha256, now, *has_metadata, self.expires_at]
+    }
+
+    /// The file can be attached after this transaction. False if the upload has ended.
+    pub(crate) async fn stage_in(&self, tx: &Tx, content: &Content, now: Timestamp) -> Result<bool, DatabaseError> {
+        Ok(tx.execute(STAGE, self.staged(content, now)).await? > 0)
     }
 }
 
@@ -147,7 +169,7 @@ impl Account {
             return if today > options.anonymous_bytes_per_day { Err(Unreserved::Quota) } else { Ok(()) };
         }
         let exceeds = |used: u64, limit: u64| used.saturating_add(more) > limit;
-        let staged = self.sum(tx, "'uploading', 'staged'").await?;
+        let staged = self.sum(tx, "'uploading', 'partial', 'staged'").await?;
         let quota = options.quota_per_user_bytes;
         // An account may have many files: they are added up only where that decides something.
         let all = if quota > 0 { staged.saturating_add(self.sum(tx, "'attached'").await?) } else { 0 };
@@ -200,7 +222,7 @@ pub(crate) async fn discard(db: &Db, share: Share, uploader: &str, now: Timestam
 
 /// One upload has failed.
 pub(crate) async fn give_up(db: &Db, share: Share, id: &str, now: Timestamp) -> Result<(), DatabaseError> {
-    let sql = "UPDATE gatewright_files SET state = 'gone', changed_at = ?2 WHERE id = ?1 AND state IN ('uploading', 'staged')";
+    let sql = "UPDATE gatewright_files SET state = 'gone', changed_at = ?2 WHERE id = ?1 AND state IN ('uploading', 'partial', 'staged')";
     db.writing_for(share).execute(sql, params![id, now]).await.map(|_| ())
 }
 
@@ -220,26 +242,48 @@ pub(crate) async fn release(db: &Db, now: Timestamp) -> Result<u64, DatabaseErro
     };
     let mut released = db.write(work).await?;
     let gone = "UPDATE gatewright_files SET state = 'gone', changed_at = ?1 WHERE";
-    let expired = format!("{gone} state = 'staged' AND expires_at <= ?1");
+    let expired = format!("{gone} state IN ('partial', 'staged') AND expires_at <= ?1");
     released += db.execute(expired, params![now]).await?;
     let dead = format!("{gone} state = 'uploading' AND changed_at <= ?2");
     released += db.execute(dead, params![now, earlier(now, DEAD)]).await?;
     Ok(released)
 }
 
-/// The ids of some files whose bytes are to be deleted: those that are gone since that time.
-pub(crate) async fn gone(db: &Db, since: Timestamp) -> Result<Vec<String>, DatabaseError> {
+/// The ids of some files whose bytes are to be deleted: those that are gone since that time. None while a backup holds them.
+pub(crate) async fn gone(db: &Db, since: Timestamp, now: Timestamp) -> Result<Vec<String>, DatabaseError> {
     let sql = format!(
-        "SELECT id FROM gatewright_files WHERE state = 'gone' AND changed_at <= ?1 ORDER BY changed_at LIMIT {SWEPT}"
+        "SELECT id FROM gatewright_files WHERE state = 'gone' AND changed_at <= ?1 AND NOT EXISTS \
+         (SELECT 1 FROM gatewright_file_owners WHERE owner = 'hold' AND bytes > ?2) ORDER BY changed_at LIMIT {SWEPT}"
     );
-    let rows = db.query(sql, params![since]).await?;
+    let rows = db.query(sql, params![since, now.as_second()]).await?;
     rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// No server deletes a file until then.
+pub(crate) async fn hold(db: &Db, until: Timestamp) -> Result<(), DatabaseError> {
+    let sql = "INSERT INTO gatewright_file_owners (owner, day, bytes) VALUES ('hold', '', ?1) ON CONFLICT (owner) DO UPDATE SET \
+               bytes = CASE WHEN excluded.bytes > gatewright_file_owners.bytes THEN excluded.bytes \
+               ELSE gatewright_file_owners.bytes END";
+    db.execute(sql, params![until.as_second()]).await.map(|_| ())
+}
+
+/// Servers delete files again, unless another one holds them for longer.
+pub(crate) async fn release_hold(db: &Db, until: Timestamp) -> Result<(), DatabaseError> {
+    let sql = "UPDATE gatewright_file_owners SET bytes = 0 WHERE owner = 'hold' AND bytes <= ?1";
+    db.execute(sql, params![until.as_second()]).await.map(|_| ())
 }
 
 /// The bytes of a file are deleted.
 pub(crate) async fn forget(db: &Db, id: &str) -> Result<(), DatabaseError> {
-    let sql = "DELETE FROM gatewright_files WHERE id = ?1 AND state = 'gone'";
-    db.execute(sql, params![id]).await.map(|_| ())
+    let id = id.to_owned();
+    let work = async move |tx: &Tx| -> Result<(), DatabaseError> {
+        for (table, column) in BESIDE {
+            tx.execute(format!("DELETE FROM {table} WHERE {column} = ?1"), params![&id]).await?;
+        }
+        tx.execute("DELETE FROM gatewright_files WHERE id = ?1 AND state = 'gone'", params![&id]).await?;
+        Ok(())
+    };
+    db.write(work).await
 }
 
 /// The name by which a store knows its database: `fresh`, unless it has one already.
@@ -260,7 +304,7 @@ fn number(row: Option<&Row>, column: &str) -> Result<u64, DatabaseError> {
     row.map_or(Ok(0), |row| row.get::<i64>(column).map(i64::unsigned_abs))
 }
 
-fn integer(bytes: u64) -> i64 {
+pub(crate) fn integer(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 

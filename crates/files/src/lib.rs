@@ -4,7 +4,8 @@
 //!
 //! - A file has a row in `gatewright_files` from before its first byte is stored until after its bytes are deleted. So no byte
 //!   in the store is without a row, whenever the process dies.
-//! - The row has a state. `uploading`: bytes arrive. `staged`: all bytes are durable, and its uploader may attach it until it
+//! - The row has a state. `uploading`: bytes arrive. `partial`: they arrive in several
+//!   requests ([`resumable`]). `staged`: all bytes are durable, and its uploader may attach it until it
 //!   expires. `attached`: a record has it. `gone`: nothing has it, and its bytes are to be deleted.
 //! - [`Files`] attaches a file inside of the transaction of the record's write, by one statement on its row: staged to attached.
 //!   The record's column holds what describes the file. Triggers of the database note each file that a column loses, in the
@@ -15,6 +16,7 @@
 //!   ([`upload`]). Bytes are reserved in the database before they are stored, so that parallel uploads cannot exceed a quota.
 //! - A download asks the record's own GET whether the caller sees the file in the field.
 
+pub mod archive;
 mod attach;
 mod clean;
 mod http;
@@ -22,11 +24,13 @@ mod ledger;
 mod names;
 mod options;
 mod problem;
+mod resumable;
 mod schema;
 mod signature;
 mod sniff;
 mod store;
 mod sweep;
+mod thumbnail;
 pub mod upload;
 mod verify;
 
@@ -64,6 +68,7 @@ struct Inner {
     uploads: Shares<String>,
     downloads: Shares<String>,
     images: Shares<String>,
+    thumbnails: thumbnail::Turns,
     signing: SigningKey,
 }
 
@@ -104,7 +109,8 @@ impl Files {
         let shares = |(most, together)| Shares::within(most, together);
         let (downloads, images) = (shares(DOWNLOADS), shares(IMAGES));
         let uploads = Shares::within(UPLOADS, store.most_uploads());
-        Ok(Self(Arc::new(Inner { db, ambient, store, options, uploads, downloads, images, signing })))
+        let thumbnails = thumbnail::Turns::default();
+        Ok(Self(Arc::new(Inner { db, ambient, store, options, uploads, downloads, images, thumbnails, signing })))
     }
 }
 

@@ -36,11 +36,14 @@ pub(crate) fn storage(error: &StoreError) -> Problem {
             tracing::warn!("an upload was refused: the free space is below storage.reserve_bytes");
             Problem::unavailable("there is too little free space for files", RETRY).with_code("storage_full")
         }
-        error => {
-            tracing::warn!(%error, "the store of files failed");
-            Problem::unavailable("the store of files cannot answer right now", RETRY).with_code("storage_unavailable")
-        }
+        error => unreadable(error),
     }
+}
+
+/// The 503 of bytes that the store began to send.
+pub(crate) fn unreadable(error: &dyn std::fmt::Display) -> Problem {
+    tracing::warn!(%error, "the store of files failed");
+    Problem::unavailable("the store of files cannot answer right now", RETRY).with_code("storage_unavailable")
 }
 
 pub(crate) fn unreserved(error: Unreserved) -> Problem {

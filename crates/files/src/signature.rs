@@ -21,6 +21,8 @@ pub(crate) struct Signed<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) download: bool,
+    /// The size of a thumbnail.
+    pub(crate) thumbnail: Option<String>,
     pub(crate) tenant: Option<String>,
 }
 
@@ -28,9 +30,12 @@ impl Signed<'_> {
     /// The query of the signed address.
     pub(crate) fn query(&self, key: &SigningKey) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let Asked { download, tenant } = self.asked;
+        let Asked { download, thumbnail, tenant } = self.asked;
         if *download {
             query.append_pair("download", "1");
+        }
+        if let Some(thumbnail) = thumbnail {
+            query.append_pair("thumbnail", thumbnail);
         }
         if let Some(tenant) = tenant {
             query.append_pair("tenant", tenant);
@@ -51,18 +56,22 @@ impl Signed<'_> {
     }
 
     fn with_parts<T>(&self, of: impl FnOnce(&[&[u8]]) -> T) -> T {
-        let Asked { download, tenant } = self.asked;
+        let Asked { download, thumbnail, tenant } = self.asked;
         // What is absent differs from what is empty.
         let tenant = tenant.as_ref().map_or_else(String::new, |tenant| format!("={tenant}"));
-        of(&[
+        let expires = self.expires.to_string();
+        let mut parts = vec![
             self.table.as_bytes(),
             self.record.as_bytes(),
             self.field.as_bytes(),
             self.file.as_bytes(),
-            if *download { b"download" } else { b"" },
+            if *download { b"download" } else { &b""[..] },
             tenant.as_bytes(),
-            self.expires.to_string().as_bytes(),
-        ])
+            expires.as_bytes(),
+        ];
+        // Another number of parts is another signature.
+        parts.extend(thumbnail.as_ref().map(String::as_bytes));
+        of(&parts)
     }
 }
 
@@ -75,7 +84,7 @@ mod tests {
     #[test]
     fn a_signature_is_valid_for_its_own_address_and_time_only() {
         let key = SigningKey::new(Secret::new("a".repeat(32)).derive_key("test"));
-        let asked = Asked { download: false, tenant: Some("acme".to_owned()) };
+        let asked = Asked { tenant: Some("acme".to_owned()), ..Asked::default() };
         let signed = Signed { table: "t", record: "r", field: "f", file: "i", asked: &asked, expires: 100 };
         let query = signed.query(&key);
         let signature = query.rsplit_once("signature=").unwrap().1;
@@ -91,6 +100,8 @@ mod tests {
         let empty = other(|asked| asked.tenant = Some(String::new()));
         let download = other(|asked| asked.download = true);
         let tenant = other(|asked| asked.tenant = Some("other".to_owned()));
+        let thumbnail = other(|asked| asked.thumbnail = Some("1x1".to_owned()));
+        let no_thumbnail = other(|asked| asked.thumbnail = Some(String::new()));
         for moved in [
             Signed { table: "u", ..signed.clone() },
             Signed { record: "s", ..signed.clone() },
@@ -102,6 +113,8 @@ mod tests {
             Signed { asked: &empty, ..signed.clone() },
             Signed { asked: &download, ..signed.clone() },
             Signed { asked: &tenant, ..signed.clone() },
+            Signed { asked: &thumbnail, ..signed.clone() },
+            Signed { asked: &no_thumbnail, ..signed.clone() },
         ] {
             assert!(!moved.is_valid(&key, signature, at(50)), "{moved:?}");
         }

@@ -147,6 +147,16 @@ impl Store {
         .await
     }
 
+    /// Whether there is an object.
+    pub(crate) async fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        let place = self.place(key);
+        match timed(async { Ok(self.objects.head(&place).await?) }).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes an object. It need not be there.
     pub(crate) async fn delete(&self, key: &str) -> Result<(), StoreError> {
         let place = self.place(key);

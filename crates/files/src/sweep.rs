@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use gatewright_db::Error as DatabaseError;
 use jiff::Timestamp;
 use tokio::task::AbortHandle;
 
 use crate::store::StoreError;
-use crate::{Files, ledger, upload};
+use crate::{Files, ledger, resumable, thumbnail, upload};
 
 /// How often the table is read.
 const EACH: Duration = Duration::from_secs(5);
@@ -84,26 +85,55 @@ impl Files {
                 }
             }
         }
+        self.sweep_pieces().await;
         loop {
             let since = ledger::earlier(now, self.0.options.keep_deleted);
-            let gone = match ledger::gone(&self.0.db, since).await {
+            let gone = match ledger::gone(&self.0.db, since, now).await {
                 Ok(gone) if gone.is_empty() => return,
                 Ok(gone) => gone,
                 Err(error) => return tracing::warn!(%error, "files to delete were not read"),
             };
             for id in gone {
-                let deleted = match self.0.store.delete(&upload::raw(&id)).await {
-                    Ok(()) => self.0.store.delete(&id).await,
-                    failed => failed,
+                let beside = match self.beside(&id).await {
+                    Ok(beside) => beside,
+                    Err(error) => return tracing::warn!(%error, "files to delete were not read"),
                 };
-                if let Err(error) = deleted {
-                    return tracing::warn!(%error, "a file was not deleted from the store; it is tried again");
+                for key in beside.into_iter().chain([id.clone()]) {
+                    if let Err(error) = self.0.store.delete(&key).await {
+                        return tracing::warn!(%error, "a file was not deleted from the store; it is tried again");
+                    }
                 }
                 if let Err(error) = ledger::forget(&self.0.db, &id).await {
                     return tracing::warn!(%error, "the row of a deleted file was not removed");
                 }
             }
         }
+    }
+
+    /// Deletes what uploads left whose files are whole.
+    async fn sweep_pieces(&self) {
+        match resumable::left(&self.0.db).await {
+            Ok(left) => {
+                for id in left {
+                    if let Err(problem) = self.delete_pieces(&id).await {
+                        return tracing::warn!(
+                            code = problem.code(),
+                            "bytes of an upload were not deleted; it is tried again"
+                        );
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "uploads were not read"),
+        }
+    }
+
+    /// The keys of what the store may have beside a file.
+    async fn beside(&self, id: &str) -> Result<Vec<String>, DatabaseError> {
+        let thumbnails = thumbnail::sizes(&self.0.db, id).await?;
+        let thumbnails = thumbnails.iter().map(|size| thumbnail::key(id, size));
+        let pieces = 1..=resumable::numbers(&self.0.db, id).await?;
+        let pieces = pieces.map(|number| resumable::key(id, number));
+        Ok(thumbnails.chain(pieces).chain([upload::raw(id)]).collect())
     }
 
     /// Deletes bytes that have no row, as after a database was restored.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::ledger::{self, Account, Content, Unreserved, Upload};
 use crate::sniff::{HEAD, Sniffer};
-use crate::store::Writer;
+use crate::store::{StoreError, Writer};
 use crate::{Files, clean, names, problem};
 
 /// How many bytes are reserved at most at a time for a file of unknown size.
@@ -23,7 +23,7 @@ const FURTHER: u64 = 16 << 20;
 /// How often an upload shows that it is alive.
 const ALIVE: Duration = Duration::from_mins(1);
 /// How long an upload waits for those of the same caller.
-const TURN: Duration = Duration::from_secs(30);
+pub(crate) const TURN: Duration = Duration::from_secs(30);
 /// An upload must bring so many bytes within this time.
 pub(crate) const PACE: (u64, Duration) = (8 * 1024 * 30, Duration::from_secs(30));
 
@@ -94,7 +94,7 @@ impl Files {
 
     /// The bytes go to the store. An image from which metadata is removed goes there as it is first: only a whole one can be
     /// cleaned, and its client may be slow.
-    async fn receive<S, E>(
+    pub(crate) async fn receive<S, E>(
         &self,
         upload: &Upload,
         reserved: u64,
@@ -190,13 +190,22 @@ impl Received {
             }
             Some(_) | None => {}
         }
-        let sha256 = self.hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            use std::fmt::Write as _;
-            let _infallible = write!(hex, "{byte:02x}");
-            hex
-        });
+        let sha256 = digits(&self.hash.finalize());
         Ok(Content { size: self.size, kind: content_type.to_owned(), sha256, has_metadata })
     }
+}
+
+/// The SHA-256 of bytes, in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    digits(&Sha256::digest(bytes))
+}
+
+pub(crate) fn digits(hash: &[u8]) -> String {
+    hash.iter().fold(String::with_capacity(64), |mut hex, byte| {
+        use std::fmt::Write as _;
+        let _infallible = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 fn too_many() -> Problem {
@@ -327,6 +336,8 @@ impl Drop for Unfinished<'_> {
 #[derive(Debug)]
 pub(crate) struct Paced<S> {
     first: Option<Bytes>,
+    /// Whether they come from the store, and not from a client.
+    is_stored: bool,
     bytes: S,
     since: Instant,
     arrived: u64,
@@ -334,7 +345,12 @@ pub(crate) struct Paced<S> {
 
 impl<S> Paced<S> {
     pub(crate) fn new(bytes: S) -> Self {
-        Self { first: None, bytes, since: Instant::now(), arrived: 0 }
+        Self { first: None, is_stored: false, bytes, since: Instant::now(), arrived: 0 }
+    }
+
+    /// Bytes of the store.
+    pub(crate) fn stored(bytes: S) -> Self {
+        Self { is_stored: true, ..Self::new(bytes) }
     }
 
     /// The same bytes after a piece that was read before.
@@ -354,15 +370,63 @@ where
             return Ok(Some(first));
         }
         let (least, time) = PACE;
-        let slow = || Problem::of(StatusCode::REQUEST_TIMEOUT).with_detail("the upload is slower than 8 KiB a second");
+        let is_stored = self.is_stored;
+        let slow = || {
+            let slow = Problem::of(StatusCode::REQUEST_TIMEOUT).with_detail("the upload is slower than 8 KiB a second");
+            if is_stored { problem::storage(&StoreError::Slow) } else { slow }
+        };
         let until = self.since + time;
         let piece = tokio::time::timeout_at(until, self.bytes.next()).await.map_err(|_| slow())?;
         let Some(piece) = piece else { return Ok(None) };
-        let piece = piece.map_err(|error| Problem::bad_request(format!("the body cannot be read: {error}")))?;
+        let piece = piece.map_err(|error| {
+            let broken = || Problem::bad_request(format!("the body cannot be read: {error}"));
+            if is_stored { problem::unreadable(&error) } else { broken() }
+        })?;
         self.arrived += piece.len() as u64;
         if self.arrived >= least {
             (self.since, self.arrived) = (Instant::now(), 0);
         }
         Ok(Some(piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// Pieces of this size, this far apart.
+    fn pieces(size: usize, apart: Duration) -> impl Stream<Item = Result<Bytes, Infallible>> + Unpin {
+        let piece = move |number: u32| async move {
+            tokio::time::sleep(apart).await;
+            (number < 100).then(|| (Ok(Bytes::from(vec![0; size])), number + 1))
+        };
+        Box::pin(stream::unfold(0, piece))
+    }
+
+    /// How many bytes come before the end, or before they come too slowly.
+    async fn read(bytes: impl Stream<Item = Result<Bytes, Infallible>> + Unpin) -> Result<usize, (usize, StatusCode)> {
+        let (mut paced, mut count) = (Paced::new(bytes), 0);
+        loop {
+            match paced.next().await {
+                Ok(Some(piece)) => count += piece.len(),
+                Ok(None) => return Ok(count),
+                Err(problem) => return Err((count, problem.status())),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_come_too_slowly_are_cut_and_others_may_take_all_day() {
+        let slow = Err((30 * 8000, StatusCode::REQUEST_TIMEOUT));
+        assert_eq!(read(pieces(8000, Duration::from_secs(1))).await, slow, "a little less than 8 KiB a second");
+        assert_eq!(read(stream::pending()).await, Err((0, StatusCode::REQUEST_TIMEOUT)));
+        assert_eq!(read(pieces(9000, Duration::from_secs(1))).await, Ok(900_000));
+        // Large pieces with a pause between them.
+        assert_eq!(read(pieces(1_000_000, Duration::from_secs(29))).await, Ok(100_000_000));
+        assert_eq!(read(pieces(1_000_000, Duration::from_secs(31))).await, Err((0, StatusCode::REQUEST_TIMEOUT)));
     }
 }

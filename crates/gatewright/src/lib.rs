@@ -62,7 +62,7 @@ mod verify;
 
 pub use accounts::{AccountsError, DeleteAccountError, accounts, delete_account, management};
 pub use app::{App, AppBuilder, BuildError};
-pub use backups::{RestoreError, backup, restore};
+pub use backups::{BackupFiles, CreateBackupError, RestoreError, Restored, Written, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
 pub use functions::{FunctionInfo, check_functions, functions};

@@ -37,6 +37,14 @@ pub enum PromoteError {
     /// The source cannot be compared with the configuration, or the target's tables cannot be created.
     #[error(transparent)]
     Plan(#[from] MigrationError),
+    /// The configuration names no folder for the files of a Postgres database.
+    #[error(
+        "records have files, and on Postgres the configuration must name their folder: write [storage] with path = \"FOLDER\""
+    )]
+    NoFolder,
+    /// Files cannot be copied to the folder that they have on Postgres.
+    #[error(transparent)]
+    Files(Box<dyn std::error::Error + Send + Sync>),
     /// Rows cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -63,6 +71,9 @@ pub async fn promote(config: &Config, to: &Secret, leave: &[String]) -> Result<V
     if !schema::plan(&from).await?.statements.is_empty() {
         return Err(PromoteError::Pending);
     }
+    if config.has_files() && aim.files_folder().is_none() {
+        return Err(PromoteError::NoFolder);
+    }
     let target = parts::open(&aim).await?;
     refuse_rows(&target).await?;
     // Commands may still write: the copy uses one consistent state.
@@ -74,8 +85,12 @@ pub async fn promote(config: &Config, to: &Secret, leave: &[String]) -> Result<V
     let source = parts::open(&from).await?;
 
     schema::make_like(&aim, &source, &target).await?;
+    #[cfg(feature = "files")]
+    let moved = crate::backups::copy_between(config, &aim, &source).await;
     let copied = gatewright_db::promote::promote(&source, &target, leave).await;
     source.close().await;
+    #[cfg(feature = "files")]
+    moved.map_err(|error| PromoteError::Files(error.into()))?;
     let copied = copied?;
     schema::index(&aim, &target).await?;
     analyze(&target).await;

@@ -38,6 +38,7 @@ pub(super) fn misplaced(field: &Field) -> Vec<Wrong> {
         ("public", field.files.public, kind == File),
         ("keep_metadata", field.files.keep_metadata, kind == File),
         ("metadata", field.files.require_removal, kind == File),
+        ("thumbnails", field.files.thumbnails != files.thumbnails, kind == File),
         ("max_items", field.max_items.is_some(), kind == List || field.many),
         ("unique_items", field.unique_items, kind == List),
         ("many", field.many, matches!(kind, Relation | File)),

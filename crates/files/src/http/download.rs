@@ -7,7 +7,7 @@ use axum::extract::{Request, State as FromState};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use gatewright_base::canonical_id;
-use gatewright_entities::files::FileInfo;
+use gatewright_entities::files::{FileInfo, Thumbnail};
 use gatewright_entities::{Call, PlanField, RecordQuery};
 use gatewright_http::{Counted, Problem, Segments};
 use http::header::{
@@ -21,6 +21,7 @@ use super::caller::{Head, split};
 use super::range::{self, Asked as Ranged};
 use super::{State, caller};
 use crate::signature::{Asked, Signed};
+use crate::thumbnail::{self, Made};
 use crate::{problem, sniff};
 
 /// What a browser may do with a file that it shows: nothing.
@@ -44,24 +45,56 @@ pub(super) async fn download(
     let (request, _) = split(request);
     let parameters = Parameters::read(request.uri().query().unwrap_or_default())?;
     let found = found(&state, &table, &place, &parameters, &request).await?;
-    if let Some(thumbnail) = &parameters.thumbnail {
-        return Err(unknown_thumbnail(thumbnail));
+    let whose = whose(&state, &request);
+    let mut sent = Sent::of(&found.file);
+    if let Some(size) = &parameters.asked.thumbnail {
+        let thumbnail = found.thumbnail(size)?;
+        // Of what is no image, the file itself.
+        if let Some(made) = state.files.thumbnail(&found.file, (size, thumbnail), &whose).await? {
+            sent = Sent::thumbnail(&found.file, size, made);
+        }
     }
-    answer(&state, &found, parameters.asked.download, &request).await
+    answer(&state, &sent, &found, (whose, parameters.asked.download), &request).await
 }
 
-pub(super) fn unknown_thumbnail(size: &str) -> Problem {
-    let size: String = size.chars().take(64).collect();
-    let detail = format!("the field declares no thumbnail \"{size}\"");
-    Problem::bad_request(detail).with_code("unknown_thumbnail")
+/// The caller, whose turns it takes.
+fn whose(state: &State, request: &Head) -> String {
+    let network = || Counted::Bytes.share_key(caller::client(request)).unwrap_or_default();
+    state.call(request).uploaders().pop().unwrap_or_else(network)
+}
+
+/// The bytes of an answer.
+struct Sent {
+    /// In the store.
+    key: String,
+    name: String,
+    size: u64,
+    content_type: String,
+    sha256: String,
+}
+
+impl Sent {
+    fn of(file: &FileInfo) -> Self {
+        let FileInfo { id, name, size, content_type, sha256 } = file.clone();
+        Self { key: id, name, size, content_type, sha256 }
+    }
+
+    fn thumbnail(file: &FileInfo, size: &str, made: Made) -> Self {
+        let Made { bytes, content_type, sha256 } = made;
+        let name = if content_type == file.content_type {
+            file.name.clone()
+        } else {
+            let stem = file.name.rsplit_once('.').map_or(&*file.name, |(stem, _)| stem);
+            format!("{stem}.{}", content_type.trim_start_matches("image/").replace("jpeg", "jpg"))
+        };
+        Self { key: thumbnail::key(&file.id, size), name, size: bytes, content_type, sha256 }
+    }
 }
 
 /// The parameters of a download.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     pub(super) asked: Asked,
-    /// The size of a thumbnail. No field declares one.
-    thumbnail: Option<String>,
     /// The time and the tag of a signed address.
     signature: Option<(i64, String)>,
 }
@@ -73,7 +106,7 @@ impl Parameters {
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             let value = value.into_owned();
             let is_twice = match &*key {
-                "thumbnail" => read.thumbnail.replace(value).is_some(),
+                "thumbnail" => read.asked.thumbnail.replace(value).is_some(),
                 "tenant" => read.asked.tenant.replace(value).is_some(),
                 "download" => {
                     let is_on = matches!(&*value, "1" | "true");
@@ -97,7 +130,7 @@ impl Parameters {
         }
         match (expires, signature) {
             (None, None) => Ok(read),
-            (Some(expires), Some(signature)) if !others && read.thumbnail.is_none() => {
+            (Some(expires), Some(signature)) if !others => {
                 let expires = expires.parse().map_err(|_| invalid_signature())?;
                 Ok(Self { signature: Some((expires, signature)), ..read })
             }
@@ -116,6 +149,18 @@ pub(super) struct Found<'a> {
     pub(super) field: &'a PlanField,
     /// Whether anybody may.
     is_public: bool,
+}
+
+impl Found<'_> {
+    /// The thumbnail of a size that the field declares.
+    pub(super) fn thumbnail(&self, size: &str) -> Result<Thumbnail, Problem> {
+        let declared = self.field.files().and_then(|rules| rules.thumbnail(size));
+        declared.ok_or_else(|| {
+            let size: String = size.chars().take(64).collect();
+            let detail = format!("the field declares no thumbnail \"{size}\"");
+            Problem::bad_request(detail).with_code("unknown_thumbnail")
+        })
+    }
 }
 
 /// The file of an address, if the caller may download it.
@@ -168,15 +213,20 @@ fn operator(call: &Call) -> Call {
 }
 
 /// Sends a file, or a part of it.
-async fn answer(state: &State, found: &Found<'_>, download: bool, request: &Head) -> Result<Response, Problem> {
-    let Found { file, is_public, .. } = found;
+async fn answer(
+    state: &State,
+    file: &Sent,
+    found: &Found<'_>,
+    (whose, download): (String, bool),
+    request: &Head,
+) -> Result<Response, Problem> {
     let etag = format!("\"{}\"", file.sha256);
     let mut headers = HeaderMap::new();
     let mut set = |name: HeaderName, value: &str| {
         headers.extend(HeaderValue::from_str(value).map(|value| (name, value)));
     };
     set(ETAG, &etag);
-    set(CACHE_CONTROL, if *is_public { PUBLIC } else { PRIVATE });
+    set(CACHE_CONTROL, if found.is_public { PUBLIC } else { PRIVATE });
     set(ACCEPT_RANGES, "bytes");
     set(CONTENT_TYPE, &shown_type(&file.content_type));
     set(CONTENT_DISPOSITION, &disposition(&file.name, download || !sniff::is_shown(&file.content_type)));
@@ -206,16 +256,13 @@ async fn answer(state: &State, found: &Found<'_>, download: bool, request: &Head
     if request.method() == Method::HEAD || part.is_empty() {
         return Ok((status, headers).into_response());
     }
-    let whose = state.call(request).uploaders().pop();
-    let network = || Counted::Bytes.share_key(caller::client(request)).unwrap_or_default();
-    let whose = whose.unwrap_or_else(network);
     let turn = state.files.0.downloads.try_take(whose).ok_or_else(|| {
         let detail = "too many downloads are under way for this caller or in all";
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_downloads", detail);
         problem.retry_after(std::time::Duration::from_secs(1))
     })?;
     let range = (status == StatusCode::PARTIAL_CONTENT).then_some(part);
-    let bytes = state.files.0.store.read(&file.id, range).await.map_err(|error| problem::storage(&error))?;
+    let bytes = state.files.0.store.read(&file.key, range).await.map_err(|error| problem::storage(&error))?;
     let body = Body::from_stream(bytes.map(move |piece| {
         let _until_the_end = &turn;
         piece

@@ -6,6 +6,7 @@ mod form;
 mod parts;
 mod range;
 mod sign;
+mod tus;
 mod upload;
 
 use std::sync::Arc;
@@ -44,7 +45,7 @@ impl Routes {
         let state = &self.0;
         let origin = state.origin.clone();
         let upload = post(upload::upload).fallback(layers::method_not_allowed);
-        let mut router = Router::new().route("/_files", upload);
+        let mut router = Router::new().route("/_files", upload).merge(tus::router());
         for plan in state.entities.plans().iter().filter(|plan| plan.crud() && has_files(plan)) {
             let path = format!("/{}/{{id}}/_files/{{field}}/{{file}}/{{name}}", plan.table());
             let table: Arc<str> = plan.table().into();
@@ -79,7 +80,11 @@ pub fn is_upload(request: &Request, prefix: &str, has_files: impl Fn(&str) -> bo
     let (table, id, more) = (segments.next().unwrap_or_default(), segments.next(), segments.next());
     let method = request.method();
     if table == "_files" {
-        return id.is_none() && *method == http::Method::POST;
+        return match id {
+            None => *method == http::Method::POST,
+            Some("tus") => *method == http::Method::POST || *method == http::Method::PATCH,
+            Some(_) => false,
+        };
     }
     if more.is_some() || ContentType::of(request.headers()) != ContentType::Multipart || !has_files(table) {
         return false;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::State;
 use super::caller::split;
-use super::download::{Parameters, found, unknown_thumbnail};
+use super::download::{Parameters, found};
 use crate::ledger;
 use crate::signature::{Asked, Signed};
 
@@ -55,14 +55,14 @@ pub(super) async fn sign(
         return Err(Problem::bad_request(format!("expiresInSeconds is 1 to {LONGEST}")));
     }
     let found = found(&state, &table, &place, &Parameters::default(), &request).await?;
-    if let Some(thumbnail) = &wanted.thumbnail {
-        return Err(unknown_thumbnail(thumbnail));
+    if let Some(size) = &wanted.thumbnail {
+        found.thumbnail(size)?;
     }
     let tenant = match &call.tenant {
         Named::Tenant(tenant) => Some(tenant.as_str().to_owned()),
         Named::Nothing | Named::Unreadable => None,
     };
-    let asked = Asked { download: wanted.download, tenant };
+    let asked = Asked { download: wanted.download, thumbnail: wanted.thumbnail, tenant };
     let expires_at = ledger::later(state.files.0.ambient.now(), Duration::from_secs(seconds));
     let Segments([record, ..]) = &place;
     let signed = Signed {

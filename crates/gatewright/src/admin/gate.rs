@@ -81,7 +81,7 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
 }
 
 /// The routes that read the query. Each refuses parameters that it does not know.
-const WITH_QUERY: [&str; 11] = [
+const WITH_QUERY: [&str; 12] = [
     "/jobs/{name}/history",
     "/users",
     "/audit",
@@ -93,6 +93,7 @@ const WITH_QUERY: [&str; 11] = [
     "/records/{entity}",
     "/records/{entity}/{id}",
     "/events/{entity}",
+    "/backup",
 ];
 
 /// Refuses a parameter of a route that takes none: whoever sends it expects an effect, such as fewer results.

@@ -86,10 +86,16 @@ impl FileService {
     }
 }
 
-fn options(config: &Config) -> FileOptions {
-    let storage = config.storage.clone().unwrap_or_default();
-    let backend = match &storage.s3 {
-        Some(s3) if storage.backend == "s3" => Backend::S3(S3 {
+/// Whether the files are in a bucket.
+pub(crate) fn is_bucket(config: &Config) -> bool {
+    config.storage.as_ref().is_some_and(|storage| storage.backend == "s3")
+}
+
+/// Where the files are.
+pub(crate) fn backend(config: &Config) -> Backend {
+    let s3 = config.storage.as_ref().and_then(|storage| storage.s3.as_ref());
+    match s3.filter(|_| is_bucket(config)) {
+        Some(s3) => Backend::S3(S3 {
             endpoint: s3.endpoint.clone(),
             region: s3.region.clone(),
             bucket: s3.bucket.clone(),
@@ -99,8 +105,12 @@ fn options(config: &Config) -> FileOptions {
             prefix: s3.prefix.clone(),
         }),
         // The check of the configuration demands a folder.
-        Some(_) | None => Backend::Local(config.files_folder().unwrap_or_else(|| "files".into())),
-    };
+        None => Backend::Local(config.files_folder().unwrap_or_else(|| "files".into())),
+    }
+}
+
+fn options(config: &Config) -> FileOptions {
+    let storage = config.storage.clone().unwrap_or_default();
     FileOptions {
         quota_per_user_bytes: storage.quota_per_user_bytes,
         staged_per_user_bytes: storage.staged_per_user_bytes,
@@ -110,6 +120,6 @@ fn options(config: &Config) -> FileOptions {
         keep_deleted: DAY * storage.keep_deleted_days,
         max_body_bytes: config.server.max_body_bytes,
         create_tables: config.database.create_tables,
-        ..FileOptions::new(backend)
+        ..FileOptions::new(backend(config))
     }
 }

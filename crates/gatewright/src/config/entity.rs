@@ -299,6 +299,11 @@ fn entity_field(section: &mut Section<'_>) -> Field {
                 "Of a `file`: `\"require_removal\"` refuses images and videos of formats from which metadata cannot be removed.",
             )
             .is_some(),
+        thumbnails: section.value(
+            "thumbnails",
+            default.thumbnails.clone(),
+            "Of a `file`: the sizes of its [thumbnails](files.md#thumbnails): `\"100x100\"`, `\"400x0\"`. At most 20.",
+        ),
     };
     if files == default { field } else { field.files(files) }
 }

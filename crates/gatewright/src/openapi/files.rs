@@ -39,8 +39,60 @@ pub(super) fn describe(draft: &mut Draft, config: &Config, plans: &[Arc<Plan>]) 
         .body(upload())
         .answers(201, json("The file.", schema::uploaded(draft.case), None))
         .fails(&[401, 403, 413, 429], Page::Never);
-    let described = if draft.signs_in { described.open_to(&[SESSION, JWT, API_TOKEN], false) } else { described };
-    draft.add(described);
+    let all = std::iter::once(described).chain(resumable(draft, &format!("{path}/tus")));
+    for described in all.collect::<Vec<_>>() {
+        let described = if draft.signs_in { described.open_to(&[SESSION, JWT, API_TOKEN], false) } else { described };
+        draft.add(described);
+    }
+}
+
+/// The requests of tus.
+fn resumable(draft: &Draft, path: &str) -> [Described; 3] {
+    let version = || in_header("Tus-Resumable", "`1.0.0`.", string());
+    let bytes = || {
+        let content_type = "application/offset+octet-stream";
+        RequestBodyBuilder::new().content(content_type, content(binary(), None)).build()
+    };
+    let moved = |description: &str| {
+        let header = |about: &str| header(about, string());
+        ResponseBuilder::new()
+            .description(description)
+            .header("Upload-Offset", header("How many bytes are stored."))
+            .header("Upload-Expires", header("Until when the upload is kept."))
+    };
+    let one = format!("{path}/{{id}}");
+    let id = || in_path("id", "The id of the file: the last segment of `Location`.", string());
+    let operation = |method, path: &str, id: &str, title: &str| {
+        draft.operation(method, path, id.to_owned(), "files", title).parameter(version())
+    };
+    [
+        operation(HttpMethod::Post, path, "createUpload", "Begin a resumable upload")
+            .about("By the protocol [tus 1.0](https://tus.io/protocols/resumable-upload), which clients such as `tus-js-client` speak.")
+            .parameter(in_header("Upload-Length", "The size of the file.", string()))
+            .parameter(in_header("Upload-Metadata", "`filename`, and `keepMetadata`, with values in Base64.", string()))
+            .body(bytes())
+            .answers(
+                201,
+                moved("The upload.").header("Location", header("Where it continues, a path.", string())),
+            )
+            .fails(&[400, 401, 403, 412, 413, 429, 503], Page::Never),
+        operation(HttpMethod::Patch, &one, "continueUpload", "Send bytes of a resumable upload")
+            .about(
+                "With the last bytes, the file can be attached. While another request continues the upload, the answer is 423; \
+                 bytes that are not those of `Upload-Checksum` are 460. `HEAD` on this address returns `Upload-Offset`.",
+            )
+            .parameter(id())
+            .parameter(in_header("Upload-Offset", "How many bytes are stored.", string()))
+            .parameter(in_header("Upload-Checksum", "`sha1` or `sha256`, and the checksum in Base64.", string()))
+            .body(bytes())
+            .answers(204, moved("The bytes are stored."))
+            .fails(&[400, 401, 403, 404, 409, 410, 412, 415, 422, 429, 503], Page::Never),
+        operation(HttpMethod::Delete, &one, "endUpload", "End a resumable upload")
+            .about("Nothing of it is kept.")
+            .parameter(id())
+            .answers(204, empty("It has ended."))
+            .fails(&[401, 403, 404, 410, 412], Page::Never),
+    ]
 }
 
 /// Whether the entity has files that clients see.
@@ -76,6 +128,19 @@ pub(super) fn or_form(plan: &Plan, mut body: RequestBody) -> RequestBody {
     body
 }
 
+/// The sizes of thumbnails that the entity declares.
+fn thumbnails(plan: &Plan) -> String {
+    let declared = plan.fields().filter_map(|field| Some((field.key(), field.files()?)));
+    let declared: Vec<String> = declared
+        .filter(|(_, rules)| !rules.thumbnails.is_empty())
+        .map(|(field, rules)| format!("of `{field}` {}", rules.thumbnails.join(", ")))
+        .collect();
+    match &*declared {
+        [] => "The size of a thumbnail. No field declares one.".to_owned(),
+        declared => format!("The size of a thumbnail: {}.", declared.join("; ")),
+    }
+}
+
 impl Subject<'_> {
     /// The downloads of its files.
     pub(super) fn files(&self, draft: &Draft) -> Vec<Described> {
@@ -97,6 +162,7 @@ impl Subject<'_> {
             .about("The bytes of a file, for callers who may read the record and the field. The address is the file's `url`.")
             .parameters(place())
             .parameter(query("download", "`1`: as a file to save.", string()))
+            .parameter(query("thumbnail", &thumbnails(self.plan), string()))
             .parameter(query("tenant", "The tenant, for clients that cannot send its header.", string()))
             .parameter(query("expires", "Of a signed address.", string()))
             .parameter(query("signature", "Of a signed address.", string()))
@@ -105,10 +171,11 @@ impl Subject<'_> {
             .answers(200, ResponseBuilder::new().description("The file.").content("*/*", bytes()).header("ETag", header("The file's entity tag.", string())))
             .answers(206, ResponseBuilder::new().description("A part of the file.").content("*/*", bytes()))
             .answers(304, empty("The caller has the file."))
-            .fails(&[403, 404, 416, 429], Page::Never);
+            .fails(&[400, 403, 404, 416, 422, 429, 503], Page::Never);
         let wanted = typed(Type::Object)
             .property(draft.case.spell("expires_in_seconds"), integer().minimum(Some(1)).maximum(Some(604_800)))
-            .property("download", boolean());
+            .property("download", boolean())
+            .property("thumbnail", string());
         let answer = object([("url".to_owned(), string()), (draft.case.spell("expires_at"), instant())]);
         let sign = self
             .operation(draft, HttpMethod::Post, &format!("{path}/_sign"), "sign", Action::Read)
@@ -116,7 +183,7 @@ impl Subject<'_> {
             .parameters(place())
             .body(json_body(wanted, Some(json!({ (draft.case.spell("expires_in_seconds")): 60 }))))
             .answers(200, json("The address.", answer, None))
-            .fails(&[404], Page::Never);
+            .fails(&[400, 404], Page::Never);
         vec![download, sign]
     }
 }

@@ -20,7 +20,9 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PAT
 pub(super) const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 /// Headers of an answer that a page may read, in addition to those that it may always read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "ETag, Event-Cursor, Idempotent-Replayed, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+    "ETag, Event-Cursor, Idempotent-Replayed, Location, Retry-After, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, \
+     Tus-Checksum-Algorithm, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Expires, Upload-Length, \
+     Upload-Metadata, Upload-Offset",
 );
 
 /// The layer of [`BrowserBackend::guard`].

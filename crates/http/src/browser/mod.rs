@@ -41,8 +41,8 @@ pub use any_origin::{AnyOrigin, FromAnyOrigin, OpenPath};
 pub use guard::BrowserGuard;
 
 /// Headers that a preflight allows a page to send, in addition to those that any page may send.
-const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-API-Key, \
-     X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
+const REQUEST_HEADERS: &str = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Tus-Resumable, \
+     Upload-Checksum, Upload-Length, Upload-Metadata, Upload-Offset, X-API-Key, X-CSRF-Token, X-Request-Id, X-SSE-Slow, X-Tenant-ID";
 
 /// The configuration of the browser backend, which creates its layers.
 ///

@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::super::Draft;
 use super::super::names::Page;
 use super::super::words::{
-    Described, Part, boolean, in_path, instant, integer, json, list_of, object, or_null, string, textual,
+    Described, Part, boolean, in_path, instant, integer, json, list_of, object, or_null, query, string, textual,
 };
 use super::{UNVERIFIED, spelled};
 
@@ -123,11 +123,12 @@ fn tenants(draft: &Draft) -> Vec<Described> {
 }
 
 fn backup(draft: &Draft) -> Described {
-    let about = "A consistent copy of the SQLite database, as from `gatewright backup`. Needs `admin:write` and a \
+    let about = "A consistent copy of the SQLite database, as from `gatewright backup`: with files in a folder, a tar. Needs `admin:write` and a \
         recent sign-in. Only one backup runs at a time: 409 `backup_running`. On Postgres: 409 `unsupported`.";
     draft
         .admin(HttpMethod::Get, "/backup", "adminBackup", "Download a backup")
         .about(about)
-        .fails(&[409, 503], Page::Never)
+        .parameter(query("files", "`true`: with the files of a bucket.", boolean()))
+        .fails(&[400, 409, 503], Page::Never)
         .answers(200, textual("The file.", "application/vnd.sqlite3"))
 }

@@ -366,7 +366,7 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "entity.field",
         "name type required unique index hidden read_only default min max pattern to many renamed_from description values \
-         of max_items unique_items on_delete read write sequence accept keep_metadata max_bytes metadata public",
+         of max_items unique_items on_delete read write sequence accept keep_metadata max_bytes metadata public thumbnails",
     ),
     ("outbox", "retention_seconds max_bytes enabled poll_interval_ms max_attempts handler_grace_seconds lease_seconds"),
     ("outbox.consumer", "name event entities previous pull"),

@@ -104,3 +104,21 @@ async fn a_caller_who_may_not_write_uploads_nothing_by_a_form() {
         assert_eq!(with.count(), before);
     }
 }
+
+#[tokio::test]
+async fn the_token_of_csrf_is_the_first_part_of_a_form() {
+    for with in WithFiles::on_every_engine("", &format!("[csrf]\nenabled = true\n{ENTITIES}")).await {
+        let mut ann = with.app.anonymous();
+        let answer = ann.get("/auth/csrf").await.is(200);
+        ann.keep_cookies(&answer);
+        let token = answer.at("/csrfToken").as_str().unwrap().to_owned();
+        let (csrf, file): (Part<'_>, Part<'_>) = (("_csrf", None, token.as_bytes()), ("file", Some("a.txt"), b"a"));
+        let before = with.count();
+        form(&ann, Method::POST, "/drops", &[file]).await.is(403);
+        form(&ann, Method::POST, "/drops", &[("_csrf", None, b"another"), file]).await.is(403);
+        assert_eq!(with.count(), before);
+        let made = form(&ann, Method::POST, "/drops", &[csrf, file]).await.is(201).at("/data");
+        assert_eq!(ann.get(&url(&made["file"])).await.is(200).text(), "a");
+        assert!(made.get("_csrf").is_none());
+    }
+}

@@ -1,6 +1,7 @@
 //! Files of records, over HTTP and on both engines.
 
 mod attacks;
+mod backups;
 mod downloads;
 mod forms;
 mod images;
@@ -8,6 +9,8 @@ mod lives;
 mod quotas;
 mod stores;
 mod surfaces;
+mod thumbnails;
+mod tus;
 mod uploads;
 
 use std::sync::Arc;

@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use super::{ENTITIES, WithFiles, named, upload, uploaded, url};
 
 /// A configuration with a bucket on that server.
-fn bucket(endpoint: &str) -> String {
+pub(super) fn bucket(endpoint: &str, entities: &str) -> String {
     format!(
         "[storage]\nbackend = \"s3\"\n[storage.s3]\nendpoint = \"{endpoint}\"\nbucket = \"things\"\npath_style = true\n\
-         prefix = \"of/tests\"\naccess_key_id = \"key\"\nsecret_access_key = \"canary-secret\"\n{ENTITIES}"
+         prefix = \"of/tests\"\naccess_key_id = \"key\"\nsecret_access_key = \"canary-secret\"\n{entities}"
     )
 }
 
@@ -58,7 +58,7 @@ async fn a_store_that_does_not_answer_is_503_and_delays_nobody_else() {
             held.push(connection);
         }
     });
-    for app in TestApp::on_every_engine(&bucket(&endpoint)).await {
+    for app in TestApp::on_every_engine(&bucket(&endpoint, ENTITIES)).await {
         let ann = app.signed_in("ann@example.com").await;
         let bob = app.signed_in("bob@example.com").await;
         let uploads = futures_util::future::join_all((0..4).map(|_| upload(&ann, "a", b"a")));
@@ -80,7 +80,10 @@ async fn a_store_that_does_not_answer_is_503_and_delays_nobody_else() {
     }
 }
 
-type Objects = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+/// The keys that were written, each as often as it was.
+pub(super) const WRITTEN: &str = "parts written";
+
+pub(super) type Objects = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 /// As much of S3 as a store needs: objects, uploads in parts, lists.
 async fn s3(State(objects): State<Objects>, request: Request) -> Response {
@@ -105,6 +108,7 @@ async fn s3(State(objects): State<Objects>, request: Request) -> Response {
             let parts: Vec<String> = objects.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
             let whole: Vec<u8> = parts.iter().flat_map(|part| objects.remove(part).unwrap()).collect();
             objects.insert(key.clone(), whole);
+            objects.entry(WRITTEN.to_owned()).or_default().extend_from_slice(format!("{key}\n").as_bytes());
             xml(format!(
                 "<CompleteMultipartUploadResult><Bucket>things</Bucket><Key>{key}</Key><ETag>\"e\"</ETag></CompleteMultipartUploadResult>"
             ))
@@ -161,14 +165,20 @@ async fn s3(State(objects): State<Objects>, request: Request) -> Response {
     }
 }
 
-#[tokio::test]
-async fn a_bucket_keeps_the_files_and_loses_them_with_their_records() {
+/// A server of S3, and its address.
+pub(super) async fn s3_server() -> (Objects, String) {
     let objects = Objects::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let router = Router::new().fallback(s3).with_state(objects.clone());
-    let _server = tokio::spawn(async move { axum::serve(listener, router).await });
-    for app in TestApp::on_every_engine(&bucket(&endpoint)).await {
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (objects, endpoint)
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_the_files_and_loses_them_with_their_records() {
+    let (objects, endpoint) = s3_server().await;
+    for app in TestApp::on_every_engine(&bucket(&endpoint, ENTITIES)).await {
         let ann = app.signed_in("ann@example.com").await;
         let id = uploaded(&ann, "a.txt", b"0123456789").await;
         let ticket = ann.post("/tickets", json!({ "attachments": [named(&id)] })).await.is(201).at("/data");

@@ -191,3 +191,38 @@ async fn a_form_uploads_one_file_by_itself() {
         assert_eq!((answer.at("/name"), answer.at("/size")), (json!("file"), json!(0)));
     }
 }
+
+#[tokio::test]
+async fn an_upsert_attaches_files_to_a_new_record_and_to_one_that_is_there() {
+    let toml = r#"
+        [[entity]]
+        name = "pages"
+        public = true
+        unique = [["slug"]]
+        [[entity.field]]
+        name = "slug"
+        type = "string"
+        required = true
+        [[entity.field]]
+        name = "cover"
+        type = "file"
+    "#;
+    for with in WithFiles::on_every_engine("", toml).await {
+        let ann = with.app.signed_in("ann@example.com").await;
+        let (one, two) = (uploaded(&ann, "1", b"1").await, uploaded(&ann, "2", b"2").await);
+        let upsert =
+            async |id: &str| ann.post("/pages?on_conflict=slug", json!({ "slug": "home", "cover": named(id) })).await;
+        let made = upsert(&one).await.is(201).at("/data");
+        assert_eq!(ann.get(&url(&made["cover"])).await.is(200).text(), "1");
+        let changed = upsert(&two).await.is(200).at("/data");
+        assert_eq!(changed["id"], made["id"]);
+        assert_eq!(ann.get(&url(&changed["cover"])).await.is(200).text(), "2");
+        with.loses(&one).await;
+        // One that is left alone takes nothing.
+        let three = uploaded(&ann, "3", b"3").await;
+        let body = json!({ "slug": "home", "cover": named(&three) });
+        ann.post("/pages?on_conflict=slug&resolution=ignore", body).await.is(200);
+        assert_eq!(ann.get(&url(&changed["cover"])).await.is(200).text(), "2");
+        ann.post("/pages", json!({ "slug": "other", "cover": named(&three) })).await.is(201);
+    }
+}
