@@ -58,7 +58,7 @@ pub mod types;
 mod verify;
 
 pub use accounts::{AccountsError, DeleteAccountError, accounts, delete_account, management};
-pub use app::{App, AppBuilder, BuildError};
+pub use app::{App, AppBuilder, BuildError, ReloadError, Reloaded, Reloader};
 pub use backups::{RestoreError, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};

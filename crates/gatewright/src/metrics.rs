@@ -239,7 +239,7 @@ impl Middleware for CountLayer {
                 let ms = took.as_secs_f64() * 1000.0;
                 tracing::debug!(
                     target: "gatewright::access",
-                    %method, route, status, ms, requestId = id, account, client, "answered"
+                    %method, route, status, ms, requestId = id, account, addressClass = client, "answered"
                 );
             }
             response

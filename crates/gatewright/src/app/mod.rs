@@ -23,6 +23,7 @@ pub(crate) mod parts;
 pub(crate) mod profiles;
 #[cfg(feature = "oauth")]
 mod providers;
+mod reload;
 mod router;
 pub(crate) mod tasks;
 
@@ -44,6 +45,7 @@ use banner::Banner;
 pub use builder::AppBuilder;
 pub use error::BuildError;
 use mail::MailService;
+pub use reload::{ReloadError, Reloaded, Reloader};
 use tasks::Tasks;
 
 use crate::Config;
@@ -65,6 +67,7 @@ pub struct App {
     fanout: Option<FanoutStatus>,
     tasks: Tasks,
     mail: MailService,
+    reloader: Reloader,
     server: Server,
 }
 
@@ -125,6 +128,11 @@ impl App {
     /// clone of its router exists.
     pub fn fanout(&self) -> Option<&FanoutStatus> {
         self.fanout.as_ref()
+    }
+
+    /// Changes settings while the application runs.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// The lines that the server prints at start: `listening on http://ADDR`, URLs to open, and a command to paste.

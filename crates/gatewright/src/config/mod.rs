@@ -19,6 +19,7 @@ mod functions;
 mod keys;
 mod limits;
 mod loader;
+mod log;
 mod oauth;
 mod oauth2;
 mod presets;
@@ -30,6 +31,7 @@ mod storage;
 mod surfaces;
 mod template;
 mod view;
+mod written;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -53,6 +55,7 @@ pub use functions::Functions;
 pub use keys::Keys;
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
 pub use loader::{LoadError, Loader};
+pub use log::{Log, LogFormat, LogLevel};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
 pub use oauth2::{OAuth2, OAuth2Claims, TokenAuth};
 pub use presets::{Account, Addresses, PresetProvider};
@@ -62,6 +65,7 @@ pub use server::Server;
 pub use storage::{S3, Storage};
 pub use surfaces::{Audit, BrowserBackend, Csrf, Email, Tenancy};
 pub use template::{fresh_secret, template};
+pub use written::Written;
 
 use read::Section;
 
@@ -72,6 +76,8 @@ pub struct Config {
     pub server: Server,
     /// `[database]`
     pub database: Database,
+    /// `[log]`
+    pub log: Log,
     /// `[auth]`
     pub auth: Auth,
     /// `[roles]`: what each role may do.
@@ -117,6 +123,7 @@ impl Default for Config {
         Self {
             server: Server::default(),
             database: Database::default(),
+            log: Log::default(),
             auth: Auth::default(),
             roles: BTreeMap::new(),
             email: None,
@@ -198,6 +205,7 @@ impl Config {
         Self {
             server,
             database: section.section("database", Database::read),
+            log: section.section("log", Log::read),
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
             roles: section.entries("roles", "The permissions of the role. `\"*\"`: all permissions."),
             email: section.optional_section("email", Email::read),

@@ -1,4 +1,5 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gatewright_base::JsonCase;
@@ -46,6 +47,8 @@ pub struct Server {
     /// How long the server continues to answer after a stop is requested. It closes the connection after each answer,
     /// and `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
     pub drain: Option<Duration>,
+    /// A file that the server holds locked, with the number of its process.
+    pub pid_file: Option<PathBuf>,
     /// Allows dev mode with a listening address or a public URL that other computers can reach. Anybody who can reach it can sign in as any user.
     pub allow_public_dev_mode: bool,
     /// The proxies whose `X-Forwarded-For` is trusted. In a configuration file, setting it enables
@@ -71,6 +74,7 @@ impl Default for Server {
             idempotency_max_bytes: 1 << 30,
             slow_reader: Duration::from_secs(30),
             drain: None,
+            pid_file: None,
             allow_public_dev_mode: false,
             trusted_proxies: TrustedProxies::default(),
         }
@@ -161,6 +165,7 @@ impl Server {
                      503. At most 300. See [stopping](deployment.md#stopping).",
                 )
                 .map(Duration::from_secs),
+            pid_file: pid_file(section),
             allow_public_dev_mode: section.value(
                 "allow_public_dev_mode",
                 default.allow_public_dev_mode,
@@ -178,6 +183,12 @@ impl Server {
                 .unwrap_or_default(),
         }
     }
+}
+
+fn pid_file(section: &mut Section<'_>) -> Option<PathBuf> {
+    let about = "An absolute path. While the server runs, the file has the number of its process and is locked. \
+                 [`gatewright reload`](operations.md#reloading) finds the server by it. On SQLite it is not needed.";
+    section.optional::<String>("pid_file", about).map(PathBuf::from)
 }
 
 fn export_timeout(section: &mut Section<'_>, default: Duration) -> Duration {

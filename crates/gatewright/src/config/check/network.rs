@@ -62,6 +62,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         "server.drain_seconds",
         "must be at most 300: a stop takes this long",
     );
+    faults.require(
+        server.pid_file.as_ref().is_none_or(|file| file.is_absolute()),
+        "server.pid_file",
+        "must be an absolute path, such as \"/run/gatewright/gatewright.pid\": commands run in other folders",
+    );
     faults.require(server.max_body_bytes > 0, "server.max_body_bytes", "must be at least 1");
     faults.require(config.database.max_connections > 0, "database.max_connections", "must be at least 1");
     let list_timeout = config.database.list_timeout;
