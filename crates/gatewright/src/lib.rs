@@ -8,7 +8,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::from_toml("gatewright.toml", &std::fs::read_to_string("gatewright.toml")?)?;
-//! let listener = TcpListener::bind(config.server.listen).await?;
+//! let listener = TcpListener::bind(config.server.address()).await?;
 //! let app = App::builder(config).build().await?;
 //! app.serve(listener, async {
 //!     let _interrupted = tokio::signal::ctrl_c().await;
@@ -86,5 +86,6 @@ pub use mails::{MailQueueError, mail_queue};
 pub use outbox::{OutboxError, outbox};
 pub use promote::{Copied, PromoteError, promote};
 pub use replicas::{Replicas, ReplicasError, replicas};
+pub use serve::{ListenError, Listeners};
 pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenant_id, tenants};
 pub use verify::{Finding, VerifyError, check_encoding, verify};

@@ -1,8 +1,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use gatewright::App;
-use tokio::net::TcpListener;
+use gatewright::{App, Listeners};
 use tokio::sync::mpsc::Sender;
 
 use crate::args::{Common, Serve};
@@ -19,24 +18,24 @@ pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<Exit
     let asked_to_stop = stop_signals(reload).context("cannot listen for signals")?;
     let _pid_file = PidFile::take(&config)?;
 
-    let wanted = config.server.listen;
-    let cannot = || format!("cannot listen on {wanted}; choose another address with --listen or `server.listen`");
-    let listener = TcpListener::bind(wanted).await.with_context(cannot)?;
-    // The real address: the configured port may be 0.
-    config.server.listen = listener.local_addr()?;
+    let listeners = Listeners::bind(&config).await?;
+    // The real addresses: a configured port may be 0.
+    config.server.listen = listeners.addresses()?;
     let shown = config.clone();
     let app = App::builder(config).build().await?;
-    let mut reloading = Reloading::new((common, serve), (&shown, written), log, app.reloader());
+    let mut reloading = Reloading::new((common, serve), (&shown, written), log, app.reloader().listening(&listeners));
     tokio::task::spawn_blocking(move || {
         while let Some(()) = reloads.blocking_recv() {
             reloading.run();
         }
     });
-    tracing::info!(address = %listener.local_addr()?, "listening");
+    for address in &shown.server.listen {
+        tracing::info!(%address, "listening");
+    }
     for line in app.banner() {
         output::line(&line);
     }
-    app.serve(listener, asked_to_stop).await;
+    app.serve(listeners, asked_to_stop).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

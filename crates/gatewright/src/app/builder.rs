@@ -153,6 +153,7 @@ impl AppBuilder {
             mail: mail.clone(),
             origins: browsers.allowed().cloned(),
             rate: limits.rate(),
+            tls: None,
         };
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
         let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail);
@@ -183,6 +184,7 @@ impl AppBuilder {
         .assemble(ambient, routes);
         let server = Server {
             router,
+            public_url: config.public_url(),
             max_connections: config.server.max_connections,
             max_connections_per_address: config.server.max_connections_per_address,
             trusted_proxies: config.server.trusted_proxies.clone(),

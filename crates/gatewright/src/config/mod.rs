@@ -18,6 +18,7 @@ mod events;
 mod functions;
 mod keys;
 mod limits;
+mod listen;
 mod loader;
 mod log;
 mod oauth;
@@ -54,6 +55,7 @@ pub use events::{Consumer, Delivery, Events, Fanout, Outbox};
 pub use functions::Functions;
 pub use keys::Keys;
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
+pub use listen::{Listen, Tls};
 pub use loader::{LoadError, Loader};
 pub use log::{Log, LogFormat, LogLevel};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
@@ -176,13 +178,14 @@ impl Config {
 
     /// The public URL: `server.public_url`, or `http://` and the listening address.
     pub fn public_url(&self) -> Url {
-        let listen = self.server.listen;
+        let listen = self.server.address();
+        let scheme = if self.server.tls.is_some() { "https" } else { "http" };
         let host = match listen.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
-        let default = || format!("http://{}", SocketAddr::new(host, listen.port()));
+        let default = || format!("{scheme}://{}", SocketAddr::new(host, listen.port()));
         self.server.public_url.clone().unwrap_or_else(|| default().parse().expect("an address makes a URL"))
     }
 

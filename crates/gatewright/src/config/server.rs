@@ -6,13 +6,16 @@ use gatewright_base::JsonCase;
 use gatewright_http::TrustedProxies;
 use url::Url;
 
+use super::listen::{Listen, Listens, Tls};
 use super::read::Section;
 
 /// `[server]`: the listening address and settings for every request.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// The address to listen on. Port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// The addresses and sockets to listen on.
+    pub listen: Vec<Listen>,
+    /// `[server.tls]`; absent: plain HTTP.
+    pub tls: Option<Tls>,
     /// The public URL, for mails, redirects and origin checks. Absent: `http://` and the listening address.
     pub public_url: Option<Url>,
     /// The front end, to which flows without `next` lead. Absent: the page `/` of this server.
@@ -59,7 +62,8 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            listen: vec![Listen::Tcp(DEFAULT)],
+            tls: None,
             public_url: None,
             app_url: None,
             dev_mode: false,
@@ -81,14 +85,39 @@ impl Default for Server {
     }
 }
 
+const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
 impl Server {
+    /// The first address of `listen`. If it has only sockets: the default.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses().next().unwrap_or(DEFAULT)
+    }
+
+    /// The addresses of `listen`.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listen.iter().filter_map(Listen::address)
+    }
+
+    /// Whether other computers cannot reach the server without a proxy.
+    pub(crate) fn is_local(&self) -> bool {
+        self.addresses().all(|address| address.ip().to_canonical().is_loopback())
+    }
+
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            listen: section.value("listen", default.listen, "The address to listen on. Port 0 selects a free port."),
+            listen: section
+                .value(
+                    "listen",
+                    Listens(default.listen),
+                    "The address to listen on, or several: `[\"0.0.0.0:443\", \"unix:/run/gatewright/http\"]`. Port 0 selects a \
+                     free port. A [Unix socket](deployment.md#unix-sockets) has the mode 0660.",
+                )
+                .0,
+            tls: section.optional_section("tls", Tls::read),
             public_url: section.derived(
                 "public_url",
-                "`http://` and `listen`",
+                "`http://`, or `https://` with `[server.tls]`, and the first address of `listen`",
                 "The public address of the server, for mails, redirects and origin checks. Never taken from a \
                  request.",
             ),
@@ -176,7 +205,7 @@ impl Server {
                 .derived(
                     "trusted_proxies",
                     "`[]`",
-                    "Networks whose `X-Forwarded-For` is trusted. If it is not empty, `trust_forwarded_for` is on for \
+                    "Networks whose `X-Forwarded-For` is trusted; `\"unix\"` for those who connect to a Unix socket. If it is not empty, `trust_forwarded_for` is on for \
                      every limiter that does not set it. Half of all IPv4 or IPv6 addresses or more is refused outside \
                      dev mode.",
                 )

@@ -27,8 +27,8 @@ impl Guard {
     pub(super) fn new(config: &Config, allowed: AllowedOrigins) -> Self {
         let public = config.public_url();
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
-        let listens = config.server.listen.ip();
-        hosts.push(if listens.is_ipv6() { format!("[{listens}]") } else { listens.to_string() });
+        let listens = config.server.addresses().map(|address| address.ip());
+        hosts.extend(listens.map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }));
         hosts.extend(public.host_str().map(str::to_ascii_lowercase));
         Self { hosts, own: Origin::of(&public), allowed }
     }

@@ -21,3 +21,4 @@ pub use scalar::{LISTEN_ADDRESS, listen_address};
 pub(super) use secret::SecretSources;
 pub(super) use section::Section;
 pub use setting::{Absent, Setting};
+pub(super) use to_toml::ToToml;
