@@ -362,7 +362,8 @@ pub(crate) enum UserCommand {
     },
     /// Lists accounts by email
     ///
-    /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`,
+    /// With --json: `{"items":[{"id","email","roles","emailVerified","secondFactor","lastSignInAt","createdAt","disabledAt",
+    /// "tenants"}],"total"}`, tenants as `{"id","roles"}`; a disabled account has `"disabled":true`,
     /// one whose password hash cannot be used `"unknownHash":true`.
     List {
         /// The maximum number to print, up to 500
