@@ -37,7 +37,7 @@ async fn the_operator_s_changes_apply_at_once_in_the_running_server() {
         let grace_listed = &list["items"][0];
         assert_eq!(grace_listed.as_object().unwrap().len(), 9, "{list}");
         for (key, value) in [
-            ("emailVerified", json!(true)),
+            ("emailVerified", json!(false)),
             ("secondFactor", json!(false)),
             ("disabledAt", Value::Null),
             ("tenants", json!([])),

@@ -17,7 +17,7 @@ use crate::harness::{Database, Launch, Server, gatewright};
 use crate::outbox::until;
 
 const PROJECT: &str = "[auth]\njwt_secret = \"a secret for tests alone, long enough\"\nbcrypt_cost = 4\n\
-    [log]\naccess = true\n[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\n";
+    [log]\naccess = true\n[[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"string\"\nmax = 200000\n";
 
 /// Writes a certificate for `localhost` and its key. Returns the certificate.
 fn certify(folder: &Path) -> String {

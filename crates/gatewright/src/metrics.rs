@@ -14,6 +14,7 @@ mod mail;
 mod mail;
 mod outbox;
 mod passwords;
+mod process;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -233,6 +233,7 @@ impl Parts<'_> {
                         }
                         metrics.observe_budget(&budget);
                         metrics.observe_limits(&limits);
+                        metrics.observe_process();
                     };
                     metrics.answer(&bus, &streams, observe).await
                 }),
