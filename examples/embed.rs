@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
             .field(Field::text("text").required().max(10_000)),
     ];
 
-    let listener = TcpListener::bind(config.server.listen).await.context("the port is taken")?;
+    let listener = TcpListener::bind(config.server.address()).await.context("the port is taken")?;
     let app = App::builder(config).routes(Router::new().route("/hello", get(hello))).build().await?;
 
     // Called after each commit, one event after the other. A slow handler does not delay requests or other handlers.

@@ -130,7 +130,7 @@ pub async fn program() -> Done {
     config.server.dev_mode = true;
     config.entities = vec![Entity::new("notes").owner("user_id").field(Field::string("title").required().max(200))];
     let hello = Router::new().route("/hello", get(hello));
-    let listener = TcpListener::bind(config.server.listen).await?;
+    let listener = TcpListener::bind(config.server.address()).await?;
     let app = App::builder(config).routes(hello).build().await?;
     app.serve(listener, std::future::pending()).await;
 

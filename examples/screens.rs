@@ -27,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
         // Everybody who is not an admin gets 403: `gatewright user set-roles ada@example.com user,admin`.
         .merge(behind(ScreenPolicy::role("admin"), "/admin", get(async || Html("<h1>Admin</h1>"))));
 
-    let listener = TcpListener::bind(config.server.listen).await.context("the port is taken")?;
+    let listener = TcpListener::bind(config.server.address()).await.context("the port is taken")?;
     let app = App::builder(config).routes(screens).build().await?;
     for line in app.banner() {
         println!("{line}");

@@ -34,7 +34,18 @@ async fn the_operator_s_changes_apply_at_once_in_the_running_server() {
         let list: Value = serde_json::from_str(&run(&["user", "list", "--json"], "")).unwrap();
         assert_eq!(list["total"], 1);
         assert_eq!(list["items"][0]["email"], "grace@example.com");
-        assert_eq!(list["items"][0].as_object().unwrap().len(), 3, "{list}");
+        let grace_listed = &list["items"][0];
+        assert_eq!(grace_listed.as_object().unwrap().len(), 9, "{list}");
+        for (key, value) in [
+            ("emailVerified", json!(false)),
+            ("secondFactor", json!(false)),
+            ("disabledAt", Value::Null),
+            ("tenants", json!([])),
+        ] {
+            assert_eq!(grace_listed[key], value, "{key}: {list}");
+        }
+        let created = grace_listed["createdAt"].as_str().unwrap();
+        assert!(grace_listed["lastSignInAt"].as_str().unwrap() > created, "{list}");
 
         let bearer = format!("Bearer {}", signed_in["token"].as_str().unwrap());
         let by_token = || Answer::read(server.client().request(Method::GET, "/posts").header("authorization", &bearer));

@@ -338,7 +338,7 @@ async fn the_access_log_has_numbers_the_account_and_the_network_of_the_client() 
     let known = line("known-caller-1").await;
     let expected = json!({
         "method": "GET", "route": "/auth/me", "status": 200, "requestId": "known-caller-1", "account": id,
-        "client": "127.0.0.0/24",
+        "addressClass": "127.0.0.0/24",
     });
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&known[name], value, "{name}: {known}");

@@ -25,6 +25,8 @@ pub(crate) struct Launch {
     environment: Vec<(String, String)>,
     configuration: Option<String>,
     files: Option<u32>,
+    /// The configuration names address and database.
+    is_alone: bool,
     /// The whole command, in place of the binary with its arguments.
     command: Option<Vec<String>>,
 }
@@ -37,6 +39,7 @@ impl Launch {
             environment: Vec::new(),
             configuration: None,
             files: None,
+            is_alone: false,
             command: None,
         }
     }
@@ -51,6 +54,11 @@ impl Launch {
         let secret = "a secret for tests alone, long enough";
         let configuration = Some(format!("[auth]\njwt_secret = \"{secret}\"\n{text}"));
         Self { arguments: Vec::new(), configuration, ..Self::dev() }
+    }
+
+    /// `serve` as in production, with this configuration alone: it names the address.
+    pub(crate) fn alone(text: &str) -> Self {
+        Self { arguments: Vec::new(), configuration: Some(text.to_owned()), is_alone: true, ..Self::dev() }
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
@@ -143,7 +151,10 @@ impl Server {
         });
         self.process = Some(Process { child, printed, _watchdog: watchdog });
         let first = self.wait_for_output(|lines| {
-            lines.iter().find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned))
+            let place = |line: &String| {
+                Some(line.strip_prefix("listening on http")?.trim_start_matches('s').get(3..)?.to_owned())
+            };
+            lines.iter().find_map(place)
         });
         self.address = first;
     }
@@ -163,7 +174,9 @@ impl Server {
             }
         };
         command.arg("serve").args(&self.launch.arguments);
-        command.args(["--listen", &self.address, "--database", &self.database]);
+        if !self.launch.is_alone {
+            command.args(["--listen", &self.address, "--database", &self.database]);
+        }
         command
     }
 

@@ -6,6 +6,7 @@ use gatewright_http::OpenPath;
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
+use crate::config::Limits;
 use crate::core::Core;
 use crate::core::Screens;
 use crate::jwt::{self, SigningKeys};
@@ -86,6 +87,12 @@ impl Auth {
         // The second call finds them set already.
         let _ = self.0.core.screens.set(self.0.screens.clone());
         self.0.screen_routes.clone()
+    }
+
+    /// Replaces the limits while the server runs. Attempts that were counted before stay counted. `trust_forwarded_for` stays
+    /// as it was.
+    pub fn set_limits(&self, limits: &Limits) {
+        self.0.core.live_limits.set(limits);
     }
 
     /// The public keys of JWTs, and the metadata of the authorization server and of the resources that it protects, at the

@@ -23,6 +23,7 @@ use crate::guests::LastSweep;
 use crate::init_error::AuthInitError;
 use crate::jwt::{self, JwtAlgorithm, Jwts};
 use crate::legacy::legacy_booleans;
+use crate::live_limits::LiveLimits;
 use crate::mail::{Mailer, Notices, Post};
 use crate::middleware::AuthenticateLayer;
 use crate::operators;
@@ -443,6 +444,7 @@ impl AuthBuilder {
             redirects: redirects.log_refused(self.config.dev_mode),
             background,
             limit_store: limit_store.unwrap_or_else(|| Arc::new(MemoryStore::new(ambient.clone()))),
+            live_limits: LiveLimits::default(),
             proxies: self.proxies.take(),
             ambient,
         }))

@@ -9,6 +9,7 @@ use crate::audit::Audit;
 use crate::background::Background;
 use crate::config::{AuthConfig, Limit};
 use crate::jwt::Jwts;
+use crate::live_limits::LiveLimits;
 use crate::mail::Post;
 use crate::password::Passwords;
 use crate::session::SessionStore;
@@ -52,6 +53,7 @@ pub struct Tools {
     pub(crate) redirects: RedirectUrls,
     pub(crate) background: Background,
     pub(crate) limit_store: Arc<dyn Store>,
+    pub(crate) live_limits: LiveLimits,
     pub(crate) proxies: Option<TrustedProxies>,
 }
 
@@ -127,10 +129,12 @@ impl Foundation {
     pub fn limiter(&self, scope: &'static str, limit: &Limit) -> Limiter {
         let limiter = Limiter::new(scope, limit.policy, self.0.limit_store.clone())
             .trust_forwarded_for(limit.trust_forwarded_for);
-        match &self.0.proxies {
+        let limiter = match &self.0.proxies {
             Some(proxies) => limiter.trusted_proxies(proxies.clone()),
             None => limiter,
-        }
+        };
+        self.0.live_limits.add(scope, &limiter);
+        limiter
     }
 }
 

@@ -58,6 +58,7 @@ mod invitations;
 pub mod jwt;
 mod label;
 mod legacy;
+mod live_limits;
 mod lockouts;
 mod mail;
 mod mailbox;

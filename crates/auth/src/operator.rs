@@ -1,6 +1,9 @@
 //! Operators' access to accounts, for trusted server code that has checked the caller.
 
+use std::collections::BTreeMap;
+
 use gatewright_base::{SessionId, UserId};
+use gatewright_tenancy::TenantOfUser;
 use serde_json::{Map, Value};
 
 use crate::accounts::{AccountError, Accounts};
@@ -9,7 +12,7 @@ use crate::core::Core;
 use crate::email::EmailAddress;
 use crate::session::StoredSession;
 use crate::session_limit;
-use crate::users::{FoundUser, SearchUsers};
+use crate::users::{self, AccountDates, FoundUser, SearchUsers, UserStoreError};
 
 /// The limiters that count attempts on one account: those by its address, by its id, and by its known devices. Those of
 /// [`session_limit`] count by its id and by its sessions.
@@ -28,6 +31,22 @@ impl Accounts {
     pub async fn look_up(&self, id: &UserId) -> Result<FoundUser, AccountError> {
         let lister = self.core().users.lister.as_ref().ok_or(AccountError::ListUsersUnsupported)?;
         Ok(lister.find(id).await?)
+    }
+
+    /// When these accounts were created, disabled, and signed in last. Empty without a database.
+    pub async fn dates(&self, ids: &[UserId]) -> Result<BTreeMap<UserId, AccountDates>, AccountError> {
+        match &self.core().db {
+            Some(db) => Ok(users::dates(db, ids).await.map_err(UserStoreError::transport)?),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// The tenants of an account; empty without tenants.
+    pub async fn tenants(&self, id: &UserId) -> Result<Vec<TenantOfUser>, AccountError> {
+        match &self.core().tenants {
+            Some(tenants) => tenants.tenants_of(id).await.map_err(AccountError::Tenants),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The profile of an account in the form that its owner sees; `None` if no fields are declared.

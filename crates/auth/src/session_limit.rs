@@ -37,12 +37,15 @@ pub(crate) const ALL: [Scopes; 3] = [FRESH_PROOF, PASSWORD_CHANGE, TWO_FACTOR_DI
 /// How many sessions can use up their budgets before an account's budget is used up.
 const SESSIONS: u32 = 3;
 
+/// The policy that the sessions of an account share, if `policy` is that of one session.
+pub(crate) fn shared(policy: Policy) -> Policy {
+    Policy::new(policy.max_attempts().saturating_mul(SESSIONS), policy.window(), policy.block())
+}
+
 impl SessionLimit {
     /// `limit` is that of one session.
     pub(crate) fn new(core: &Core, scopes: &Scopes, limit: &Limit) -> Self {
-        let Limit { policy, .. } = *limit;
-        let most = policy.max_attempts().saturating_mul(SESSIONS);
-        let shared = Limit { policy: Policy::new(most, policy.window(), policy.block()), ..*limit };
+        let shared = Limit { policy: shared(limit.policy), ..*limit };
         Self { by_session: core.limiter(scopes.session, limit), by_account: core.limiter(scopes.account, &shared) }
     }
 

@@ -15,6 +15,7 @@ mod id;
 mod identity;
 #[cfg(feature = "keys")]
 mod key;
+mod live;
 mod permission;
 mod reauthenticate;
 mod rng;
@@ -42,6 +43,7 @@ pub use id::{
 pub use identity::{Credential, Grant, Identity, Principal, Subject, TenantLimit};
 #[cfg(feature = "keys")]
 pub use key::Key;
+pub use live::Live;
 pub use permission::{Grants, InvalidPermission, Permission, RolePermissions, Roles};
 pub use reauthenticate::{Presented, Reauthenticate, Unavailable};
 pub use rng::{OsRng, Rng, SeededRng};

@@ -3,7 +3,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{InvalidScope, Scope};
+use crate::{InvalidScope, Live, Scope};
 
 /// The role names of a user, sorted and without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -138,24 +138,30 @@ impl Grants {
     }
 }
 
-/// The table of `[roles]`: the permissions of each role.
+/// The table of `[roles]`: the permissions of each role. Cheap to clone; all clones change together.
 #[derive(Debug, Clone, Default)]
-pub struct RolePermissions(Arc<BTreeMap<String, Grants>>);
+pub struct RolePermissions(Live<BTreeMap<String, Grants>>);
 
 impl RolePermissions {
     /// A table of roles. A role that is not in it has no permissions.
     pub fn new(table: BTreeMap<String, Grants>) -> Self {
-        Self(Arc::new(table))
+        Self(Live::new(table))
+    }
+
+    /// Replaces the table for all clones: the next decision is made by the new one.
+    pub fn replace(&self, table: BTreeMap<String, Grants>) {
+        self.0.set(table);
     }
 
     /// Whether no role is in it.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.get().is_empty()
     }
 
     /// Whether any of `roles` has `permission`.
     pub fn permit(&self, roles: &Roles, permission: &Permission) -> bool {
-        roles.iter().filter_map(|role| self.0.get(role)).any(|grants| grants.permit(permission))
+        let table = self.0.get();
+        roles.iter().filter_map(|role| table.get(role)).any(|grants| grants.permit(permission))
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Common {
     /// The configuration file [default: gatewright.toml in this folder, if there is one]
     #[arg(long, global = true, value_name = "FILE")]
@@ -124,6 +124,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         ca: Option<PathBuf>,
     },
+    /// Has the running server read its configuration again
+    ///
+    /// The level of the log, limits, roles, templates of mails, allowed origins and TLS certificates change without a restart.
+    /// Prints what changed and what needs a restart. A configuration with an error changes nothing, with exit status 1. The
+    /// server is found by `server.pid_file`, on SQLite also by the lock file of the database.
+    Reload,
     /// Prints the completion script of a shell
     Completions {
         /// The shell
@@ -207,7 +213,7 @@ pub(crate) enum Language {
     Ts,
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Serve {
     /// Runs without HTTPS, a mail server and fixed secrets. Without a configuration it serves an example
     #[arg(long)]
@@ -369,7 +375,8 @@ pub(crate) enum UserCommand {
     },
     /// Lists accounts by email
     ///
-    /// With --json: `{"items":[{"id","email","roles"}],"total"}`; a disabled account has `"disabled":true`,
+    /// With --json: `{"items":[{"id","email","roles","emailVerified","secondFactor","lastSignInAt","createdAt","disabledAt",
+    /// "tenants"}],"total"}`, tenants as `{"id","roles"}`; a disabled account has `"disabled":true`,
     /// one whose password hash cannot be used `"unknownHash":true`.
     List {
         /// The maximum number to print, up to 500

@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use gatewright::Config;
-use gatewright::config::Loader;
+use gatewright::config::{Loader, Written};
 
 use crate::args::{Common, Serve};
 use crate::output;
@@ -20,8 +20,8 @@ pub(crate) fn loader(common: &Common, dev: bool) -> anyhow::Result<Loader> {
     Ok(if dev { loader.dev_mode() } else { loader })
 }
 
-/// The same, for `serve`.
-pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Config> {
+/// The same, for `serve`, and what is written in it.
+pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<(Config, Written)> {
     let mut loader = loader(common, serve.dev)?;
     if let Some(address) = serve.listen {
         loader = loader.listen(address.to_string());
@@ -31,9 +31,11 @@ pub(crate) fn for_serving(common: &Common, serve: &Serve) -> anyhow::Result<Conf
     }
     warn(&loader);
     let nameless = loader.name().is_none();
-    loader.load().map_err(|problems| {
+    let written = loader.written();
+    let config = loader.load().map_err(|problems| {
         if nameless { anyhow!("{} (`gatewright init` writes one)\n{problems}", no_file()) } else { problems.into() }
-    })
+    })?;
+    Ok((config, written.context("the configuration cannot be read")?))
 }
 
 /// The configuration for work on an existing database. It needs none of the secrets that serving needs. A missing
@@ -54,6 +56,21 @@ pub(crate) fn as_served(common: &Common, dev: bool) -> anyhow::Result<Config> {
     let loader = loader(common, dev)?;
     note_missing_file(&loader, dev);
     managing(loader)
+}
+
+/// The configuration for a document of what is served. It needs no secret, so files with secrets are not read.
+pub(crate) fn for_documents(common: &Common, dev: bool) -> anyhow::Result<Config> {
+    let loader = loader(common, dev)?.for_documents();
+    note_missing_file(&loader, dev);
+    warn(&loader);
+    Ok(loader.load()?)
+}
+
+/// The configuration whose server is asked to read it again. The server needs the secrets, this command does not.
+pub(crate) fn to_reload(common: &Common) -> anyhow::Result<Config> {
+    let loader = loader(common, false)?;
+    warn(&loader);
+    Ok(loader.for_management().load()?)
 }
 
 fn managing(loader: Loader) -> anyhow::Result<Config> {

@@ -12,6 +12,8 @@ mod files;
 mod logging;
 mod output;
 mod password;
+mod reloading;
+mod running;
 
 use std::process::ExitCode;
 
@@ -56,6 +58,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             Command::Man { dir } => commands::completions::man(dir.as_deref()),
             Command::Openapi { dev } => commands::openapi(&common, dev),
             Command::Types { lang, functions, dev } => commands::types(&common, lang, functions, dev),
+            Command::Reload => commands::reload(&common).await,
             Command::Reference { dir } => commands::reference(&dir),
             Command::Secret => Ok(commands::secret()),
             Command::User(command) => user(&common, command).await,

@@ -87,6 +87,8 @@ pub use db::{Db, Options};
 pub use ddl::column_types;
 pub use engine::Engine;
 pub use engine::postgres::Listener;
+#[cfg(feature = "sqlite")]
+pub use engine::sqlite::lock_file;
 pub use error::{BackupError, Error, OpenError};
 pub use export::Export;
 pub use lane::{Lane, Share};

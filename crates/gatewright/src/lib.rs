@@ -8,7 +8,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::from_toml("gatewright.toml", &std::fs::read_to_string("gatewright.toml")?)?;
-//! let listener = TcpListener::bind(config.server.listen).await?;
+//! let listener = TcpListener::bind(config.server.address()).await?;
 //! let app = App::builder(config).build().await?;
 //! app.serve(listener, async {
 //!     let _interrupted = tokio::signal::ctrl_c().await;
@@ -61,7 +61,7 @@ pub mod types;
 mod verify;
 
 pub use accounts::{AccountsError, DeleteAccountError, accounts, delete_account, management};
-pub use app::{App, AppBuilder, BuildError};
+pub use app::{App, AppBuilder, BuildError, ReloadError, Reloaded, Reloader};
 pub use backups::{BackupFiles, CreateBackupError, RestoreError, Restored, Written, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
@@ -90,5 +90,6 @@ pub use mails::{MailQueueError, mail_queue};
 pub use outbox::{OutboxError, outbox};
 pub use promote::{Copied, PromoteError, promote};
 pub use replicas::{Replicas, ReplicasError, replicas};
+pub use serve::{ListenError, Listeners};
 pub use tenants::{MemberName, TenantMember, Tenants, TenantsError, tenant_id, tenants};
 pub use verify::{Finding, VerifyError, check_encoding, verify};

@@ -15,6 +15,7 @@ mod mail;
 mod mail;
 mod outbox;
 mod passwords;
+mod process;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -242,7 +243,7 @@ impl Middleware for CountLayer {
                 let ms = took.as_secs_f64() * 1000.0;
                 tracing::debug!(
                     target: "gatewright::access",
-                    %method, route, status, ms, requestId = id, account, client, "answered"
+                    %method, route, status, ms, requestId = id, account, addressClass = client, "answered"
                 );
             }
             response

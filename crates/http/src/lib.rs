@@ -64,7 +64,7 @@ mod segment;
 pub use body::{ContentType, Fields, FieldsError, JsonBody, Kind, PatchJson, RawJson, Submission};
 pub use browser::{AllowedOrigins, AnyOrigin, BrowserBackend, CookieOnly, FromAnyOrigin, OpenPath};
 pub use caller::Caller;
-pub use client::{ClientAddr, Counted, InvalidNetwork, Network, Networks, Reach, Share, TrustedProxies};
+pub use client::{ClientAddr, Counted, InvalidNetwork, Network, Networks, Reach, Share, TrustedProxies, UNIX_PEER};
 pub use csrf::{Csrf, CsrfBinding, CsrfToken};
 pub use form_targets::FormTarget;
 pub use next::Next;

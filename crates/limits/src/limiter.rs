@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Live};
 
 #[cfg(feature = "http")]
 use crate::address::Address;
@@ -16,7 +16,7 @@ pub struct Limiter(pub(crate) Arc<Inner>);
 #[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) scope: Arc<str>,
-    policy: Policy,
+    policy: Live<Policy>,
     store: Arc<dyn Store>,
     fail_closed: FailClosed,
     #[cfg(feature = "http")]
@@ -32,7 +32,7 @@ impl Limiter {
     pub fn new(scope: &str, policy: Policy, store: Arc<dyn Store>) -> Self {
         Self(Arc::new(Inner {
             scope: scope.into(),
-            policy,
+            policy: Live::new(policy),
             store,
             fail_closed: FailClosed::default(),
             #[cfg(feature = "http")]
@@ -67,7 +67,7 @@ impl Limiter {
     /// Like [`Limiter::attempt`], for attempts of which only failures should count: a success gives its own attempt back.
     pub async fn begin(&self, key: &str) -> Result<Attempt, Denied> {
         let mut attempt = Attempt(Vec::new());
-        self.add_to(&mut attempt, key, self.0.policy).await.map(|()| attempt)
+        self.add_to(&mut attempt, key, self.policy()).await.map(|()| attempt)
     }
 
     /// Counts a key of an attempt under a policy, which must be the same for every attempt of the key.
@@ -95,8 +95,13 @@ impl Limiter {
     }
 
     /// The policy.
-    pub fn policy(&self) -> &Policy {
-        &self.0.policy
+    pub fn policy(&self) -> Policy {
+        *self.0.policy.get()
+    }
+
+    /// Replaces the policy, also of all clones. Attempts that were counted before stay counted.
+    pub fn set_policy(&self, policy: Policy) {
+        self.0.policy.set(policy);
     }
 
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {

@@ -30,7 +30,8 @@ pub use links::{
 pub use listing::{ListUsers, UserPage, UserSummary};
 pub use memory::MemoryUserStore;
 pub(crate) use rows::{MIGRATIONS, USER_COLUMNS, read_user, roles_from_text, roles_text, user_columns};
-pub use search::{FoundUser, SearchUsers};
+pub(crate) use search::dates;
+pub use search::{AccountDates, FoundUser, SearchUsers};
 pub use sql::SqlUserStore;
 pub use store::UserStore;
 pub use user::{GuestUpgrade, NewPasswordlessUser, NewUser, User, UserWithHash};

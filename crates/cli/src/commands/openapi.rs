@@ -6,7 +6,7 @@ use crate::args::Common;
 use crate::{configuration, output};
 
 pub(crate) fn openapi(common: &Common, dev: bool) -> anyhow::Result<ExitCode> {
-    let config = configuration::as_served(common, dev)?;
+    let config = configuration::for_documents(common, dev)?;
     output::line(&openapi::document(&config)?.to_pretty_json()?);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,38 +1,50 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use gatewright::App;
-use tokio::net::TcpListener;
+use gatewright::{App, Listeners};
+use tokio::sync::mpsc::Sender;
 
 use crate::args::{Common, Serve};
+use crate::reloading::Reloading;
+use crate::running::PidFile;
 use crate::{configuration, files, logging, output};
 
 pub(crate) async fn serve(common: &Common, serve: &Serve) -> anyhow::Result<ExitCode> {
-    let mut config = configuration::for_serving(common, serve)?;
-    logging::start(config.server.dev_mode);
+    let (mut config, written) = configuration::for_serving(common, serve)?;
+    let log = logging::start(&config);
     files::fit_to_limit(&mut config);
-    let asked_to_stop = stop_signals().context("cannot listen for signals")?;
+    // One that arrives during a reload has another one follow.
+    let (reload, mut reloads) = tokio::sync::mpsc::channel(1);
+    let asked_to_stop = stop_signals(reload).context("cannot listen for signals")?;
+    let _pid_file = PidFile::take(&config)?;
 
-    let wanted = config.server.listen;
-    let cannot = || format!("cannot listen on {wanted}; choose another address with --listen or `server.listen`");
-    let listener = TcpListener::bind(wanted).await.with_context(cannot)?;
-    // The real address: the configured port may be 0.
-    config.server.listen = listener.local_addr()?;
+    let listeners = Listeners::bind(&config).await?;
+    // The real addresses: a configured port may be 0.
+    config.server.listen = listeners.addresses()?;
+    let shown = config.clone();
     let app = App::builder(config).build().await?;
-    tracing::info!(address = %listener.local_addr()?, "listening");
+    let mut reloading = Reloading::new((common, serve), (&shown, written), log, app.reloader().listening(&listeners));
+    tokio::task::spawn_blocking(move || {
+        while let Some(()) = reloads.blocking_recv() {
+            reloading.run();
+        }
+    });
+    for address in &shown.server.listen {
+        tracing::info!(%address, "listening");
+    }
     for line in app.banner() {
         output::line(&line);
     }
-    app.serve(listener, asked_to_stop).await;
+    app.serve(listeners, asked_to_stop).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Starts to listen for signals at once. The returned future resolves on SIGTERM, on SIGINT and, if the server was started in
-/// a terminal, on SIGHUP, by which the terminal says that it closes. Elsewhere SIGHUP comes from tools that ask daemons to
-/// read their files again. It has no effect, and nor have SIGUSR1 and SIGUSR2, which would end the process at once.
+/// a terminal that is closed, on SIGHUP, by which the terminal says so. Any other SIGHUP has the configuration read again.
+/// SIGUSR1 and SIGUSR2, which would end the process at once, have no effect.
 #[cfg(unix)]
-fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
+fn stop_signals(reload: Sender<()>) -> std::io::Result<impl Future<Output = ()>> {
     use std::io::IsTerminal;
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -44,7 +56,14 @@ fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
             let ignored = tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hang_up.recv() => if in_terminal { break } else { "SIGHUP" },
+                _ = hang_up.recv() => {
+                    if in_terminal && !std::io::stdin().is_terminal() {
+                        break;
+                    }
+                    // A reload that waits already reads the newest file.
+                    let _waits = reload.try_send(());
+                    continue;
+                }
                 _ = first.recv() => "SIGUSR1",
                 _ = second.recv() => "SIGUSR2",
             };
@@ -55,7 +74,7 @@ fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-fn stop_signals() -> std::io::Result<impl Future<Output = ()>> {
+fn stop_signals(_: Sender<()>) -> std::io::Result<impl Future<Output = ()>> {
     Ok(async {
         let _interrupted = tokio::signal::ctrl_c().await;
         tracing::info!("stopping: finishing requests in progress");

@@ -7,7 +7,7 @@ use crate::args::{Common, Language};
 use crate::{configuration, output};
 
 pub(crate) fn types(common: &Common, language: Language, functions: bool, dev: bool) -> anyhow::Result<ExitCode> {
-    let config = configuration::as_served(common, dev)?;
+    let config = configuration::for_documents(common, dev)?;
     if config.entities.is_empty() && config.auth.profile.is_empty() {
         // Redirected output would replace an existing file by an empty one.
         bail!("no entities are declared, so there are no types; name the configuration file by --config");

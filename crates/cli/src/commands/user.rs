@@ -10,6 +10,7 @@ use gatewright::auth::{AccountError, AccountName, Accounts, EmailAddress, Unveri
 use gatewright::entities::operations::OwnedRecords;
 use gatewright::{Config, DeleteAccountError};
 use gatewright_base::Roles;
+use serde_json::{Value, json};
 
 use crate::args::{Common, Insist};
 use crate::{configuration, output, password};
@@ -64,13 +65,37 @@ fn print_console_address(config: &Config) {
 }
 
 pub(crate) async fn list(common: &Common, limit: i64, offset: i64, json: bool) -> anyhow::Result<ExitCode> {
-    let page = open(common).await?.list(ListUsers::new(limit, offset)).await?;
+    let config = configuration::for_management(common)?;
+    let accounts = gatewright::accounts(&config).await?;
+    let page = accounts.list(ListUsers::new(limit, offset)).await?;
     if json {
-        output::line(&serde_json::to_string(&page).context("cannot write JSON")?);
+        output::line(&detailed(&accounts, &page).await?.to_string());
     } else {
         print(&page);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The page as JSON, with what only operators see.
+async fn detailed(accounts: &Accounts, page: &UserPage) -> anyhow::Result<Value> {
+    let ids: Vec<_> = page.items.iter().map(|item| item.id.clone()).collect();
+    let dates = accounts.dates(&ids).await?;
+    let mut items = Vec::new();
+    for summary in &page.items {
+        let mut item = serde_json::to_value(summary).context("cannot write JSON")?;
+        let dates = dates.get(&summary.id);
+        let moment = |at: Option<jiff::Timestamp>| at.map(gatewright_base::time::format);
+        let tenants = accounts.tenants(&summary.id).await?;
+        let tenants = tenants.iter().map(|tenant| json!({ "id": tenant.id.as_str(), "roles": tenant.roles }));
+        item["emailVerified"] = accounts.find_by_id(&summary.id).await?.email_verified.into();
+        item["secondFactor"] = accounts.has_second_factor(&summary.id).await?.into();
+        item["lastSignInAt"] = json!(moment(dates.and_then(|dates| dates.last_sign_in_at)));
+        item["createdAt"] = json!(moment(dates.map(|dates| dates.created_at)));
+        item["disabledAt"] = json!(moment(dates.and_then(|dates| dates.disabled_at)));
+        item["tenants"] = tenants.collect();
+        items.push(item);
+    }
+    Ok(json!({ "items": items, "total": page.total }))
 }
 
 pub(crate) async fn set_roles(

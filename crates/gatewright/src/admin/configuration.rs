@@ -34,7 +34,9 @@ fn shown(config: &Config) -> Value {
     let entities: Vec<_> = config.declared().iter().map(entity).collect();
     json!({
         "server": {
-            "listen": server.listen.to_string(),
+            "listen": server.listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "tls": server.tls.as_ref().map(|tls| json!({ "certificate": tls.certificate, "redirect_http": tls.redirect_http })),
+            "pid_file": server.pid_file,
             "public_url": without_credentials(&config.public_url()),
             "dev_mode": server.dev_mode,
             "api_prefix": config.api_prefix(),

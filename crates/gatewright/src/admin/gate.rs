@@ -80,8 +80,8 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
     }
 }
 
-/// The routes that read the query. Each refuses parameters that it does not know.
-const WITH_QUERY: [&str; 12] = [
+/// The routes whose GET reads the query. Each refuses parameters that it does not know.
+const WITH_QUERY: [&str; 11] = [
     "/jobs/{name}/history",
     "/users",
     "/audit",
@@ -101,7 +101,8 @@ fn takes_query(parts: &Parts) -> Result<(), Problem> {
     let name = parts.uri.query().unwrap_or_default().split(['=', '&']).next().unwrap_or_default();
     let route = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     let path = route.strip_prefix(super::PATH).and_then(|path| path.strip_prefix("/api")).unwrap_or(route);
-    if name.is_empty() || WITH_QUERY.contains(&path) {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD) && WITH_QUERY.contains(&path);
+    if name.is_empty() || reads {
         return Ok(());
     }
     let name: String = name.chars().take(64).collect();

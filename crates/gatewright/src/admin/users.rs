@@ -4,7 +4,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use gatewright_auth::session::StoredSession;
 use gatewright_auth::tokens::StoredToken;
-use gatewright_auth::users::{FoundUser, SearchUsers};
+use gatewright_auth::users::{AccountDates, FoundUser, SearchUsers};
 use gatewright_auth::{AccountName, DeletionProgress, EmailAddress, Unverified};
 use gatewright_base::{JsonCase, Roles, SessionId, Subject, TokenId, UserId, time};
 use gatewright_http::{JsonBody, Problem, Query, Segment, Segments};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::answer::{account, data, limit, moment, noted, object, page, unavailable};
 use super::gate::{Fresh, Operator};
+use crate::config::Plugin;
 
 /// Accounts, their sessions and API tokens.
 pub(super) fn routes() -> Router<AdminState> {
@@ -37,24 +38,54 @@ struct Search {
     q: Option<String>,
     cursor: Option<String>,
     limit: Option<u32>,
+    role: Option<String>,
+    verified: Option<bool>,
+    #[serde(alias = "second_factor", rename = "secondFactor")]
+    second_factor: Option<bool>,
+    #[serde(alias = "signed_in_before", rename = "signedInBefore")]
+    signed_in_before: Option<String>,
+}
+
+impl Search {
+    fn has_filter(&self) -> bool {
+        self.role.is_some()
+            || self.verified.is_some()
+            || self.second_factor.is_some()
+            || self.signed_in_before.is_some()
+    }
+
+    /// `None` if nobody can match.
+    fn query(self, state: &AdminState, prefix: String, limit: u32) -> Result<Option<SearchUsers>, Problem> {
+        let wrong = || Problem::bad_request("signedInBefore must be a time, such as 2026-01-31T00:00:00Z");
+        let signed_in_before = self.signed_in_before.map(|text| text.parse().map_err(|_| wrong())).transpose()?;
+        // Without the plugin nobody has a second factor, and there may be no table.
+        let has_plugin = state.config.plugins().contains(&Plugin::TwoFactor);
+        if self.second_factor == Some(true) && !has_plugin {
+            return Ok(None);
+        }
+        let second_factor = self.second_factor.filter(|_| has_plugin);
+        let after = self.cursor.filter(|cursor| !cursor.is_empty());
+        let (role, verified) = (self.role, self.verified);
+        Ok(Some(SearchUsers { prefix, after, limit, role, verified, second_factor, signed_in_before }))
+    }
 }
 
 async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> Result<Json<Value>, Problem> {
     let limit = limit(search.limit);
-    let text = search.q.unwrap_or_default().trim().to_lowercase();
+    let text = search.q.as_deref().unwrap_or_default().trim().to_lowercase();
     // A text that is an id, not the beginning of an address, names one account.
-    if !text.contains('@')
+    if !search.has_filter()
+        && !text.contains('@')
         && search.cursor.as_deref().unwrap_or_default().is_empty()
         && let Ok(id) = UserId::parse(&text)
         && let Ok(found) = state.auth.accounts().look_up(&id).await
     {
         return Ok(page(users(&state, &[found]).await?, None));
     }
-    let after = search.cursor.filter(|cursor| !cursor.is_empty());
-    if after.as_deref().is_some_and(|cursor| EmailAddress::stored(cursor).is_err()) {
+    let Some(query) = search.query(&state, text, limit)? else { return Ok(page(Vec::new(), None)) };
+    if query.after.as_deref().is_some_and(|cursor| EmailAddress::stored(cursor).is_err()) {
         return Err(Problem::bad_request("invalid cursor for this list"));
     }
-    let query = SearchUsers { prefix: text, after, limit };
     let found = state.auth.accounts().search(&query).await.map_err(account)?;
     let is_full = u32::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.user.email.as_str().to_owned());
@@ -64,8 +95,10 @@ async fn list(State(state): State<AdminState>, Query(search): Query<Search>) -> 
 async fn users(state: &AdminState, found: &[FoundUser]) -> Result<Vec<Value>, Problem> {
     let ids: Vec<UserId> = found.iter().map(|found| found.user.id.clone()).collect();
     let leaving = state.auth.accounts().being_deleted(&ids).await.map_err(account)?;
+    let dates = state.auth.accounts().dates(&ids).await.map_err(account)?;
     let case = state.config.server.json_case;
-    Ok(found.iter().map(|found| user(found, leaving.contains(&found.user.id), case)).collect())
+    let shown = |found: &FoundUser| user(found, dates.get(&found.user.id), leaving.contains(&found.user.id), case);
+    Ok(found.iter().map(shown).collect())
 }
 
 async fn one(State(state): State<AdminState>, Segment(id): Segment) -> Result<Json<Value>, Problem> {
@@ -74,7 +107,8 @@ async fn one(State(state): State<AdminState>, Segment(id): Segment) -> Result<Js
     let has_second_factor = accounts.has_second_factor(&id).await.map_err(account)?;
     let case = state.config.server.json_case;
     let is_leaving = !accounts.being_deleted(std::slice::from_ref(&id)).await.map_err(account)?.is_empty();
-    let mut object = user(&found, is_leaving, case);
+    let dates = accounts.dates(std::slice::from_ref(&id)).await.map_err(account)?;
+    let mut object = user(&found, dates.get(&id), is_leaving, case);
     object[case.spell("two_factor_enabled")] = has_second_factor.into();
     if let Some(profile) = accounts.profile(&id).await.map_err(account)? {
         object["profile"] = profile.into();
@@ -230,7 +264,7 @@ pub(super) fn named(id: &str) -> Result<UserId, Problem> {
     UserId::parse(id).map_err(|_| Problem::not_found("no such user"))
 }
 
-fn user(found: &FoundUser, is_leaving: bool, case: JsonCase) -> Value {
+fn user(found: &FoundUser, dates: Option<&AccountDates>, is_leaving: bool, case: JsonCase) -> Value {
     let user = &found.user;
     object(
         case,
@@ -243,6 +277,7 @@ fn user(found: &FoundUser, is_leaving: bool, case: JsonCase) -> Value {
             ("disabled", user.disabled.into()),
             ("deleting", is_leaving.into()),
             ("created_at", time::format(found.created_at).into()),
+            ("last_sign_in_at", moment(dates.and_then(|dates| dates.last_sign_in_at))),
         ],
     )
 }

@@ -1,18 +1,17 @@
-use std::net::SocketAddr;
-
 use gatewright_base::{RolePermissions, Roles};
 use gatewright_entities::access::Demand;
 use gatewright_entities::{Entities, Plan};
 
 use crate::Config;
-use crate::config::{Plugin, Server, is_loopback};
+use crate::config::{Listen, Plugin, Server, is_loopback};
 use crate::home::Place;
 
 /// The output of the server when it is ready: the listening address, the addresses of mounted pages and, in dev mode, a
 /// command to paste.
 #[derive(Debug, Clone)]
 pub(super) struct Banner {
-    address: SocketAddr,
+    /// Where it listens, as addresses to open.
+    listening: Vec<String>,
     /// The start of the addresses: that of `public_url`.
     base: String,
     has_auth: bool,
@@ -41,7 +40,7 @@ impl Banner {
             if has_csrf { by_cookie(&auth, &list) } else { by_token(&auth, &list) }
         });
         Self {
-            address: config.server.listen,
+            listening: listening(config),
             has_auth: config.auth.enabled,
             administrator: (config.has_admin() && config.server.dev_mode).then(|| administrator(config)),
             has_streams: config.server.dev_mode && plans().any(Plan::crud),
@@ -89,7 +88,7 @@ impl Banner {
 
     pub(super) fn lines(&self) -> Vec<String> {
         let base = &self.base;
-        let mut lines = vec![format!("listening on http://{}", self.address)];
+        let mut lines: Vec<_> = self.listening.iter().map(|place| format!("listening on {place}")).collect();
         if self.has_auth {
             lines.push(format!("sign in at   {base}/login"));
             lines.push(format!("account at   {base}/account"));
@@ -158,6 +157,15 @@ fn by_cookie(auth: &str, list: &str) -> Vec<String> {
         r#"  -H "X-CSRF-Token: $(csrf)" -H 'Content-Type: application/json' \"#.to_owned(),
         format!(r#"  -d '{PERSON}'; done; curl -s -b "$jar" {list}"#),
     ]
+}
+
+fn listening(config: &Config) -> Vec<String> {
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
+    let place = |listen: &Listen| match listen {
+        Listen::Tcp(address) => format!("{scheme}://{address}"),
+        Listen::Unix(_) => listen.to_string(),
+    };
+    config.server.listen.iter().map(place).collect()
 }
 
 fn opens_to(plan: &Plan, roles: &Roles, table: &RolePermissions) -> bool {

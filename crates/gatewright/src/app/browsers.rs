@@ -23,14 +23,16 @@ pub(super) struct Browsers {
     /// The routes that go with it.
     routes: Router,
     backend: Option<BrowserBackend>,
+    allowed: Option<AllowedOrigins>,
 }
 
 impl Browsers {
     pub(super) fn new(config: &Config, ambient: &Ambient, functions: Option<&Functions>) -> Result<Self, BuildError> {
         let base = &*config.auth.base_path;
-        let backend = config.browser_backend.is_some().then(|| backend(config, base)).transpose()?;
+        let allowed = config.browser_backend.is_some().then(|| allowed(config)).transpose()?;
+        let backend = allowed.clone().map(|allowed| backend(config, base, allowed)).transpose()?;
         if !config.csrf.enabled && backend.is_none() {
-            return Ok(Self { csrf: None, routes: Router::new(), backend });
+            return Ok(Self { csrf: None, routes: Router::new(), backend, allowed });
         }
         let csrf = csrf(config, ambient)?;
         // Programs post there, and their cookies have no meaning.
@@ -49,7 +51,12 @@ impl Browsers {
             None => csrf.exempt(Method::POST, format!("{base}/logout")),
         };
         let routes = Router::new().route(&format!("{base}/csrf"), get(csrf_token));
-        Ok(Self { csrf: Some(csrf), routes: routes.layer(Extension(config.server.json_case)), backend })
+        Ok(Self { csrf: Some(csrf), routes: routes.layer(Extension(config.server.json_case)), backend, allowed })
+    }
+
+    /// The origins that may call with cookies, to change them; `None` without `[browser_backend]`.
+    pub(super) fn allowed(&self) -> Option<&AllowedOrigins> {
+        self.allowed.as_ref()
     }
 
     /// Adds the session layer around the CSRF layer, around the budget of answers, around the routes. They are one layer,
@@ -90,9 +97,12 @@ fn csrf(config: &Config, ambient: &Ambient) -> Result<Csrf, BuildError> {
     Ok(csrf.previous_secrets(&config.csrf.previous_secrets))
 }
 
-fn backend(config: &Config, base: &str) -> Result<BrowserBackend, BuildError> {
+fn allowed(config: &Config) -> Result<AllowedOrigins, BuildError> {
     let origins = config.browser_backend.as_ref().map_or(&[][..], |backend| &backend.allowed_origins);
-    let allowed = AllowedOrigins::parse(origins).map_err(|error| refused("browser_backend.allowed_origins", &error))?;
+    AllowedOrigins::parse(origins).map_err(|error| refused("browser_backend.allowed_origins", &error))
+}
+
+fn backend(config: &Config, base: &str, allowed: AllowedOrigins) -> Result<BrowserBackend, BuildError> {
     let public = Origin::of(&config.public_url())
         .ok_or_else(|| refused("server.public_url", &"must be an http:// or https:// URL with a host"))?;
     let backend = BrowserBackend::new(public, allowed).map_err(|error| refused("server.public_url", &error))?;

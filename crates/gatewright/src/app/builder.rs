@@ -20,7 +20,7 @@ use super::housekeeping::Housekeeper;
 use super::limits::Limits;
 use super::mail::MailService;
 use super::tasks::Running;
-use super::{App, BuildError, GRACE, Tasks, parts, profiles, router};
+use super::{App, BuildError, GRACE, Reloader, Tasks, parts, profiles, router};
 use crate::Config;
 use crate::functions::Functions;
 use crate::hooks;
@@ -162,6 +162,16 @@ impl AppBuilder {
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
         let recorder = recorder.await.expect("the recorder is built");
+        let reloader = Reloader {
+            roles: entities.policy().roles.clone(),
+            tenant_roles: entities.policy().tenant_roles.clone(),
+            known_tenant_roles: config.tenancy.roles.keys().cloned().collect(),
+            auth: auth.clone(),
+            mail: mail.clone(),
+            origins: browsers.allowed().cloned(),
+            rate: limits.rate(),
+            tls: None,
+        };
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
         let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail, jobs.as_ref());
         let router = router::Parts {
@@ -192,6 +202,7 @@ impl AppBuilder {
         .assemble(ambient, routes);
         let server = Server {
             router,
+            public_url: config.public_url(),
             max_connections: config.server.max_connections,
             max_connections_per_address: config.server.max_connections_per_address,
             trusted_proxies: config.server.trusted_proxies.clone(),
@@ -211,7 +222,21 @@ impl AppBuilder {
             replica,
             files: files.task(),
         });
-        Ok(App { server, banner, db, auth, entities, bus, streams, outbox, pulls, fanout: fanout_status, tasks, mail })
+        Ok(App {
+            server,
+            banner,
+            db,
+            auth,
+            entities,
+            bus,
+            streams,
+            outbox,
+            pulls,
+            fanout: fanout_status,
+            tasks,
+            mail,
+            reloader,
+        })
     }
 }
 

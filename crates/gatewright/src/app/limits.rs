@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::BuildError;
 use crate::Config;
 use crate::carriers::RedisLimits;
-use crate::config::{BucketKey, LimitStore};
+use crate::config::{BucketKey, LimitStore, TokenBucket as ConfiguredBucket};
 
 /// How often expired entries are removed from a store.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -31,7 +31,7 @@ pub(super) struct Limits {
     /// The store of lockout limiters; `None` for the process's memory.
     store: Option<Arc<dyn Store>>,
     /// The limit of entity routes, if there is one.
-    api: Option<TokenBucketLayer>,
+    api: Option<(TokenBucketLayer, LiveRate)>,
     status: LimitsStatus,
     tasks: Vec<LimitsTask>,
 }
@@ -98,7 +98,12 @@ impl Limits {
 
     /// The limit of entity routes, inside of authentication.
     pub(super) fn api(&self) -> Option<TokenBucketLayer> {
-        self.api.clone()
+        self.api.as_ref().map(|(layer, _)| layer.clone())
+    }
+
+    /// The rate of that limit, to change it.
+    pub(super) fn rate(&self) -> Option<LiveRate> {
+        self.api.as_ref().map(|(_, rate)| rate.clone())
     }
 
     /// Whether the store answers, from now on.
@@ -124,10 +129,13 @@ async fn sql(config: &Config, db: &Db, ambient: &Ambient) -> Result<SqlStore, Bu
 
 /// Buckets are in Redis if the store is. In a database, each served read would cost a write, so with a database as store,
 /// buckets are counted in memory.
-fn api(config: &Config, redis: Option<RedisLimits>, ambient: &Ambient) -> Result<Option<TokenBucketLayer>, BuildError> {
+fn api(
+    config: &Config,
+    redis: Option<RedisLimits>,
+    ambient: &Ambient,
+) -> Result<Option<(TokenBucketLayer, LiveRate)>, BuildError> {
     let Some(api) = &config.rate_limit.api else { return Ok(None) };
-    let refused = |error| BuildError::Limits(format!("rate_limit.api: {error}"));
-    let rate = Rate::new(api.per_second, api.burst).map_err(refused)?;
+    let rate = LiveRate::parse(api).map_err(BuildError::Limits)?;
     let store: Arc<dyn BucketStore> = match redis {
         Some(redis) => redis.buckets(),
         None => Arc::new(MemoryBuckets::new(ambient.clone())),
@@ -139,14 +147,35 @@ fn api(config: &Config, redis: Option<RedisLimits>, ambient: &Ambient) -> Result
         bucket.trust_forwarded_for(behind_proxies).trusted_proxies(proxies.clone())
     };
     let api_buckets = buckets("api", rate);
-    Ok(Some(match api.key {
-        BucketKey::User => TokenBucketLayer::by_caller(api_buckets),
-        BucketKey::Token => {
-            let owners = rate.times(TOKENS_PER_OWNER);
-            TokenBucketLayer::by_token(api_buckets, buckets("api_owner", owners))
+    let owners = (api.key == BucketKey::Token).then(|| buckets("api_owner", rate.times(TOKENS_PER_OWNER)));
+    let live = LiveRate { buckets: api_buckets.clone(), owners: owners.clone() };
+    let layer = match (api.key, owners) {
+        (BucketKey::Token, Some(owners)) => TokenBucketLayer::by_token(api_buckets, owners),
+        (BucketKey::Address, _) => TokenBucketLayer::by_address(api_buckets),
+        (BucketKey::User | BucketKey::Token, _) => TokenBucketLayer::by_caller(api_buckets),
+    };
+    Ok(Some((layer, live)))
+}
+
+/// The rate of the limit of entity routes, which changes while the server runs.
+#[derive(Clone)]
+pub(super) struct LiveRate {
+    buckets: TokenBucket,
+    /// The buckets of the owners of tokens.
+    owners: Option<TokenBucket>,
+}
+
+impl LiveRate {
+    pub(super) fn parse(api: &ConfiguredBucket) -> Result<Rate, String> {
+        Rate::new(api.per_second, api.burst).map_err(|error| format!("rate_limit.api: {error}"))
+    }
+
+    pub(super) fn set(&self, rate: Rate) {
+        self.buckets.set_rate(rate);
+        if let Some(owners) = &self.owners {
+            owners.set_rate(rate.times(TOKENS_PER_OWNER));
         }
-        BucketKey::Address => TokenBucketLayer::by_address(api_buckets),
-    }))
+    }
 }
 
 impl Remote {

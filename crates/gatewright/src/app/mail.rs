@@ -38,6 +38,8 @@ pub(crate) const SCHEMA: Option<(&str, &[Step])> = Some((stored::COMPONENT, stor
 #[derive(Clone)]
 pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
+    /// The templates of the queue.
+    templates: Option<Templates>,
     /// The queue in the database, if a mail server is configured.
     stored: Option<MailQueue>,
     /// Only in dev mode.
@@ -57,16 +59,33 @@ impl MailService {
             (None, Some(smtp)) => Some(Arc::new(smtp)),
             (None, None) => None,
         };
-        let Some(sender) = sender else { return Ok(Self { outgoing: None, stored, mailbox }) };
+        let Some(sender) = sender else { return Ok(Self { outgoing: None, templates: None, stored, mailbox }) };
         let templates = templates(config).map_err(BuildError::Mail)?;
         let (secret, previous) = (&config.auth.jwt_secret, &config.auth.jwt_previous_secrets);
         let stored = stored.filter(|_| !secret.is_empty());
-        let policy = QueuePolicy::default();
+        let (policy, used) = (QueuePolicy::default(), templates.clone());
         let outgoing = match stored.clone() {
-            Some(queue) => Outgoing::start_stored(sender, templates, policy, queue, MailKeys::new(secret, previous)),
-            None => Outgoing::start(sender, templates, ambient.clone(), policy),
+            Some(queue) => Outgoing::start_stored(sender, used, policy, queue, MailKeys::new(secret, previous)),
+            None => Outgoing::start(sender, used, ambient.clone(), policy),
         };
-        Ok(Self { outgoing: Some(outgoing), stored, mailbox })
+        Ok(Self { outgoing: Some(outgoing), templates: Some(templates), stored, mailbox })
+    }
+
+    /// The templates of a configuration, tried and not used yet; `None` if no mail is sent.
+    pub(super) fn prepared(&self, config: &Config) -> Result<Option<Templates>, String> {
+        self.templates.as_ref().map(|_| templates(config)).transpose()
+    }
+
+    /// Writes mails with other templates from now on.
+    pub(super) fn replace(&self, others: &Templates) {
+        if let Some(templates) = &self.templates {
+            templates.replace(others);
+        }
+    }
+
+    /// Whether mails are written with templates.
+    pub(super) fn has_templates(&self) -> bool {
+        self.templates.is_some()
     }
 
     /// The outgoing queue, if there is a sender.

@@ -24,6 +24,7 @@ pub(crate) mod parts;
 pub(crate) mod profiles;
 #[cfg(feature = "oauth")]
 mod providers;
+mod reload;
 mod router;
 pub(crate) mod tasks;
 
@@ -39,16 +40,16 @@ use gatewright_entities::operations::{Error as OperationError, Transaction};
 use gatewright_events::fanout::FanoutStatus;
 use gatewright_events::outbox::{Outbox, Pulls};
 use gatewright_events::{Bus, Streams};
-use tokio::net::TcpListener;
 
 use banner::Banner;
 pub use builder::AppBuilder;
 pub use error::BuildError;
 use mail::MailService;
+pub use reload::{ReloadError, Reloaded, Reloader};
 use tasks::Tasks;
 
 use crate::Config;
-use crate::serve::Server;
+use crate::serve::{Listeners, Server};
 
 /// How long requests may take to finish once the server no longer listens.
 const GRACE: Duration = Duration::from_secs(10);
@@ -66,6 +67,7 @@ pub struct App {
     fanout: Option<FanoutStatus>,
     tasks: Tasks,
     mail: MailService,
+    reloader: Reloader,
     server: Server,
 }
 
@@ -128,21 +130,28 @@ impl App {
         self.fanout.as_ref()
     }
 
+    /// Changes settings while the application runs.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
     /// The lines that the server prints at start: `listening on http://ADDR`, URLs to open, and a command to paste.
     pub fn banner(&self) -> Vec<String> {
         self.banner.lines()
     }
 
-    /// Serves HTTP/1.1 until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends
+    /// Serves HTTP/1.1, and HTTP/2 over TLS, until `shutdown` resolves. Then it drains for [`Config::drain`], lets requests finish, ends
     /// event streams and waiting pulls, sends the remaining events to the other replicas, finishes deliveries that have
     /// begun, sends the remaining mails, closes the database, and returns.
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    ///
+    /// `listeners` is one socket for plain HTTP, or all those that [`Listeners::bind`] has opened.
+    pub async fn serve(self, listeners: impl Into<Listeners>, shutdown: impl Future<Output = ()>) {
         let Self { server, streams, pulls, tasks, mail, auth, db, .. } = self;
         let closing = || {
             streams.shutdown();
             pulls.iter().for_each(Pulls::close);
         };
-        server.run(listener, shutdown, closing).await;
+        server.run(listeners.into(), shutdown, closing).await;
         tasks.stop(GRACE).await;
         if let Some(auth) = &auth {
             auth.settle(GRACE).await;

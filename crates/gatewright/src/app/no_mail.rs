@@ -28,6 +28,16 @@ impl MailService {
         }
     }
 
+    pub(super) fn prepared(&self, _: &Config) -> Result<Option<()>, String> {
+        Ok(None)
+    }
+
+    pub(super) fn replace(&self, (): &()) {}
+
+    pub(super) fn has_templates(&self) -> bool {
+        false
+    }
+
     pub(crate) fn is_stored(&self) -> bool {
         false
     }

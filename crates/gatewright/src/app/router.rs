@@ -182,12 +182,12 @@ impl Parts<'_> {
     /// The entities as tools. They share the rate limit of the REST routes.
     #[cfg(feature = "mcp")]
     fn tools(&self) -> Router {
-        self.limited(mcp::routes(self.config, self.entities))
+        self.limited(mcp::routes(self.config, self.entities, self.browsers.allowed()))
     }
 
     /// The consumers that pull.
     fn consumers(&self, pulls: &Pulls) -> Router {
-        self.limited(consumers::routes(self.config, pulls))
+        self.limited(consumers::routes(self.config, pulls, &self.entities.policy().roles))
     }
 
     /// The routes under the limit of requests to the API. Without routes there is nothing to limit.
@@ -239,6 +239,7 @@ impl Parts<'_> {
                         }
                         metrics.observe_budget(&budget);
                         metrics.observe_limits(&limits);
+                        metrics.observe_process();
                     };
                     metrics.answer(&bus, &streams, observe).await
                 }),

@@ -63,6 +63,11 @@ impl Database {
         (!file.is_empty() && !self.in_memory()).then(|| Path::new(file))
     }
 
+    /// The file that a server on a SQLite database holds locked. It contains the number of the server's process.
+    pub fn lock_file(&self) -> Option<std::path::PathBuf> {
+        self.file().map(gatewright_db::lock_file)
+    }
+
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {

@@ -7,8 +7,10 @@ use gatewright_base::Secret;
 use gatewright_entities::TextPlace;
 
 use super::check::names_of;
-use super::read::{Finding, Node, PREFIX, Report, Section, Table, Value, almost, overlay, parse};
-use super::{Config, Fault, Faults, Place, Problem, Problems};
+use super::read::{
+    Finding, Node, PREFIX, Report, SecretPaths, SecretSources, Section, Table, Value, almost, overlay, parse,
+};
+use super::{Config, Fault, Faults, Place, Problem, Problems, Written};
 
 /// Reads a [`Config`]: the environment overrides the file, the command line overrides both.
 ///
@@ -31,6 +33,8 @@ pub struct Loader {
     environment: Vec<(OsString, OsString)>,
     flags: Vec<(&'static str, &'static str, Flag)>,
     serves: bool,
+    /// Whether secrets in files are read.
+    reads_secrets: bool,
 }
 
 /// Why a configuration file cannot be read at all.
@@ -54,7 +58,15 @@ enum Flag {
 impl Loader {
     /// Starts from an empty file.
     pub fn empty() -> Self {
-        Self { name: None, folder: None, text: String::new(), environment: Vec::new(), flags: Vec::new(), serves: true }
+        Self {
+            name: None,
+            folder: None,
+            text: String::new(),
+            environment: Vec::new(),
+            flags: Vec::new(),
+            serves: true,
+            reads_secrets: true,
+        }
     }
 
     /// Starts from the example that `gatewright serve --dev` uses without a file: a blog.
@@ -111,8 +123,13 @@ impl Loader {
         self
     }
 
-    /// Probable mistakes in the environment, one sentence each: ignored variables with names similar to the server's.
-    /// [`Config::warnings`] has the warnings about values.
+    /// The same, for documents that contain no secret: secrets in files are not read, and empty.
+    pub fn for_documents(self) -> Self {
+        Self { reads_secrets: false, ..self.for_management() }
+    }
+
+    /// Probable mistakes around the file, one sentence each: ignored variables with names similar to the server's, and files
+    /// with secrets that every user can read. [`Config::warnings`] has the warnings about values.
     pub fn warnings(&self) -> Vec<String> {
         let names = self.environment.iter().filter_map(|(name, _)| name.to_str());
         let settings = Config::settings();
@@ -120,6 +137,7 @@ impl Loader {
             settings.iter().filter_map(|setting| setting.section.split('.').next()).collect();
         let mut warnings = almost(names, &sections);
         warnings.extend(self.beside().and_then(|(_, warning)| warning));
+        warnings.extend(self.exposed().iter().map(ToString::to_string));
         warnings
     }
 
@@ -134,14 +152,15 @@ impl Loader {
         let folder = self.folder.as_deref()?;
         let mut tree = parse("", &self.text).ok()?;
         // A variable and a flag are relative to the current folder.
-        overlay(&mut tree, self.environment.iter().cloned());
+        overlay(&mut tree, self.environment.iter().cloned(), &secret_paths());
         let written = tree.locate("database.url");
         if self.flags.iter().any(|(_, key, _)| *key == "database.url") || matches!(written, Some(Place::Environment(_)))
         {
             return None;
         }
-        let findings = RefCell::default();
-        let database = Section::read(Some((&tree, &Place::Unwritten)), Report::new(&findings), Config::read).database;
+        let (findings, secrets) = (RefCell::default(), self.secret_sources());
+        let report = Report::new(&findings, &secrets);
+        let database = Section::read(Some((&tree, &Place::Unwritten)), report, Config::read).database;
         let here = database.file().filter(|file| file.is_relative())?;
         let there = folder.join(here);
         let url = |file: &Path| format!("sqlite://{}", file.display());
@@ -163,9 +182,45 @@ impl Loader {
         Some((url(used), Some(message)))
     }
 
+    /// Warnings about files with secrets that every user can read.
+    fn exposed(&self) -> Vec<Problem> {
+        let Ok(mut tree) = parse(self.name.as_deref().unwrap_or(""), &self.text) else { return Vec::new() };
+        overlay(&mut tree, self.environment.iter().cloned(), &secret_paths());
+        let (findings, secrets) = (RefCell::default(), self.secret_sources());
+        Section::read(Some((&tree, &Place::Unwritten)), Report::new(&findings, &secrets), Config::read);
+        secrets.exposed.into_inner()
+    }
+
+    fn secret_sources(&self) -> SecretSources {
+        let variable = |name: &str| {
+            let (_, value) = self.environment.iter().rev().find(|(known, _)| known == name)?;
+            (!value.is_empty()).then(|| PathBuf::from(value))
+        };
+        SecretSources {
+            folder: self.folder.clone(),
+            credentials: variable("CREDENTIALS_DIRECTORY"),
+            home: variable("HOME"),
+            stay_unread: !self.reads_secrets,
+            exposed: RefCell::default(),
+            read: RefCell::default(),
+        }
+    }
+
     /// The name of the file in messages, if there is one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What is written, to compare it with a later configuration. `None` if it cannot be read.
+    pub fn written(&self) -> Option<Written> {
+        let mut tree = parse("", &self.text).ok()?;
+        overlay(&mut tree, self.environment.iter().cloned(), &secret_paths());
+        for (flag, key, value) in self.flags.clone() {
+            put_flag(&mut tree, flag, key, value, &mut Vec::new());
+        }
+        let (findings, secrets) = (RefCell::default(), self.secret_sources());
+        Section::read(Some((&tree, &Place::Unwritten)), Report::new(&findings, &secrets), Config::read);
+        Some(Written::new(&tree, &secrets.read.into_inner()))
     }
 
     /// Reads and checks everything, and returns all errors together.
@@ -175,15 +230,15 @@ impl Loader {
 
     /// The same, with the warnings of [`Config::warnings`] and their places, and a warning about a missing `[email]`.
     pub fn load_with_warnings(self) -> Result<(Config, Vec<Problem>), Problems> {
-        let beside = self.beside();
+        let (beside, secrets, paths) = (self.beside(), self.secret_sources(), secret_paths());
         let mut tree = parse(self.name.as_deref().unwrap_or(""), &self.text).map_err(Problems)?;
-        let mut problems = overlay(&mut tree, self.environment);
+        let mut problems = overlay(&mut tree, self.environment, &paths);
         for (flag, key, value) in self.flags {
             put_flag(&mut tree, flag, key, value, &mut problems);
         }
         let findings = RefCell::default();
         let root = Place::Unwritten;
-        let mut config = Section::read(Some((&tree, &root)), Report::new(&findings), Config::read);
+        let mut config = Section::read(Some((&tree, &root)), Report::new(&findings, &secrets), Config::read);
         let findings = findings.into_inner();
         if let Some((url, _)) = beside {
             config.database.url = Secret::new(url);
@@ -192,6 +247,9 @@ impl Loader {
         let mut faults =
             if self.serves { config.check() } else { config.check_for_management() }.err().unwrap_or_default();
         faults.0.retain(|fault| !findings.iter().any(|finding| explains(finding, fault)));
+        if !self.reads_secrets {
+            faults.0.retain(|fault| !paths.contains_key(&without_indices(&fault.key)));
+        }
         let default_place = self.name.map_or(root, |name| Place::File { name, line: 1, column: 1 });
         problems.extend(findings.into_iter().map(|Finding { path, mut problem }| {
             problem.message.push_str(&names_of(&config, &path));
@@ -215,6 +273,17 @@ impl Config {
     pub fn from_toml(name: &str, text: &str) -> Result<Self, Problems> {
         Loader::text(name, text).load()
     }
+}
+
+/// The settings whose values are secrets, and whether each is a list.
+fn secret_paths() -> SecretPaths {
+    let secrets = Config::settings().into_iter().filter(super::Setting::is_secret);
+    secrets.map(|setting| (format!("{}.{}", setting.section, setting.key), setting.is_secret_list())).collect()
+}
+
+/// A path without the numbers of its parts: `outbox.consumer.secret` for `outbox.consumer[2].secret`.
+fn without_indices(path: &str) -> String {
+    path.split('.').map(|step| step.split('[').next().unwrap_or(step)).collect::<Vec<_>>().join(".")
 }
 
 /// Whether a fault only follows from a finding. A value that could not be read was replaced by a placeholder, which the

@@ -20,7 +20,9 @@ mod hooks;
 mod jobs;
 mod keys;
 mod limits;
+mod listen;
 mod loader;
+mod log;
 mod oauth;
 mod oauth2;
 mod presets;
@@ -32,6 +34,7 @@ mod storage;
 mod surfaces;
 mod template;
 mod view;
+mod written;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -56,7 +59,9 @@ pub use hooks::{Hook, OnHookError};
 pub use jobs::Job;
 pub use keys::Keys;
 pub use limits::{BucketKey, LimitStore, RateLimit, TokenBucket};
+pub use listen::{Listen, Tls};
 pub use loader::{LoadError, Loader};
+pub use log::{Log, LogFormat, LogLevel};
 pub use oauth::{Claims, OAuth, OAuthProvider, Oidc};
 pub use oauth2::{OAuth2, OAuth2Claims, TokenAuth};
 pub use presets::{Account, Addresses, PresetProvider};
@@ -66,6 +71,7 @@ pub use server::Server;
 pub use storage::{S3, Storage};
 pub use surfaces::{Audit, BrowserBackend, Csrf, Email, Tenancy};
 pub use template::{fresh_secret, template};
+pub use written::Written;
 
 use read::Section;
 
@@ -76,6 +82,8 @@ pub struct Config {
     pub server: Server,
     /// `[database]`
     pub database: Database,
+    /// `[log]`
+    pub log: Log,
     /// `[auth]`
     pub auth: Auth,
     /// `[roles]`: what each role may do.
@@ -125,6 +133,7 @@ impl Default for Config {
         Self {
             server: Server::default(),
             database: Database::default(),
+            log: Log::default(),
             auth: Auth::default(),
             roles: BTreeMap::new(),
             email: None,
@@ -179,13 +188,14 @@ impl Config {
 
     /// The public URL: `server.public_url`, or `http://` and the listening address.
     pub fn public_url(&self) -> Url {
-        let listen = self.server.listen;
+        let listen = self.server.address();
+        let scheme = if self.server.tls.is_some() { "https" } else { "http" };
         let host = match listen.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
-        let default = || format!("http://{}", SocketAddr::new(host, listen.port()));
+        let default = || format!("{scheme}://{}", SocketAddr::new(host, listen.port()));
         self.server.public_url.clone().unwrap_or_else(|| default().parse().expect("an address makes a URL"))
     }
 
@@ -208,6 +218,7 @@ impl Config {
         Self {
             server,
             database: section.section("database", Database::read),
+            log: section.section("log", Log::read),
             auth: section.section("auth", |s| Auth::read(s, behind_proxies)),
             roles: section.entries("roles", "The permissions of the role. `\"*\"`: all permissions."),
             email: section.optional_section("email", Email::read),

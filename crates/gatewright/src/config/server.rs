@@ -1,17 +1,21 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gatewright_base::JsonCase;
 use gatewright_http::TrustedProxies;
 use url::Url;
 
+use super::listen::{Listen, Listens, Tls};
 use super::read::Section;
 
 /// `[server]`: the listening address and settings for every request.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// The address to listen on. Port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// The addresses and sockets to listen on.
+    pub listen: Vec<Listen>,
+    /// `[server.tls]`; absent: plain HTTP.
+    pub tls: Option<Tls>,
     /// The public URL, for mails, redirects and origin checks. Absent: `http://` and the listening address.
     pub public_url: Option<Url>,
     /// The front end, to which flows without `next` lead. Absent: the page `/` of this server.
@@ -46,6 +50,8 @@ pub struct Server {
     /// How long the server continues to answer after a stop is requested. It closes the connection after each answer,
     /// and `/readyz` is 503. Absent: 2 seconds, or none in dev mode.
     pub drain: Option<Duration>,
+    /// A file that the server holds locked, with the number of its process.
+    pub pid_file: Option<PathBuf>,
     /// Allows dev mode with a listening address or a public URL that other computers can reach. Anybody who can reach it can sign in as any user.
     pub allow_public_dev_mode: bool,
     /// The proxies whose `X-Forwarded-For` is trusted. In a configuration file, setting it enables
@@ -56,7 +62,8 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            listen: vec![Listen::Tcp(DEFAULT)],
+            tls: None,
             public_url: None,
             app_url: None,
             dev_mode: false,
@@ -71,20 +78,46 @@ impl Default for Server {
             idempotency_max_bytes: 1 << 30,
             slow_reader: Duration::from_secs(30),
             drain: None,
+            pid_file: None,
             allow_public_dev_mode: false,
             trusted_proxies: TrustedProxies::default(),
         }
     }
 }
 
+const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
 impl Server {
+    /// The first address of `listen`. If it has only sockets: the default.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses().next().unwrap_or(DEFAULT)
+    }
+
+    /// The addresses of `listen`.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listen.iter().filter_map(Listen::address)
+    }
+
+    /// Whether other computers cannot reach the server without a proxy.
+    pub(crate) fn is_local(&self) -> bool {
+        self.addresses().all(|address| address.ip().to_canonical().is_loopback())
+    }
+
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            listen: section.value("listen", default.listen, "The address to listen on. Port 0 selects a free port."),
+            listen: section
+                .value(
+                    "listen",
+                    Listens(default.listen),
+                    "The address to listen on, or several: `[\"0.0.0.0:443\", \"unix:/run/gatewright/http\"]`. Port 0 selects a \
+                     free port. A [Unix socket](deployment.md#unix-sockets) has the mode 0660.",
+                )
+                .0,
+            tls: section.optional_section("tls", Tls::read),
             public_url: section.derived(
                 "public_url",
-                "`http://` and `listen`",
+                "`http://`, or `https://` with `[server.tls]`, and the first address of `listen`",
                 "The public address of the server, for mails, redirects and origin checks. Never taken from a \
                  request.",
             ),
@@ -161,6 +194,7 @@ impl Server {
                      503. At most 300. See [stopping](deployment.md#stopping).",
                 )
                 .map(Duration::from_secs),
+            pid_file: pid_file(section),
             allow_public_dev_mode: section.value(
                 "allow_public_dev_mode",
                 default.allow_public_dev_mode,
@@ -171,13 +205,19 @@ impl Server {
                 .derived(
                     "trusted_proxies",
                     "`[]`",
-                    "Networks whose `X-Forwarded-For` is trusted. If it is not empty, `trust_forwarded_for` is on for \
+                    "Networks whose `X-Forwarded-For` is trusted; `\"unix\"` for those who connect to a Unix socket. If it is not empty, `trust_forwarded_for` is on for \
                      every limiter that does not set it. Half of all IPv4 or IPv6 addresses or more is refused outside \
                      dev mode.",
                 )
                 .unwrap_or_default(),
         }
     }
+}
+
+fn pid_file(section: &mut Section<'_>) -> Option<PathBuf> {
+    let about = "An absolute path. While the server runs, the file has the number of its process and is locked. \
+                 [`gatewright reload`](operations.md#reloading) finds the server by it. On SQLite it is not needed.";
+    section.optional::<String>("pid_file", about).map(PathBuf::from)
 }
 
 fn export_timeout(section: &mut Section<'_>, default: Duration) -> Duration {

@@ -35,10 +35,10 @@ struct Surface {
 }
 
 /// `GET /consumers/{name}/events`, and the routes to acknowledge and refuse. Mount it where requests have an identity.
-pub(crate) fn routes(config: &Config, pulls: &Pulls) -> Router {
+pub(crate) fn routes(config: &Config, pulls: &Pulls, roles: &RolePermissions) -> Router {
     let surface = Surface {
         pulls: pulls.clone(),
-        roles: RolePermissions::new(config.roles.clone()),
+        roles: roles.clone(),
         case: config.server.json_case,
         longest_wait: config.server.request_timeout.saturating_sub(MARGIN).min(LONGEST_WAIT),
     };

@@ -7,7 +7,7 @@
 //! A page of any origin may connect with a token, which only its own program can have given it. Its cookies are removed
 //! before ([`AnyOrigin`](gatewright_http::AnyOrigin)).
 
-use gatewright_http::{FromAnyOrigin, Origin, Problem};
+use gatewright_http::{AllowedOrigins, FromAnyOrigin, Origin, Problem};
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
@@ -18,19 +18,19 @@ use crate::Config;
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     hosts: Vec<String>,
-    origins: Vec<Origin>,
+    own: Option<Origin>,
+    /// The origins of `browser_backend`.
+    allowed: AllowedOrigins,
 }
 
 impl Guard {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, allowed: AllowedOrigins) -> Self {
         let public = config.public_url();
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
-        let listens = config.server.listen.ip();
-        hosts.push(if listens.is_ipv6() { format!("[{listens}]") } else { listens.to_string() });
+        let listens = config.server.addresses().map(|address| address.ip());
+        hosts.extend(listens.map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }));
         hosts.extend(public.host_str().map(str::to_ascii_lowercase));
-        let allowed = config.browser_backend.iter().flat_map(|backend| &backend.allowed_origins);
-        let origins = Origin::of(&public).into_iter().chain(allowed.filter_map(|origin| origin.parse().ok()));
-        Self { hosts, origins: origins.collect() }
+        Self { hosts, own: Origin::of(&public), allowed }
     }
 
     /// Refuses requests that another site's page may have sent with the authority of the browser's place. A page passes if
@@ -47,10 +47,11 @@ impl Guard {
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let origin = match (origins.next(), origins.next()) {
             (None, _) if !is_foreign => return Ok(()),
+            (Some(origin), None) if self.allowed.contains(origin) => return Ok(()),
             (Some(origin), None) => origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok()),
             (None, _) | (Some(_), Some(_)) => None,
         };
-        let known = origin.is_some_and(|origin| self.origins.contains(&origin) || is_this_computer(&origin, &host));
+        let known = origin.is_some_and(|origin| self.own.as_ref() == Some(&origin) || is_this_computer(&origin, &host));
         if known { Ok(()) } else { Err(Problem::forbidden("cross-site request refused").with_code("cross_site")) }
     }
 }
@@ -81,7 +82,7 @@ mod tests {
     fn only_known_hosts_and_pages_pass() {
         let mut config = Config::default();
         config.server.public_url = Some("https://api.example.com".parse().unwrap());
-        let guard = Guard::new(&config);
+        let guard = Guard::new(&config, AllowedOrigins::default());
         for (host, origin, passes) in [
             ("api.example.com", &[][..], true),
             ("API.Example.com:8443", &[], true),
@@ -113,6 +114,8 @@ mod tests {
     #[test]
     fn two_host_headers_are_refused() {
         let request = Request::builder().header(HOST, "localhost").header(HOST, "evil.example").body(()).unwrap();
-        assert!(Guard::new(&Config::default()).check(&request.into_parts().0, true).is_err());
+        assert!(
+            Guard::new(&Config::default(), AllowedOrigins::default()).check(&request.into_parts().0, true).is_err()
+        );
     }
 }

@@ -6,7 +6,7 @@ use axum::routing::post;
 use gatewright_auth::Delegated;
 use gatewright_base::{Credential, Identity};
 use gatewright_entities::Entities;
-use gatewright_http::{Caller, ClientAddr, Problem, RawJson, layers};
+use gatewright_http::{AllowedOrigins, Caller, ClientAddr, Problem, RawJson, layers};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -36,7 +36,7 @@ struct Surface {
 }
 
 /// `POST /mcp`. Mount it where requests have an identity.
-pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
+pub(crate) fn routes(config: &Config, entities: &Entities, allowed: Option<&AllowedOrigins>) -> Router {
     let server = ToolServer::new(entities);
     // The guard checks Host and Origin, because it knows the public address.
     let settings = StreamableHttpServerConfig::default()
@@ -47,7 +47,8 @@ pub(crate) fn routes(config: &Config, entities: &Entities) -> Router {
     let service =
         StreamableHttpService::new(move || Ok(server.clone()), NeverSessionManager::default().into(), settings);
     let anonymous = config.mcp.anonymous || !config.authorization_server.enabled;
-    let surface = Surface { guard: Guard::new(config), entities: entities.clone(), anonymous, service };
+    let guard = Guard::new(config, allowed.cloned().unwrap_or_default());
+    let surface = Surface { guard, entities: entities.clone(), anonymous, service };
     Router::new().route(PATH, post(message).fallback(other_method)).with_state(surface)
 }
 

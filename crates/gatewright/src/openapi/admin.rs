@@ -90,7 +90,7 @@ impl Described {
 
 fn schemas(draft: &mut Draft) {
     let case = draft.case;
-    let user: [(&str, Part); 8] = [
+    let user: [(&str, Part); 9] = [
         ("id", string().into()),
         ("email", string().into()),
         ("roles", list_of(string()).into()),
@@ -99,6 +99,7 @@ fn schemas(draft: &mut Draft) {
         ("disabled", boolean().into()),
         ("deleting", boolean().into()),
         ("created_at", instant().into()),
+        ("last_sign_in_at", or_null(Type::String).description(Some("The last sign-in, by any method.")).into()),
     ];
     let invitation: [(&str, Part); 7] = [
         ("id", string().into()),
@@ -239,6 +240,14 @@ fn users(draft: &Draft) -> Vec<Described> {
     vec![
         admin(HttpMethod::Get, "/users", "adminListUsers", "Search users")
             .parameter(query("q", "The beginning of the address, or an id.", string()))
+            .parameter(query("role", "Only accounts with this role.", string()))
+            .parameter(query("verified", "Only accounts whose mailbox is proven, or is not.", boolean()))
+            .parameter(query("secondFactor", "Only accounts with an enabled second factor, or without one.", boolean()))
+            .parameter(query(
+                "signedInBefore",
+                "Only accounts whose last sign-in was before this time, and those that never signed in.",
+                instant(),
+            ))
             .pages("Sorted by address.", named("AdminUser")),
         admin(HttpMethod::Get, "/users/{id}", "adminGetUser", "Read a user").of_user().gives(
             "The user with `two_factor_enabled` (in the configured case), and with `profile` if profile fields are \

@@ -11,21 +11,23 @@ use axum::extract::ConnectInfo;
 use axum::{BoxError, Router};
 use futures_util::FutureExt;
 use gatewright_base::Ambient;
-use gatewright_http::Problem;
 use gatewright_http::layers::{BodyLimit, Deadline, EnvelopeLayer};
+use gatewright_http::{Problem, Scheme};
 use http::header::{CONNECTION, HOST};
-use http::{HeaderValue, Version};
+use http::{HeaderValue, Uri, Version};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::Draining;
 use super::event_stream::{EventStream, Form};
+use super::http2::Exchanges;
 use super::pace::Paced;
+use super::transport::Transport;
 
 /// How long a client may take over the head of a request, and a connection may stay idle between two.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,10 +35,17 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 64 * 1024;
 /// The most that a connection buffers each way, in bytes.
 const MAX_BUFFER: usize = 128 * 1024;
+/// The most requests in progress on a connection with HTTP/2.
+const MAX_STREAMS: u32 = 100;
+/// How long a connection with HTTP/2 may stay idle. Then it has as long again to end.
+const IDLE: Duration = Duration::from_secs(30);
+/// How often a connection with HTTP/2 is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// State that all connections share.
 pub(super) struct Connections {
     http: http1::Builder,
+    http_2: http2::Builder<TokioExecutor>,
     router: Router,
     /// Answers requests that do not name one host.
     misaddressed: Router,
@@ -53,14 +62,23 @@ impl Connections {
         // At most 100 headers is hyper's default; setting it would allocate them again for each request.
         http.timer(TokioTimer::new());
         http.header_read_timeout(HEAD_TIMEOUT).max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
+        let mut http_2 = http2::Builder::new(TokioExecutor::new());
+        http_2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
+        http_2.max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX)).max_send_buf_size(MAX_BUFFER);
+        http_2.keep_alive_interval(HEAD_TIMEOUT).keep_alive_timeout(HEAD_TIMEOUT);
         let ambient = Ambient::system();
-        Self { http, router, misaddressed: misaddressed(), ambient, slow_reader, draining, finish }
+        Self { http, http_2, router, misaddressed: misaddressed(), ambient, slow_reader, draining, finish }
     }
 
     /// Serves one connection to its end.
-    pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn serve(
+        &self,
+        stream: Transport,
+        peer: SocketAddr,
+        scheme: Option<Scheme>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         // On the heap, and dropped as soon as an event stream takes over the connection.
-        let requests = Box::pin(self.requests(stream, peer));
+        let requests = Box::pin(self.requests(stream, peer, scheme));
         async move {
             let ended = requests.await;
             let ended = match ended {
@@ -80,16 +98,18 @@ impl Connections {
     /// Serves requests until the connection ends, or until the answer to one takes it over.
     fn requests(
         &self,
-        stream: TcpStream,
+        stream: Transport,
         peer: SocketAddr,
+        scheme: Option<Scheme>,
     ) -> impl Future<Output = Result<Option<TakenOver>, BoxError>> + Send + use<> {
-        let Self { http, router, misaddressed, ambient, slow_reader, draining, finish } = self;
+        let Self { http, router, misaddressed, ambient, slow_reader, draining, finish, .. } = self;
         let (http, ambient, slow_reader, finish) = (http.clone(), ambient.clone(), *slow_reader, finish.clone());
         let (router, misaddressed, draining) = (router.clone(), misaddressed.clone(), draining.clone());
         let (taking, waits) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let take = taking.clone();
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
+            scheme.map(|scheme| request.extensions_mut().insert(scheme));
             let form = Form::of(&request);
             let mut router = if names_one_host(&request) { router.clone() } else { misaddressed.clone() };
             let answer = router.call(request.map(Body::new));
@@ -107,10 +127,6 @@ impl Connections {
             }
         });
         async move {
-            // Answers are written whole; waiting for more to send would only delay them.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY could not be set");
-            }
             let stream = Paced::new(stream, slow_reader, waits.clone());
             let mut connection = http.serve_connection(TokioIo::new(stream), service);
             let mut finishing = pin!(finish.cancelled().fuse());
@@ -136,9 +152,79 @@ impl Connections {
     }
 }
 
+impl Connections {
+    /// Serves one connection with HTTP/2 and TLS to its end.
+    pub(super) fn serve_http_2(&self, stream: Transport, peer: SocketAddr) -> impl Future<Output = ()> + Send + use<> {
+        let Self { http_2, router, misaddressed, slow_reader, draining, finish, .. } = self;
+        let (router, misaddressed, period) = (router.clone(), misaddressed.clone(), *slow_reader);
+        let (draining, finish) = (draining.clone(), finish.clone());
+        let exchanges = Arc::new(Exchanges::default());
+        let begun = exchanges.clone();
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(Scheme::Https);
+            let exchange = begun.begin();
+            let is_addressed = name_host(&mut request) && names_one_host(&request);
+            let mut router = if is_addressed { router.clone() } else { misaddressed.clone() };
+            let answer = router.call(request.map(Body::new));
+            async move { Ok::<_, std::convert::Infallible>(exchange.answer(answer.await?)) }
+        });
+        let stream = Paced::new(stream, period, Arc::default());
+        let connection = http_2.serve_connection(TokioIo::new(stream), service);
+        Box::pin(async move {
+            let mut connection = pin!(connection);
+            let (mut looking, start) = (tokio::time::interval(LOOK), Instant::now());
+            let (mut last_look, mut ends_since) = (start, None);
+            loop {
+                tokio::select! {
+                    ended = &mut connection => {
+                        if let Err(error) = ended {
+                            tracing::debug!(%error, %peer, "the connection ended early");
+                        }
+                        return;
+                    }
+                    () = finish.cancelled(), if ends_since.is_none() => {}
+                    _ = looking.tick() => {}
+                }
+                let quiet = exchanges.quiet_since(start).map(|since| since.elapsed());
+                let is_idle = quiet.is_some_and(|quiet| quiet >= IDLE);
+                if ends_since.is_none() && (is_idle || draining.has_begun() || finish.is_cancelled()) {
+                    ends_since = Some(Instant::now());
+                    connection.as_mut().graceful_shutdown();
+                }
+                if quiet.is_some() && ends_since.is_some_and(|since: Instant| since.elapsed() >= IDLE) {
+                    return;
+                }
+                if last_look.elapsed() >= period {
+                    last_look = Instant::now();
+                    if exchanges.is_stalled(period) {
+                        tracing::debug!(%peer, "the client reads an answer too slowly; its connection is closed");
+                        return;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Gives a request the form that it has in HTTP/1.1: a `Host`, and a target without one. `false` if two hosts are named.
+fn name_host<B>(request: &mut hyper::Request<B>) -> bool {
+    let Some(authority) = request.uri().authority().cloned() else { return true };
+    let Ok(host) = HeaderValue::from_str(authority.as_str()) else { return false };
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+    match request.headers().get(HOST) {
+        Some(named) => named == host,
+        None => {
+            request.headers_mut().insert(HOST, host);
+            true
+        }
+    }
+}
+
 /// A connection that an event stream has.
 struct TakenOver {
-    connection: Paced<TcpStream>,
+    connection: Paced<Transport>,
     stream: EventStream,
     /// The client has sent nothing since.
     hears: bool,

@@ -1,33 +1,45 @@
 //! The server's loop: connections in, requests to the router, and an orderly end.
 //!
-//! It serves HTTP/1.1 without TLS, for a proxy in front of it. [`connection`] serves one connection and sets its
-//! limits, [`event_stream`] takes it over for a stream of events, [`pace`] disconnects clients that read too slowly,
-//! [`addresses`] counts the connections of each address, [`refusal`] answers connections over a limit, and [`drain`] is
-//! the state of a stop.
+//! [`listeners`] are the sockets. [`connection`] serves one connection with HTTP/1.1 and sets its limits, [`http2`] has those of
+//! HTTP/2, [`tls`] the handshakes, [`transport`] the bytes. [`event_stream`] takes a connection over for a stream of events,
+//! [`pace`] disconnects clients that read too slowly, [`addresses`] counts the connections of each address, [`refusal`] answers
+//! connections over a limit, [`redirect`] leads to HTTPS, and [`drain`] is the state of a stop.
 
 mod addresses;
 mod connection;
 mod drain;
 mod event_stream;
+mod http2;
+mod listeners;
 mod pace;
+mod redirect;
 mod refusal;
+mod tls;
+mod transport;
+#[cfg(unix)]
+mod unix;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use gatewright_http::TrustedProxies;
-use tokio::net::{TcpListener, TcpStream};
+use gatewright_http::{Scheme, TrustedProxies};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 use addresses::Addresses;
 use connection::Connections;
 pub(crate) use drain::Draining;
+use listeners::{Accepted, Kind};
+pub use listeners::{ListenError, Listeners};
 use refusal::Refusals;
+use tls::{Handshakes, shake};
+pub(crate) use tls::{LiveTls, load as load_tls};
+use transport::Transport;
 
 /// How long to wait before accepting again when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -35,6 +47,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The inputs of a server besides its listener.
 pub(crate) struct Server {
     pub(crate) router: Router,
+    /// Where plain HTTP leads if HTTPS is wanted.
+    pub(crate) public_url: Url,
     /// The most connections at a time; further ones get 503.
     pub(crate) max_connections: usize,
     /// The most connections of one address; absent, 1,000, and any number from loopback addresses.
@@ -54,11 +68,20 @@ pub(crate) struct Server {
 impl Server {
     /// Serves until `shutdown` resolves, then drains, stops listening, calls `closing`, lets requests finish and closes
     /// what is left.
-    pub(crate) async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>, closing: impl FnOnce()) {
+    pub(crate) async fn run(
+        self,
+        mut listeners: Listeners,
+        shutdown: impl Future<Output = ()>,
+        closing: impl FnOnce(),
+    ) {
         let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
-        let connections = Connections::new(self.router, self.slow_reader, self.draining.clone(), finish.clone());
+        let connections =
+            |router| Arc::new(Connections::new(router, self.slow_reader, self.draining.clone(), finish.clone()));
         let mut acceptor = Acceptor {
-            connections,
+            redirecting: connections(redirect::to(&self.public_url)),
+            connections: connections(self.router),
+            tls: listeners.tls().cloned(),
+            handshakes: Handshakes::new(self.max_connections, self.trusted_proxies.clone()),
             abort: abort.clone(),
             open: TaskTracker::new(),
             refusals: Refusals::default(),
@@ -67,13 +90,13 @@ impl Server {
             is_crowded: false,
             is_failing: false,
         };
-        acceptor.accept_until(&listener, shutdown).await;
+        acceptor.accept_until(&mut listeners, shutdown).await;
         if !self.drain.is_zero() {
             self.draining.begin();
             tracing::info!(seconds = self.drain.as_secs(), "draining: answers close their connections, /readyz is 503");
-            acceptor.accept_until(&listener, tokio::time::sleep(self.drain)).await;
+            acceptor.accept_until(&mut listeners, tokio::time::sleep(self.drain)).await;
         }
-        let open = acceptor.stop_listening(listener);
+        let open = acceptor.stop_listening(listeners);
         closing();
         finish.cancel();
         open.close();
@@ -87,7 +110,11 @@ impl Server {
 
 /// Accepts connections and passes each to a separate task.
 struct Acceptor {
-    connections: Connections,
+    connections: Arc<Connections>,
+    /// Answers plain HTTP where HTTPS is wanted.
+    redirecting: Arc<Connections>,
+    tls: Option<LiveTls>,
+    handshakes: Handshakes,
     abort: CancellationToken,
     open: TaskTracker,
     refusals: Refusals,
@@ -100,15 +127,15 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    async fn accept_until(&mut self, listener: &TcpListener, end: impl Future<Output = ()>) {
+    async fn accept_until(&mut self, listeners: &mut Listeners, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
         loop {
             let accepted = tokio::select! {
                 () = &mut end => return,
-                accepted = listener.accept() => accepted,
+                accepted = listeners.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.admit(stream, peer),
+                Ok(accepted) => self.admit(accepted),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     // Logged once: a client that uses up all file descriptors must not fill the log as well.
@@ -121,21 +148,15 @@ impl Acceptor {
         }
     }
 
-    /// Takes the connections that the system has set up already, since closing the listener would reset them.
-    fn stop_listening(mut self, listener: TcpListener) -> TaskTracker {
-        // The runtime may not know the newest connections yet, so the system is queried. The socket does not block.
-        if let Ok(listener) = listener.into_std() {
-            while let Ok((stream, peer)) = listener.accept() {
-                let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-                if let Ok(stream) = stream {
-                    self.admit(stream, peer);
-                }
-            }
+    /// Takes the connections that the system has set up already, since closing a listener would reset them.
+    fn stop_listening(mut self, listeners: Listeners) -> TaskTracker {
+        for accepted in listeners.close() {
+            self.admit(accepted);
         }
         self.open
     }
 
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn admit(&mut self, accepted: Accepted) {
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("connections are accepted again");
         }
@@ -146,21 +167,73 @@ impl Acceptor {
                     "connection limit reached; new connections are refused"
                 );
             }
-            self.refusals.refuse(stream);
-            return;
+            return self.refuse(accepted);
         }
         self.is_crowded &= self.open.len() >= self.max_connections / 2;
-        let Some(seat) = self.addresses.enter(peer.ip()) else {
-            tracing::debug!(%peer, "connection limit of this address reached; refused");
-            self.refusals.refuse(stream);
-            return;
+        let peer = accepted.peer();
+        // A Unix socket has one address for all its clients, which may be those of a proxy.
+        let seat = match &accepted {
+            Accepted::Tcp(..) => match self.addresses.enter(peer.ip()) {
+                Some(seat) => Some(seat),
+                None => {
+                    tracing::debug!(%peer, "connection limit of this address reached; refused");
+                    return self.refuse(accepted);
+                }
+            },
+            #[cfg(unix)]
+            Accepted::Unix(_) => None,
         };
-        let connection = self.connections.serve(stream, peer);
+        if let Accepted::Tcp(stream, ..) = &accepted
+            && let Err(error) = stream.set_nodelay(true)
+        {
+            // Answers are written whole; waiting for more to send would only delay them.
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
         let abort = self.abort.clone();
+        match (accepted, self.tls.clone()) {
+            (Accepted::Tcp(stream, _, Kind::Tls), Some(tls)) => {
+                let Some(turn) = self.handshakes.begin(peer.ip()) else {
+                    return tracing::debug!(%peer, "too many TLS handshakes are in progress; closed");
+                };
+                let connections = self.connections.clone();
+                let encrypted = Box::pin(async move {
+                    let Some((stream, is_http_2)) = shake(tls, stream, turn).await else { return };
+                    let stream = Transport::Tls(stream);
+                    if is_http_2 {
+                        connections.serve_http_2(stream, peer).await;
+                    } else {
+                        connections.serve(stream, peer, Some(Scheme::Https)).await;
+                    }
+                });
+                self.spawn(encrypted, abort, seat);
+            }
+            (accepted, _) => {
+                let is_redirect = matches!(accepted, Accepted::Tcp(_, _, Kind::Redirect));
+                let connections = if is_redirect { &self.redirecting } else { &self.connections };
+                if let Some(stream) = accepted.plain() {
+                    self.spawn(connections.serve(stream, peer, None), abort, seat);
+                }
+            }
+        }
+    }
+
+    fn spawn(
+        &self,
+        connection: impl Future<Output = ()> + Send + 'static,
+        abort: CancellationToken,
+        seat: Option<addresses::Seat>,
+    ) {
         self.open.spawn(async move {
             abort.run_until_cancelled(connection).await;
             drop(seat);
         });
+    }
+
+    /// A connection with TLS is closed: without a handshake there is no answer.
+    fn refuse(&self, accepted: Accepted) {
+        if let Some(stream) = accepted.plain() {
+            self.refusals.refuse(stream);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The minimum speed of a client that delays an answer, in bytes per second.
-const MIN_RATE: u64 = 8 * 1024;
+pub(super) const MIN_RATE: u64 = 8 * 1024;
 
 /// A connection that breaks if the client reads an answer too slowly.
 ///

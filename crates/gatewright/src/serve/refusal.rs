@@ -2,8 +2,9 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
+
+use super::transport::Transport;
 
 /// How long a refused connection may take to send its request and read the answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nco
 pub(super) struct Refusals(TaskTracker);
 
 impl Refusals {
-    pub(super) fn refuse(&self, stream: TcpStream) {
+    pub(super) fn refuse(&self, stream: Transport) {
         if self.0.len() < AT_A_TIME {
             self.0.spawn(answer(stream));
         }
@@ -28,7 +29,7 @@ impl Refusals {
 
 /// Answers before a request is read to its end, and then reads the rest: if unread bytes are left, the answer may be
 /// lost.
-async fn answer(mut stream: TcpStream) {
+async fn answer(mut stream: Transport) {
     let exchange = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;

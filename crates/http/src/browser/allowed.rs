@@ -1,12 +1,13 @@
 use std::fmt;
-use std::sync::Arc;
 
+use gatewright_base::Live;
 use http::HeaderValue;
 use url::Url;
 
-/// The origins whose pages may call with the browser's cookies. Only exact origins; cheap to clone.
+/// The origins whose pages may call with the browser's cookies. Only exact origins; cheap to clone, and all
+/// clones change together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AllowedOrigins(Arc<[HeaderValue]>);
+pub struct AllowedOrigins(Live<Vec<HeaderValue>>);
 
 /// Text that is not an exact origin, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,12 +49,17 @@ impl AllowedOrigins {
             check(text).map_err(invalid)?;
             HeaderValue::from_str(text).map_err(|_| invalid(OriginFault::Host))
         };
-        origins.iter().map(header).collect::<Result<Vec<_>, _>>().map(|list| Self(list.into()))
+        origins.iter().map(header).collect::<Result<Vec<_>, _>>().map(|list| Self(Live::new(list)))
     }
 
     /// Whether an `Origin` header is one of them, byte for byte.
     pub fn contains(&self, origin: &HeaderValue) -> bool {
-        self.0.contains(origin)
+        self.0.get().contains(origin)
+    }
+
+    /// Replaces the origins for all clones.
+    pub fn replace(&self, others: &Self) {
+        self.0.set(others.0.get().to_vec());
     }
 }
 

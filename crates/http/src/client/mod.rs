@@ -16,7 +16,7 @@ use http::request::Parts;
 use http::{Extensions, HeaderMap};
 
 pub use networks::{Counted, Network, Networks, Share};
-pub use proxies::{InvalidNetwork, Reach, TrustedProxies};
+pub use proxies::{InvalidNetwork, Reach, TrustedProxies, UNIX_PEER};
 
 /// The address of the client, if it is known (a request over a Unix socket or made in process has none).
 ///

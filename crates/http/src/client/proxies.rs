@@ -8,6 +8,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
+/// The word for the peers of Unix sockets.
+const UNIX: &str = "unix";
+
+/// The address of every peer of a Unix socket, `100::1`. No computer has it: packets to its network are discarded (RFC 6666).
+pub const UNIX_PEER: IpAddr = IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1));
+
 /// Text that is neither a network nor an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a network: write an address or a network such as 10.0.0.0/8")]
@@ -25,7 +31,7 @@ pub enum Reach {
 }
 
 impl TrustedProxies {
-    /// Takes networks (`10.0.0.0/8`) and single addresses (`192.0.2.1`).
+    /// Takes networks (`10.0.0.0/8`), single addresses (`192.0.2.1`), and the word `unix` for the peers of Unix sockets.
     pub fn parse<T: AsRef<str>>(networks: &[T]) -> Result<Self, InvalidNetwork> {
         networks
             .iter()
@@ -42,7 +48,9 @@ impl TrustedProxies {
 
     /// The networks as text.
     pub fn networks(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(ToString::to_string)
+        self.0
+            .iter()
+            .map(|network| if *network == IpNet::from(UNIX_PEER) { UNIX.to_owned() } else { network.to_string() })
     }
 
     /// How many addresses the networks have together, however they are divided.
@@ -92,6 +100,9 @@ impl<'de> serde::Deserialize<'de> for TrustedProxies {
 }
 
 fn parse_network(text: &str) -> Result<IpNet, InvalidNetwork> {
+    if text == UNIX {
+        return Ok(IpNet::from(UNIX_PEER));
+    }
     let network = match text.parse::<IpNet>() {
         Ok(network) => network,
         Err(_) => {

@@ -122,16 +122,18 @@ fn admission(bucket: &TokenBucket, key: String) -> GateFuture {
 
 /// The budget for the answer's headers, or the refusal with the same headers.
 async fn pass(bucket: &TokenBucket, key: &str) -> Result<HeaderMap, Response> {
-    take(bucket, key, bucket.rate()).await.map(|level| budget(bucket.rate(), level))
+    let rate = bucket.rate();
+    take(bucket, key, &rate).await.map(|level| budget(&rate, level))
 }
 
 /// Takes from both, and returns the one with fewer tokens left. If the first refuses, the second is not used, so that
 /// an overused token takes nothing from its owner's other tokens.
 async fn pass_both(first: (&TokenBucket, &str), second: (&TokenBucket, &str)) -> Result<HeaderMap, Response> {
-    let one = take(first.0, first.1, first.0.rate()).await?;
-    let other = take(second.0, second.1, second.0.rate()).await?;
-    let (bucket, level) = if other.remaining < one.remaining { (second.0, other) } else { (first.0, one) };
-    Ok(budget(bucket.rate(), level))
+    let (first_rate, second_rate) = (first.0.rate(), second.0.rate());
+    let one = take(first.0, first.1, &first_rate).await?;
+    let other = take(second.0, second.1, &second_rate).await?;
+    let (rate, level) = if other.remaining < one.remaining { (second_rate, other) } else { (first_rate, one) };
+    Ok(budget(&rate, level))
 }
 
 async fn take(bucket: &TokenBucket, key: &str, rate: &Rate) -> Result<Level, Response> {

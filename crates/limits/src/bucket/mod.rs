@@ -18,7 +18,7 @@ mod sql;
 
 use std::sync::Arc;
 
-use gatewright_base::Ambient;
+use gatewright_base::{Ambient, Live};
 
 #[cfg(feature = "http")]
 pub use layer::TokenBucketLayer;
@@ -47,7 +47,7 @@ pub trait BucketStore: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct TokenBucket {
     pub(crate) scope: Arc<str>,
-    rate: Rate,
+    rate: Live<Rate>,
     store: Arc<dyn BucketStore>,
     fail_closed: FailClosed,
     #[cfg(feature = "http")]
@@ -59,7 +59,7 @@ impl TokenBucket {
     pub fn new(scope: &str, rate: Rate, store: Arc<dyn BucketStore>) -> Self {
         Self {
             scope: scope.into(),
-            rate,
+            rate: Live::new(rate),
             store,
             fail_closed: FailClosed::default(),
             #[cfg(feature = "http")]
@@ -75,7 +75,7 @@ impl TokenBucket {
     /// Takes a token of `key`, and returns what is left or that there was none. `Err` if the store does not answer:
     /// then the request must be refused.
     pub async fn take(&self, key: &str) -> Result<Level, Denied> {
-        self.take_at(key, &self.rate).await
+        self.take_at(key, &self.rate()).await
     }
 
     /// [`TokenBucket::take`] at another rate, which must be the same for every request of the key.
@@ -85,8 +85,13 @@ impl TokenBucket {
     }
 
     /// The rate.
-    pub fn rate(&self) -> &Rate {
-        &self.rate
+    pub fn rate(&self) -> Rate {
+        *self.rate.get()
+    }
+
+    /// Replaces the rate, also of all clones.
+    pub fn set_rate(&self, rate: Rate) {
+        self.rate.set(rate);
     }
 }
 

@@ -66,7 +66,8 @@ impl TemplateError {
 impl TemplateError {
     /// The same with the line of the template, for an error that does not say which value is meant.
     fn quoting(mut self, templates: &Templates, name: &str) -> Self {
-        let template = templates.environment.get_template(name).ok();
+        let compiled = templates.0.get();
+        let template = compiled.environment.get_template(name).ok();
         let line = self
             .line
             .zip(template)
@@ -89,7 +90,7 @@ fn innermost(error: &minijinja::Error) -> &minijinja::Error {
 
 /// Renders every template with a sample letter, and checks the output.
 pub(super) fn try_all(templates: &Templates, folder: Option<&Path>) -> Result<(), TemplateError> {
-    for language in templates.presentation.languages().iter() {
+    for language in templates.0.get().presentation.languages().iter() {
         for kind in Kind::ALL {
             for part in Part::ALL {
                 try_one(templates, language.tag(), kind, part, folder)?;
@@ -143,7 +144,8 @@ fn only_known_names(
     known: &[&str],
     folder: Option<&Path>,
 ) -> Result<(), TemplateError> {
-    let environment = &templates.environment;
+    let compiled = templates.0.get();
+    let environment = &compiled.environment;
     let template = environment.get_template(name).map_err(|error| TemplateError::of(&error, folder))?;
     let is_known = |name: &str| known.contains(&name) || environment.globals().any(|(global, _)| global == name);
     let mut unknown: Vec<String> = template.undeclared_variables(false).into_iter().collect();

@@ -18,7 +18,7 @@ mod wrap;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatewright_base::Secret;
+use gatewright_base::{Live, Secret};
 use gatewright_http::html;
 use gatewright_http::locale::{Branding, Color, Languages, Locale, Logo, Presentation, templates};
 use jiff::Timestamp;
@@ -34,9 +34,12 @@ use crate::{Address, Device, Kind, Letter, Mail, SendError, Written};
 /// The default color of buttons and links in mails.
 const COLOR: Color = Color::rgb(0x1a, 0x4f, 0xa3);
 
-/// The compiled templates. Cheap to clone.
+/// The compiled templates. Cheap to clone; all clones change together.
 #[derive(Clone)]
-pub struct Templates {
+pub struct Templates(Live<Compiled>);
+
+#[derive(Clone)]
+struct Compiled {
     environment: Arc<Environment<'static>>,
     presentation: Presentation,
 }
@@ -72,9 +75,14 @@ impl Templates {
         if let Some(folder) = folder {
             files::add_folder(&mut environment, folder)?;
         }
-        let templates = Self { environment: environment.into(), presentation };
+        let templates = Self(Live::new(Compiled { environment: environment.into(), presentation }));
         check::try_all(&templates, folder)?;
         Ok(templates)
+    }
+
+    /// Replaces the templates for all clones: the next mail is written with the others.
+    pub fn replace(&self, others: &Self) {
+        self.0.set((*others.0.get()).clone());
     }
 
     /// Writes the mail of `letter`, whose address was parsed as `to`.
@@ -102,11 +110,12 @@ impl Templates {
     }
 
     fn render(&self, part: Part, letter: &Letter) -> Result<String, minijinja::Error> {
-        self.render_in(&self.presentation.locale(letter.language.as_deref()), part, letter)
+        self.render_in(&self.0.get().presentation.locale(letter.language.as_deref()), part, letter)
     }
 
     fn render_in(&self, locale: &Locale, part: Part, letter: &Letter) -> Result<String, minijinja::Error> {
-        let branding = self.presentation.branding();
+        let compiled = self.0.get();
+        let branding = compiled.presentation.branding();
         let (email, lifetime) = (&*letter.to, locale.duration(letter.lifetime.as_secs()));
         let (product, language) = (branding.product(), locale.language().tag());
         let values: Value = match part {
@@ -136,13 +145,13 @@ impl Templates {
                 }
             }
         };
-        let template = self.environment.get_template(&files::name(letter.kind, part))?;
+        let template = compiled.environment.get_template(&files::name(letter.kind, part))?;
         locale.clone().within(|| template.render(values))
     }
 }
 
 impl std::fmt::Debug for Templates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Templates").field("presentation", &self.presentation).finish_non_exhaustive()
+        f.debug_struct("Templates").field("presentation", &self.0.get().presentation).finish_non_exhaustive()
     }
 }

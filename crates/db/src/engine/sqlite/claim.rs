@@ -48,8 +48,9 @@ impl Claim {
     }
 }
 
-/// Beside the real file: two servers that use different links to it must find the same lock.
-fn lock_file(database: &Path) -> PathBuf {
+/// The file that the server on a SQLite database holds locked, and that contains the number of its process. It is beside the real
+/// file: two servers that use different links to it must find the same lock.
+pub fn lock_file(database: &Path) -> PathBuf {
     let real = database.canonicalize().unwrap_or_else(|_| database.to_owned());
     let mut name = OsString::from(real);
     name.push("-lock");

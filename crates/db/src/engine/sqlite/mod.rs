@@ -37,6 +37,7 @@ use crate::row::RowRef;
 use crate::{Error, Lane, OpenError, Options, Row, Share, Sql, Tx, Value};
 use checkpoint::Checkpointer;
 use claim::Claim;
+pub use claim::lock_file;
 use connection::{Location, Opener};
 use export::Exports;
 use files::Files;

@@ -5,7 +5,7 @@ use url::{Host, Url};
 
 use super::Faults;
 use super::auth::path_is_sound;
-use crate::config::Config;
+use crate::config::{Config, Listen};
 
 /// First segments of the server's own paths. Neither the entity prefix nor the auth path may begin with them.
 const OWN_PATHS: [&str; 13] = [
@@ -32,6 +32,7 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
     if let Some(url) = &server.public_url {
         public_url(config, url, faults);
     }
+    listen(config, faults);
     prefixes(config, faults);
     faults.require(!server.request_timeout.is_zero(), "server.request_timeout_seconds", "must be at least 1");
     faults.require(
@@ -61,6 +62,11 @@ pub(super) fn check(config: &Config, faults: &mut Faults) {
         config.drain() <= Duration::from_mins(5),
         "server.drain_seconds",
         "must be at most 300: a stop takes this long",
+    );
+    faults.require(
+        server.pid_file.as_ref().is_none_or(|file| file.is_absolute()),
+        "server.pid_file",
+        "must be an absolute path, such as \"/run/gatewright/gatewright.pid\": commands run in other folders",
     );
     faults.require(server.max_body_bytes > 0, "server.max_body_bytes", "must be at least 1");
     faults.require(config.database.max_connections > 0, "database.max_connections", "must be at least 1");
@@ -97,7 +103,7 @@ pub(super) fn warn(config: &Config, warnings: &mut Faults) {
     }
     let server = &config.server;
     let is_https = server.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
-    if is_https && server.listen.ip().to_canonical().is_loopback() && server.trusted_proxies.is_empty() {
+    if is_https && server.tls.is_none() && server.is_local() && server.trusted_proxies.is_empty() {
         warnings.add(
             "server.trusted_proxies",
             "is empty, and `public_url` is https while the server listens on a loopback address: a proxy on this computer \
@@ -138,6 +144,38 @@ fn public_url(config: &Config, url: &Url, faults: &mut Faults) {
         key,
         "must be https (or a loopback host) when [browser_backend] is on: its cookies need HTTPS",
     );
+}
+
+fn listen(config: &Config, faults: &mut Faults) {
+    let server = &config.server;
+    let has_address = server.addresses().next().is_some();
+    faults.require(!server.listen.is_empty(), "server.listen", "must name at least one address");
+    for (index, listen) in server.listen.iter().enumerate() {
+        if let Listen::Unix(path) = listen {
+            let key =
+                if server.listen.len() == 1 { "server.listen".to_owned() } else { format!("server.listen[{index}]") };
+            faults.require(path.is_absolute(), key, "must be an absolute path, such as \"unix:/run/gatewright/http\"");
+        }
+    }
+    faults.require(
+        has_address || server.public_url.is_some(),
+        "server.public_url",
+        "is required if the server listens on Unix sockets only: no address follows from them",
+    );
+    let Some(tls) = &server.tls else { return };
+    faults.require(has_address, "server.tls", "needs an address in `server.listen`: Unix sockets are not encrypted");
+    let is_plain = server.public_url.as_ref().is_some_and(|url| url.scheme() == "http");
+    faults.require(!is_plain, "server.public_url", "must be https if `server.tls` is set");
+    faults.require(
+        tls.redirect_http.is_none() || server.public_url.is_some(),
+        "server.tls.redirect_http",
+        "needs `server.public_url`, to which it leads",
+    );
+    if !server.dev_mode
+        && let Err(error) = crate::serve::load_tls(tls)
+    {
+        faults.add(error.key, error.message);
+    }
 }
 
 fn prefixes(config: &Config, faults: &mut Faults) {

@@ -68,8 +68,8 @@ fn exposure(config: &Config) -> Option<String> {
     if !server.dev_mode {
         return None;
     }
-    if !server.listen.ip().to_canonical().is_loopback() {
-        return Some(format!("`server.listen` is {}, which other computers can reach", server.listen));
+    if let Some(open) = server.addresses().find(|address| !address.ip().to_canonical().is_loopback()) {
+        return Some(format!("`server.listen` is {open}, which other computers can reach"));
     }
     let url = server.public_url.as_ref().filter(|url| !is_loopback(url))?;
     let host = url.host_str()?;
@@ -88,7 +88,7 @@ const MOST_ATTEMPTS: u32 = 100;
 const SHORTEST: Duration = Duration::from_mins(1);
 
 fn warn_of_limits(config: &Config, warnings: &mut Faults) {
-    let direct = !config.server.listen.ip().to_canonical().is_loopback() && config.server.trusted_proxies.is_empty();
+    let direct = !config.server.is_local() && config.server.trusted_proxies.is_empty();
     for (name, Limit { policy, trust_forwarded_for }) in
         config.auth.enabled.then(|| limits(config)).into_iter().flatten()
     {

@@ -85,6 +85,16 @@ impl Table {
         found
     }
 
+    /// Removes the section at `path`, so that what is put there is not merged with it. Any other value stays.
+    pub(crate) fn remove_section(&mut self, path: &[&str]) {
+        let [key, rest @ ..] = path else { return };
+        match self.0.get_mut(*key).map(|entry| &mut entry.node.value) {
+            Some(Value::Table(_)) if rest.is_empty() => drop(self.0.remove(*key)),
+            Some(Value::Table(table)) => table.remove_section(rest),
+            Some(_) | None => {}
+        }
+    }
+
     /// Puts `node` at `path` and replaces an existing value; two sections are merged. If a value on the way is not a
     /// section, fails with its path.
     pub(crate) fn put(&mut self, path: &[&str], node: Node) -> Result<(), String> {

@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 
 use super::node::Node;
+use super::secret::SecretSources;
 use super::setting::Setting;
 use crate::config::{Place, Problem};
 
@@ -16,12 +17,14 @@ pub(crate) struct Report<'a> {
     findings: &'a RefCell<Vec<Finding>>,
     /// Collects settings, if they are described and nothing is read.
     settings: Option<&'a RefCell<Vec<Setting>>>,
+    /// Where secrets are that are not written in place. `None` if they are not read.
+    secrets: Option<&'a SecretSources>,
     path: String,
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(findings: &'a RefCell<Vec<Finding>>) -> Self {
-        Self { findings, settings: None, path: String::new() }
+    pub(crate) fn new(findings: &'a RefCell<Vec<Finding>>, secrets: &'a SecretSources) -> Self {
+        Self { findings, settings: None, secrets: Some(secrets), path: String::new() }
     }
 
     /// Adds a problem with the setting that is being read.
@@ -45,7 +48,7 @@ impl<'a> Report<'a> {
 
     /// A report that describes settings instead of reading values. It adds them to `settings`.
     pub(super) fn describing(findings: &'a RefCell<Vec<Finding>>, settings: &'a RefCell<Vec<Setting>>) -> Self {
-        Self { findings, settings: Some(settings), path: String::new() }
+        Self { findings, settings: Some(settings), secrets: None, path: String::new() }
     }
 
     /// Whether settings are described and nothing is read.
@@ -58,6 +61,16 @@ impl<'a> Report<'a> {
         if let Some(settings) = self.settings {
             settings.borrow_mut().push(make(&self.path));
         }
+    }
+
+    /// The same for a value that another one replaced: files that it names are not read.
+    pub(super) fn replaced(&self) -> Self {
+        Self { secrets: None, path: self.path.clone(), ..*self }
+    }
+
+    /// Where secrets are that are not written in place. `None` if they are not read.
+    pub(super) fn secrets(&self) -> Option<&'a SecretSources> {
+        self.secrets
     }
 
     /// The path of the setting that is being read.

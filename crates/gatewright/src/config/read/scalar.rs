@@ -6,6 +6,8 @@ use url::Url;
 
 use super::node::{Node, Value};
 use super::report::Report;
+use super::secret;
+use super::setting::SECRET;
 
 /// A type that one setting can be read into.
 pub(crate) trait FromNode: Sized {
@@ -27,7 +29,7 @@ pub(crate) trait Keyword: Sized + Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 }
 
-fn text<'a>(node: &'a Node, report: &Report<'_>, expected: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(node: &'a Node, report: &Report<'_>, expected: &str) -> Option<&'a str> {
     match (&node.value, &node.raw) {
         (Value::Text(text), _)
         | (Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Datetime(_), Some(text)) => Some(text),
@@ -56,28 +58,16 @@ impl FromNode for String {
     }
 }
 
-/// The message does not contain the path: it may be a secret after all.
-const A_FILE: &str = "is the path of a file, not a secret: put the content of the file there. In a shell, an environment \
-                      variable takes it as \"$(cat FILE)\"";
-
-/// Whether a secret is the path of an existing file. Then the path was meant to be read, and anybody who knows the deployment
-/// could guess it.
-fn is_file(text: &str) -> bool {
-    !text.is_empty() && std::path::Path::new(text.trim()).is_file()
-}
-
 impl FromNode for Secret {
     fn from_node(node: &Node, report: &Report<'_>) -> Option<Self> {
-        let text = text(node, report, "text")?;
-        if is_file(text) {
-            report.add(node, A_FILE);
-            return None;
+        match &node.value {
+            Value::Table(table) => secret::elsewhere(table, node, report),
+            _ => secret::in_place(text(node, report, secret::EXPECTED)?, node, report),
         }
-        Some(Self::new(text))
     }
 
     fn kind() -> String {
-        "secret".to_owned()
+        SECRET.to_owned()
     }
 }
 

@@ -169,7 +169,7 @@ impl<'a> Section<'a> {
         let entry = self.take(key)?;
         let report = self.report.below(key);
         for replaced in &entry.replaced {
-            T::from_node(replaced, &report);
+            T::from_node(replaced, &report.replaced());
         }
         T::from_node(&entry.node, &report)
     }

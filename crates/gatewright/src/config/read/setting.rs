@@ -15,6 +15,10 @@ pub struct Setting {
     pub about: &'static str,
 }
 
+/// The type of secrets, and of lists of them, as the reference names it.
+pub(super) const SECRET: &str = "secret";
+const SECRETS: &str = "list of secrets";
+
 /// The effect of leaving a key out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,6 +34,16 @@ pub enum Absent {
 }
 
 impl Setting {
+    /// Whether its value is a secret or a list of secrets. Such a value may be in a file.
+    pub fn is_secret(&self) -> bool {
+        self.kind == SECRET || self.kind == SECRETS
+    }
+
+    /// Whether its value is a list.
+    pub(crate) fn is_secret_list(&self) -> bool {
+        self.kind == SECRETS
+    }
+
     /// `kind` is the type of the key's values, unless the key names a unit.
     pub(super) fn new(
         section: &str,

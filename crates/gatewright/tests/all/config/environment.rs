@@ -16,7 +16,7 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
         ("GATEWRIGHT_OTHER", "left alone"),
     ]);
     let config = Loader::text("f.toml", file).environment(environment).listen("127.0.0.1:3").load().unwrap();
-    assert_eq!(config.server.listen.port(), 3);
+    assert_eq!(config.server.address().port(), 3);
     assert_eq!(config.server.max_body_bytes, 2);
     assert_eq!(config.auth.default_roles.iter().collect::<Vec<_>>(), ["a", "b"]);
     assert!(config.auth.limits.login.trust_forwarded_for);

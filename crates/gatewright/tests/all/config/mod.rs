@@ -2,6 +2,7 @@ mod description;
 mod environment;
 mod providers;
 mod refusals;
+mod secret_files;
 mod secrets;
 mod values;
 mod weakened;

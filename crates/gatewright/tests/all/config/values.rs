@@ -8,7 +8,7 @@ use super::{problems, read, variables};
 #[test]
 fn an_empty_file_is_the_documented_defaults() {
     let config = read("").unwrap();
-    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.server.address().to_string(), "127.0.0.1:8080");
     assert_eq!(config.server.request_timeout, Duration::from_secs(30));
     assert_eq!(config.server.max_body_bytes, 1_048_576);
     assert_eq!(config.database.url.expose(), "sqlite://gatewright.db");
@@ -41,7 +41,7 @@ fn settings_are_read_as_written() {
         "#,
     )
     .unwrap();
-    assert_eq!(config.server.listen.to_string(), "127.0.0.1:9000");
+    assert_eq!(config.server.address().to_string(), "127.0.0.1:9000");
     assert_eq!(config.api_prefix(), "/api/v1");
     assert!(config.server.trusted_proxies.contains("10.1.2.3".parse().unwrap()));
     assert_eq!(config.auth.plugins.as_deref(), Some(&[Plugin::Core][..]));

@@ -286,9 +286,12 @@ const ROWS: &[Row] = &[
 const HARMLESS: &[(&str, &str)] = &[
     (
         "server",
-        "listen api_prefix json_case request_timeout_seconds export_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
+        "listen pid_file api_prefix json_case request_timeout_seconds export_timeout_seconds max_body_bytes max_connections memory_budget_bytes idempotency_max_bytes \
          slow_reader_seconds drain_seconds",
     ),
+    // No level logs a secret.
+    ("log", "level format access"),
+    ("server.tls", "certificate key redirect_http"),
     (
         "database",
         "create_tables max_connections list_timeout_seconds list_search_bytes lists_per_caller \

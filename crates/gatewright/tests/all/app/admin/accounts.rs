@@ -371,3 +371,50 @@ async fn an_account_that_nobody_has_proven_gets_nothing_unless_the_operator_insi
         }
     }
 }
+
+#[tokio::test]
+async fn users_are_filtered_by_role_mailbox_second_factor_and_last_sign_in() {
+    for app in TestApp::on_every_engine(ENTITIES).await {
+        let operator = operator(&app).await;
+        app.signed_in("ann@example.com").await;
+        enrolled(&app, "bob@example.com").await;
+        let accounts = app.app().auth().unwrap().accounts();
+        accounts
+            .create("carl@example.com", None, Some(["editor", "a\"b", "100%"].into_iter().collect()))
+            .await
+            .unwrap();
+        let emails = async |query: &str| -> Vec<String> {
+            let answer = operator.get(&format!("/admin/api/users?{query}")).await.is(200).json();
+            let rows = answer["data"].as_array().unwrap();
+            rows.iter().map(|row| row["email"].as_str().unwrap().split('@').next().unwrap().to_owned()).collect()
+        };
+        let operators_name = OPERATOR.split('@').next().unwrap();
+        assert_eq!(emails("role=editor").await, ["carl"]);
+        assert_eq!(emails("role=a%22b").await, ["carl"]);
+        assert_eq!(emails("role=100%25").await, ["carl"]);
+        for nobody in ["edit", "Editor", "a", "%25", "%27%20OR%201=1", "%22", "editor%22,%22user"] {
+            assert_eq!(emails(&format!("role={nobody}")).await, [""; 0], "{nobody}");
+        }
+        let mut factors = vec!["bob", operators_name];
+        factors.sort_unstable();
+        assert_eq!(emails("secondFactor=true").await, factors);
+        assert_eq!(emails("second_factor=false").await, ["ann", "carl"]);
+        // An operator created the account, so its mailbox is trusted; the others registered.
+        let (verified, unverified) = (emails("verified=true").await, emails("verified=false").await);
+        assert_eq!(verified.len() + unverified.len(), 4, "{verified:?} {unverified:?}");
+        assert!(unverified.contains(&"ann".to_owned()), "{unverified:?}");
+        // Who never signed in is included at any time.
+        assert_eq!(emails("signedInBefore=2000-01-01T00:00:00Z").await, ["carl"]);
+        assert_eq!(emails("signedInBefore=2999-01-01T00:00:00Z").await.len(), 4);
+        assert_eq!(emails("role=user&secondFactor=false&signedInBefore=2999-01-01T00:00:00Z&q=an").await, ["ann"]);
+        let first = operator.get("/admin/api/users?secondFactor=false&limit=1").await.is(200).json();
+        let cursor = first["cursor"].as_str().unwrap();
+        assert_eq!(emails(&format!("secondFactor=false&limit=1&cursor={cursor}")).await, ["carl"]);
+        for wrong in ["verified=maybe", "signedInBefore=yesterday", "secondFactor=2", "roles=editor", "rolle=x"] {
+            operator.get(&format!("/admin/api/users?{wrong}")).await.is(400);
+        }
+        let ann = operator.get("/admin/api/users?q=ann").await.is(200);
+        assert!(ann.at("/data/0/lastSignInAt").is_string());
+        assert_eq!(operator.get("/admin/api/users?q=carl").await.is(200).at("/data/0/lastSignInAt"), Value::Null);
+    }
+}
