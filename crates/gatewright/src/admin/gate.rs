@@ -81,7 +81,7 @@ pub(super) async fn pass(State(state): State<AdminState>, request: Request, next
 }
 
 /// The routes whose GET reads the query. Each refuses parameters that it does not know.
-const WITH_QUERY: [&str; 11] = [
+const WITH_QUERY: [&str; 12] = [
     "/jobs/{name}/history",
     "/users",
     "/audit",

@@ -29,7 +29,9 @@ pub fn functions(config: &Config) -> Result<Vec<FunctionInfo>, String> {
     let info = |function: &std::sync::Arc<gatewright_functions::Function>| {
         let (kind, trigger) = match &function.trigger {
             Trigger::Before { entity, action } => ("before", format!("{entity} {action}")),
-            Trigger::On { event } => ("on", event.clone()),
+            Trigger::On { entity, event } => {
+                ("on", entity.as_ref().map_or_else(|| event.clone(), |entity| format!("{entity}.{event}")))
+            }
             Trigger::Job { schedule, timezone } => ("job", format!("{schedule} {timezone}")),
             Trigger::Route { method, path, .. } => ("route", format!("{method} {}", super::routes::mounted(path))),
         };
