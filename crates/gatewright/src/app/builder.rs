@@ -4,7 +4,7 @@ use axum::Router;
 use gatewright_auth::{Auth, AuthBuilder};
 use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
-use gatewright_entities::Builder as EntitiesBuilder;
+use gatewright_entities::{Builder as EntitiesBuilder, Entities};
 use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Outbox, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog};
@@ -125,12 +125,8 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let previous = functions.as_ref().map(|functions| functions.wants_previous(&config)).unwrap_or_default();
-        let outbox = Box::pin(parts::outbox(&config, &previous, &db, &ambient, &budget)).await?;
-        let pulls = match &outbox {
-            Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
-            None => None,
-        };
+        let outbox = Box::pin(outbox(&config, functions.as_ref(), &db, &ambient, &budget)).await?;
+        let pulls = pulls(&config, outbox.as_ref())?;
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         let files = Box::pin(FileService::open(&config, &db, &ambient)).await?;
         let answers = parts::answers(&config, &db, &ambient).await?;
@@ -138,18 +134,7 @@ impl AppBuilder {
         let entities = files.give_to(entities, &config);
         let entities = functions.iter().fold(entities, |entities, functions| functions.around(entities));
         let entities = Box::pin(changed(entities, entities_changes).build()).await?;
-        let relay = match (&functions, relay) {
-            (Some(functions), Some(relay)) => {
-                functions.send_by(&mail, limits.store(), &ambient);
-                let listening = functions.listening(relay, &config, &entities);
-                Some(listening.map_err(|error| BuildError::Consumer(error.into()))?)
-            }
-            (Some(functions), None) => {
-                functions.send_by(&mail, limits.store(), &ambient);
-                None
-            }
-            (None, relay) => relay,
-        };
+        let relay = listening(relay, functions.as_ref(), (&config, &mail, &limits, &ambient), &entities)?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
         let (replica, agreement) = joined.map_err(BuildError::Replicas)?;
@@ -251,6 +236,43 @@ fn relay(
         }
         None if consumers.is_empty() => Ok(None),
         None => Err(BuildError::NoOutbox),
+    }
+}
+
+/// The outbox, which stores the earlier values that functions want.
+async fn outbox(
+    config: &Config,
+    functions: Option<&Functions>,
+    db: &Db,
+    ambient: &Ambient,
+    budget: &Budget,
+) -> Result<Option<Outbox>, BuildError> {
+    let previous = functions.map(|functions| functions.wants_previous(config)).unwrap_or_default();
+    Ok(parts::outbox(config, &previous, db, ambient, budget).await?)
+}
+
+/// The consumers that pull, if there are some.
+fn pulls(config: &Config, outbox: Option<&Outbox>) -> Result<Option<Pulls>, BuildError> {
+    let Some(outbox) = outbox else { return Ok(None) };
+    parts::pulls(config, outbox).map_err(|error| BuildError::Consumer(error.into()))
+}
+
+/// The relay, with the functions that listen to events. From now on, functions send mails.
+fn listening(
+    relay: Option<RelayBuilder>,
+    functions: Option<&Functions>,
+    (config, mail, limits, ambient): (&Config, &MailService, &Limits, &Ambient),
+    entities: &Entities,
+) -> Result<Option<RelayBuilder>, BuildError> {
+    if let Some(functions) = functions {
+        functions.send_by(mail, limits.store(), ambient);
+    }
+    match (relay, functions) {
+        (Some(relay), Some(functions)) => {
+            let relay = functions.listening(relay, config, entities);
+            relay.map(Some).map_err(|error| BuildError::Consumer(error.into()))
+        }
+        (relay, _) => Ok(relay),
     }
 }
 
