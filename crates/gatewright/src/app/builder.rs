@@ -92,11 +92,10 @@ impl AppBuilder {
     /// Checks the configuration, opens the database, brings its tables up to date and starts the tasks. Needs a Tokio
     /// runtime.
     pub async fn build(self) -> Result<App, BuildError> {
-        let Self { config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
+        let Self { mut config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
             self;
         config.check()?;
-        let functions = Functions::load(&config, &ambient).map_err(BuildError::Functions)?;
-        let config = functions.iter().fold(config, |config, functions| functions.with_outbox(config));
+        let functions = functions(&mut config, &ambient)?;
         for warning in config.warnings() {
             tracing::warn!("{warning}");
         }
@@ -237,6 +236,15 @@ fn relay(
         None if consumers.is_empty() => Ok(None),
         None => Err(BuildError::NoOutbox),
     }
+}
+
+/// The functions, with the outbox that they need in the configuration.
+fn functions(config: &mut Config, ambient: &Ambient) -> Result<Option<Functions>, BuildError> {
+    let functions = Functions::load(config, ambient).map_err(BuildError::Functions)?;
+    if let Some(functions) = &functions {
+        functions.turn_outbox_on(config);
+    }
+    Ok(functions)
 }
 
 /// The outbox, which stores the earlier values that functions want.
