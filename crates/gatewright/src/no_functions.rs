@@ -37,7 +37,7 @@ impl Functions {
         match self.0 {}
     }
 
-    pub(crate) fn with_outbox(&self, _: Config) -> Config {
+    pub(crate) fn turn_outbox_on(&self, _: &mut Config) {
         match self.0 {}
     }
 

@@ -65,7 +65,7 @@ fn consumer(name: &str, failing: impl Fn(&str, u64, u32) -> bool + Send + Sync +
 type Heard = mpsc::UnboundedReceiver<(String, u64, bool)>;
 
 async fn next(heard: &mut Heard) -> (String, u64, bool) {
-    tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.expect("in time").unwrap()
+    tokio::time::timeout(Duration::from_mins(1), heard.recv()).await.expect("in time").unwrap()
 }
 
 fn start(outbox: &Outbox, consumer: Consumer) -> Relay {
@@ -143,7 +143,7 @@ async fn two_relays_keep_the_order_and_deliver_each_event_once() {
 async fn many_events_of_a_failing_record_do_not_hold_back_others() {
     for engine in engines().await {
         let options = OutboxOptions {
-            backoff: Backoff { first: Duration::from_secs(60), cap: Duration::from_secs(60) },
+            backoff: Backoff { first: Duration::from_mins(1), cap: Duration::from_mins(1) },
             ..quick()
         };
         let outbox = Outbox::open(engine.db.clone(), Ambient::system(), options).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_hopeless_delivery_is_dead_at_once_and_a_delayed_event_waits() {
         let began = std::time::Instant::now();
         let delay = Duration::from_millis(700);
         append("b", Appending { delay, chain: 3, ..Appending::default() }).await.unwrap();
-        let heard = tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.unwrap();
+        let heard = tokio::time::timeout(Duration::from_mins(1), heard.recv()).await.unwrap();
         assert_eq!(heard, Some(3));
         assert!(began.elapsed() >= delay, "{}", engine.name);
         let [delivery] = outbox.list_deliveries(&row).await.unwrap().unwrap().try_into().unwrap();

@@ -4,7 +4,7 @@ use axum::Router;
 use gatewright_auth::{Auth, AuthBuilder};
 use gatewright_base::{Ambient, Budget};
 use gatewright_db::Db;
-use gatewright_entities::Builder as EntitiesBuilder;
+use gatewright_entities::{Builder as EntitiesBuilder, Entities};
 use gatewright_events::fanout::{FanoutOptions, attach};
 use gatewright_events::outbox::{Consumer, Outbox, Pulls, RelayBuilder};
 use gatewright_events::{Bus, EventLog};
@@ -95,11 +95,10 @@ impl AppBuilder {
     /// Checks the configuration, opens the database, brings its tables up to date and starts the tasks. Needs a Tokio
     /// runtime.
     pub async fn build(self) -> Result<App, BuildError> {
-        let Self { config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
+        let Self { mut config, ambient, database, routes, auth: auth_changes, entities: entities_changes, consumers } =
             self;
         config.check()?;
-        let functions = Functions::load(&config, &ambient).map_err(BuildError::Functions)?;
-        let config = functions.iter().fold(config, |config, functions| functions.with_outbox(config));
+        let functions = functions(&mut config, &ambient)?;
         config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         // It takes several milliseconds, which the database needs too.
         let recorder = tokio::task::spawn_blocking(Metrics::recorder);
@@ -112,8 +111,7 @@ impl AppBuilder {
         let mail = MailService::open(&config, &db, &ambient).await?;
         let limits = Limits::open(&config, &db, &ambient).await?;
         let budget = Budget::new(config.server.memory_budget_bytes);
-        let previous = functions.as_ref().map(|functions| functions.wants_previous(&config)).unwrap_or_default();
-        let outbox = Box::pin(parts::outbox(&config, &previous, &db, &ambient, &budget)).await?;
+        let outbox = Box::pin(outbox(&config, functions.as_ref(), &db, &ambient, &budget)).await?;
         let account_events = AccountOutbox::new(&config, outbox.as_ref());
         let auth = parts::auth(&config, &db, &ambient, account_events.as_ref());
         let auth = auth.map(|builder| changed(sending(limits.give_to(builder), &mail), auth_changes));
@@ -129,10 +127,7 @@ impl AppBuilder {
             entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
         }
         entities = profiles::shown_by(entities, &config, auth.as_ref());
-        let pulls = match &outbox {
-            Some(outbox) => parts::pulls(&config, outbox).map_err(|error| BuildError::Consumer(error.into()))?,
-            None => None,
-        };
+        let pulls = pulls(&config, outbox.as_ref())?;
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         let files = Box::pin(FileService::open(&config, &db, &ambient)).await?;
         let answers = parts::answers(&config, &db, &ambient).await?;
@@ -140,18 +135,7 @@ impl AppBuilder {
         let entities = files.give_to(entities, &config);
         let entities = hooked(entities, &config, functions.as_ref(), &ambient)?;
         let entities = Box::pin(changed(entities, entities_changes).build()).await?;
-        let relay = match (&functions, relay) {
-            (Some(functions), Some(relay)) => {
-                functions.send_by(&mail, limits.store(), &ambient);
-                let listening = functions.listening(relay, &config, &entities);
-                Some(listening.map_err(|error| BuildError::Consumer(error.into()))?)
-            }
-            (Some(functions), None) => {
-                functions.send_by(&mail, limits.store(), &ambient);
-                None
-            }
-            (None, relay) => relay,
-        };
+        let relay = listening(relay, functions.as_ref(), (&config, &mail, &limits, &ambient), &entities)?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let jobs = Jobs::open(&config, functions.as_ref(), (&db, &entities), outbox.as_ref(), &ambient).await?;
         let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
@@ -292,6 +276,52 @@ fn relay(
         }
         None if consumers.is_empty() => Ok(None),
         None => Err(BuildError::NoOutbox),
+    }
+}
+
+/// The functions, with the outbox that they need in the configuration.
+fn functions(config: &mut Config, ambient: &Ambient) -> Result<Option<Functions>, BuildError> {
+    let functions = Functions::load(config, ambient).map_err(BuildError::Functions)?;
+    if let Some(functions) = &functions {
+        functions.turn_outbox_on(config);
+    }
+    Ok(functions)
+}
+
+/// The outbox, which stores the earlier values that functions want.
+async fn outbox(
+    config: &Config,
+    functions: Option<&Functions>,
+    db: &Db,
+    ambient: &Ambient,
+    budget: &Budget,
+) -> Result<Option<Outbox>, BuildError> {
+    let previous = functions.map(|functions| functions.wants_previous(config)).unwrap_or_default();
+    Ok(parts::outbox(config, &previous, db, ambient, budget).await?)
+}
+
+/// The consumers that pull, if there are some.
+fn pulls(config: &Config, outbox: Option<&Outbox>) -> Result<Option<Pulls>, BuildError> {
+    let Some(outbox) = outbox else { return Ok(None) };
+    parts::pulls(config, outbox).map_err(|error| BuildError::Consumer(error.into()))
+}
+
+/// The relay, with the functions that listen to events. From now on, functions send mails.
+fn listening(
+    relay: Option<RelayBuilder>,
+    functions: Option<&Functions>,
+    (config, mail, limits, ambient): (&Config, &MailService, &Limits, &Ambient),
+    entities: &Entities,
+) -> Result<Option<RelayBuilder>, BuildError> {
+    if let Some(functions) = functions {
+        functions.send_by(mail, limits.store(), ambient);
+    }
+    match (relay, functions) {
+        (Some(relay), Some(functions)) => {
+            let relay = functions.listening(relay, config, entities);
+            relay.map(Some).map_err(|error| BuildError::Consumer(error.into()))
+        }
+        (relay, _) => Ok(relay),
     }
 }
 

@@ -122,7 +122,7 @@ impl MailService {
     }
 
     /// Whether a mail can be sent to this address.
-    pub(crate) fn is_address(&self, address: &str) -> bool {
+    pub(crate) fn is_address(address: &str) -> bool {
         Address::parse(address).is_ok()
     }
 

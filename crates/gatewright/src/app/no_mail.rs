@@ -50,7 +50,7 @@ impl MailService {
         false
     }
 
-    pub(crate) fn is_address(&self, _: &str) -> bool {
+    pub(crate) fn is_address(_: &str) -> bool {
         false
     }
 

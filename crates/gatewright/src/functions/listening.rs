@@ -19,14 +19,12 @@ use crate::app::mail::MailService;
 const KEPT: Duration = Duration::from_hours(7 * 24);
 
 impl Functions {
-    /// The configuration with the outbox, if functions listen to events and it has none. The consumers of the outbox must be
-    /// declared by [`listening`](Self::listening).
-    pub(crate) fn with_outbox(&self, mut config: Config) -> Config {
+    /// Turns the outbox on, if functions listen to events and it is off.
+    pub(crate) fn turn_outbox_on(&self, config: &mut Config) {
         if self.all().iter().any(|function| matches!(function.trigger, Trigger::On { .. })) && !config.outbox.enabled {
             config.outbox.enabled = true;
             config.outbox.retention = Some(KEPT);
         }
-        config
     }
 
     /// Sends the mails of functions by this service. `store` counts them for all replicas.

@@ -56,7 +56,7 @@ impl Mails {
         if !self.service.can_send() {
             return Err(wrong("mail: no mail server is configured in [email]"));
         }
-        if !self.service.is_address(&message.to) {
+        if !MailService::is_address(&message.to) {
             return Err(records::exception(
                 422,
                 "invalid_address",

@@ -115,7 +115,7 @@ async fn emitted_events_reach_functions_and_consumers_with_their_transaction() {
         });
     "#;
     let consumer = "[[outbox.consumer]]\nname = \"all\"\nevent = \"note.coming\"\npull = true\n";
-    let toml = format!("[roles]\n{}enabled = true\n{consumer}{ENTITIES}", OUTBOX);
+    let toml = format!("[roles]\n{OUTBOX}enabled = true\n{consumer}{ENTITIES}");
     let (apps, _folder) = with_functions(&toml, &[("all.ts", file)]).await;
     for app in apps {
         let anyone = app.anonymous();

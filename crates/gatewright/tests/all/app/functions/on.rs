@@ -271,9 +271,9 @@ async fn two_servers_call_a_function_once_for_each_event_and_take_over_from_each
         until(&app, 0, begun).await;
         drop(other);
         anyone.post("/gates", json!({ "name": "open" })).await.is(201);
-        let began = std::time::Instant::now();
+        let opened = std::time::Instant::now();
         let all = heard_all(&app, 32).await;
-        assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+        assert!(opened.elapsed() < Duration::from_secs(25), "{:?}", opened.elapsed());
         assert_eq!(all.iter().filter(|text| text.starts_with("slow")).count(), 12);
     }
 }
