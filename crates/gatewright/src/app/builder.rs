@@ -26,7 +26,7 @@ use crate::functions::Functions;
 use crate::hooks;
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
-use crate::replicas::Replica;
+use crate::replicas::{Agreement, Replica};
 use crate::serve::{Draining, Server};
 
 type Change<T> = Box<dyn FnOnce(T) -> T + Send>;
@@ -138,8 +138,7 @@ impl AppBuilder {
         let relay = listening(relay, functions.as_ref(), (&config, &mail, &limits, &ambient), &entities)?;
         EntityRecords::new(&config, &entities, outbox.as_ref(), log).give_to(auth.as_ref());
         let jobs = Jobs::open(&config, functions.as_ref(), (&db, &entities), outbox.as_ref(), &ambient).await?;
-        let joined = Box::pin(Replica::join(&config, &db, &ambient)).await;
-        let (replica, agreement) = joined.map_err(BuildError::Replicas)?;
+        let (replica, agreement) = Box::pin(joined(&config, &db, &ambient)).await?;
         let banner = Banner::new(&config, &entities);
         let browsers = Browsers::new(&config, &ambient, functions.as_ref())?;
         let fanout = backend.map(|backend| attach(&bus, backend, ambient.clone(), FanoutOptions::default()));
@@ -233,6 +232,10 @@ fn hooked(
 ) -> Result<EntitiesBuilder, BuildError> {
     let entities = functions.into_iter().fold(entities, |entities, functions| functions.around(entities));
     hooks::around(entities, config, ambient).map_err(BuildError::Hook)
+}
+
+async fn joined(config: &Config, db: &Db, ambient: &Ambient) -> Result<(Option<Replica>, Agreement), BuildError> {
+    Replica::join(config, db, ambient).await.map_err(BuildError::Replicas)
 }
 
 async fn built(auth: Option<AuthBuilder>) -> Result<Option<Auth>, BuildError> {

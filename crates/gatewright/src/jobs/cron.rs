@@ -234,9 +234,9 @@ impl Field {
     }
 
     fn value(&self, text: &str) -> Result<u32, String> {
-        let named = self.names.iter().position(|name| text.eq_ignore_ascii_case(name));
-        let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.range.start());
-        let value = named.or_else(|| number(text));
+        let place = self.names.iter().position(|name| text.eq_ignore_ascii_case(name));
+        let value = place.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.range.start());
+        let value = value.or_else(|| number(text));
         value.filter(|value| self.range.contains(value)).ok_or_else(|| {
             let (first, last) = self.range.clone().into_inner();
             let names = match self.names {
@@ -372,7 +372,7 @@ mod tests {
                 None if values == "*" => (*range.start(), *range.end()),
                 None => (values.parse().unwrap(), values.parse().unwrap()),
             };
-            (first..=last).contains(&value) && (value - first) % step.parse::<u32>().unwrap() == 0
+            (first..=last).contains(&value) && (value - first).is_multiple_of(step.parse().unwrap())
         })
     }
 

@@ -123,9 +123,9 @@ mod tests {
         State { next_at: at(next), last_due_at: None, requested_at: None, running: None }
     }
 
-    fn running(state: State, attempt: i64, is_dead: bool) -> State {
+    fn running(state: &State, attempt: i64, is_dead: bool) -> State {
         let run = Begun { cause: Cause::Schedule, due_at: at("01T03:00"), attempt };
-        State { running: Some(Running { run, is_dead }), ..state }
+        State { running: Some(Running { run, is_dead }), ..state.clone() }
     }
 
     fn decided(state: &State, now: &str) -> (Timestamp, Act) {
@@ -144,13 +144,13 @@ mod tests {
 
     #[test]
     fn a_due_time_is_skipped_while_a_run_is_in_progress_and_a_dead_run_is_made_again() {
-        let busy = running(idle("02T03:00"), 1, false);
+        let busy = running(&idle("02T03:00"), 1, false);
         assert_eq!(decided(&busy, "02T03:01"), (at("03T03:00"), Act::Skip(at("02T03:00"))));
         assert_eq!(decided(&busy, "02T02:00").1, Act::Nothing);
-        let dead = running(idle("02T03:00"), 1, true);
+        let dead = running(&idle("02T03:00"), 1, true);
         let again = Begun { cause: Cause::Schedule, due_at: at("01T03:00"), attempt: 2 };
         assert_eq!(decided(&dead, "02T02:00"), (at("02T03:00"), Act::Begin { run: again, after_dead: true }));
-        assert_eq!(decided(&running(idle("02T03:00"), MAX_ATTEMPTS, true), "02T02:00").1, Act::GiveUp);
+        assert_eq!(decided(&running(&idle("02T03:00"), MAX_ATTEMPTS, true), "02T02:00").1, Act::GiveUp);
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         let requested = State { requested_at: Some(at("01T09:00")), ..idle("02T03:00") };
         let run = Begun { cause: Cause::Operator, due_at: at("01T09:00"), attempt: 1 };
         assert_eq!(decided(&requested, "01T09:01"), (at("02T03:00"), Act::Begin { run, after_dead: false }));
-        let busy = running(requested, 1, false);
+        let busy = running(&requested, 1, false);
         assert_eq!(decided(&busy, "01T09:01").1, Act::Nothing);
     }
 

@@ -250,7 +250,7 @@ impl Run {
         match (&outcome, &error) {
             (Outcome::Succeeded, _) => tracing::info!(job, ms, "the job succeeded"),
             (_, error) => {
-                tracing::error!(job, ms, "the job {}: {}", outcome.word(), error.as_deref().unwrap_or_default())
+                tracing::error!(job, ms, "the job {}: {}", outcome.word(), error.as_deref().unwrap_or_default());
             }
         }
         if let Some(counts) = self.jobs.0.counts.get(job) {

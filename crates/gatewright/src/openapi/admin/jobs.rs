@@ -30,7 +30,7 @@ pub(super) fn describe(draft: &mut Draft) -> Vec<Described> {
         ("kind", string().enum_values(Some(["url", "emit", "function"])).into()),
         ("next_at", or_null(Type::String).into()),
         ("last_success_at", or_null(Type::String).into()),
-        ("last_run", named("JobRun").into()),
+        ("last_run", named("JobRun")),
     ];
     let name = || in_path("name", "The job's name.", string().min_length(Some(1)));
     vec![

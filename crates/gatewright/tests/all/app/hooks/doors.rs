@@ -74,8 +74,8 @@ async fn hooks_are_asked_at_every_door_that_writes() {
         ann.post("/stock?on_conflict=name", json!({"name": "b", "count": 4})).await.is(200);
         assert_eq!(kinds(), ["stock.before_update"]);
 
-        let tool = ann.call_tool("stock_create", json!({"name": "i"})).await;
-        assert!(tool.text().contains("\"i"), "{}", tool.text());
+        let called = ann.call_tool("stock_create", json!({"name": "i"})).await;
+        assert!(called.text().contains("\"i"), "{}", called.text());
         assert_eq!(kinds(), ["stock.before_create"]);
         ann.post("/fn/add", json!({})).await.is(200);
         assert_eq!(kinds(), ["stock.before_create"]);

@@ -29,7 +29,7 @@ pub(crate) async fn endpoint() -> (u16, Received) {
         .route("/good", post(keep))
         .route("/bad", post(async || (StatusCode::INTERNAL_SERVER_ERROR, "canary-of-the-answer")))
         .route("/away", post(async || axum::response::Redirect::temporary("/good")))
-        .route("/slow", post(async || tokio::time::sleep(Duration::from_secs(60)).await))
+        .route("/slow", post(async || tokio::time::sleep(Duration::from_mins(1)).await))
         .with_state(received.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
