@@ -5,7 +5,7 @@
 //! - A file has a row in `gatewright_files` from before its first byte is stored until after its bytes are deleted. So no byte
 //!   in the store is without a row, whenever the process dies.
 //! - The row has a state. `uploading`: bytes arrive. `partial`: they arrive in several
-//!   requests ([`resumable`]). `staged`: all bytes are durable, and its uploader may attach it until it
+//!   requests (`resumable`). `staged`: all bytes are durable, and its uploader may attach it until it
 //!   expires. `attached`: a record has it. `gone`: nothing has it, and its bytes are to be deleted.
 //! - [`Files`] attaches a file inside of the transaction of the record's write, by one statement on its row: staged to attached.
 //!   The record's column holds what describes the file. Triggers of the database note each file that a column loses, in the
@@ -14,6 +14,9 @@
 //!   ([`Sweeper`]). A store that fails is asked again.
 //! - One function decides about every upload, whichever way it comes: who may, how many at once, how fast, how many bytes
 //!   ([`upload`]). Bytes are reserved in the database before they are stored, so that parallel uploads cannot exceed a quota.
+//! - An upload in several requests (`resumable`) stores objects beside the file's own, and puts them together at its end.
+//! - A thumbnail (`thumbnail`) is an object beside its file, made at the first request for it.
+//! - A backup ([`archive`]) has the files that its database names; while it is written, none of them is deleted.
 //! - A download asks the record's own GET whether the caller sees the file in the field.
 
 pub mod archive;
