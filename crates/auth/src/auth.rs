@@ -2,7 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use gatewright_http::OpenPath;
+use axum::response::Response;
+use gatewright_base::{JsonCase, UserId};
+use gatewright_http::{OpenPath, Problem};
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
@@ -12,9 +14,9 @@ use crate::core::Screens;
 use crate::jwt::{self, SigningKeys};
 use crate::middleware::AuthenticateLayer;
 use crate::password::HashingLoad;
-use crate::plugins::Mounted;
 #[cfg(feature = "authorization-server")]
 use crate::plugins::authorization_server::{ChallengeLayer, OAuth2Clients};
+use crate::plugins::{Mounted, account_export};
 #[cfg(feature = "oauth")]
 use crate::providers::tokens::OAuthTokens;
 use crate::removal::AccountRecords;
@@ -57,6 +59,7 @@ struct Inner {
     screen_routes: Router,
     screens: Screens,
     authorization_server: Option<Mounted>,
+    operator_exports: account_export::Running,
 }
 
 impl Auth {
@@ -68,7 +71,8 @@ impl Auth {
         screens: Screens,
         authorization_server: Option<Mounted>,
     ) -> Self {
-        Self(Arc::new(Inner { core, layer, router, screen_routes, screens, authorization_server }))
+        let operator_exports = account_export::Running::default();
+        Self(Arc::new(Inner { core, layer, router, screen_routes, screens, authorization_server, operator_exports }))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -87,6 +91,14 @@ impl Auth {
         // The second call finds them set already.
         let _ = self.0.core.screens.set(self.0.screens.clone());
         self.0.screen_routes.clone()
+    }
+
+    /// The data of an account as a JSON file, for trusted server code that has checked the caller: what its owner can export, and
+    /// the records of others that name it.
+    pub async fn export(&self, id: &UserId, case: JsonCase) -> Result<Response, Problem> {
+        let flow = account_export::Flow::new(self.0.core.clone(), self.0.operator_exports.clone());
+        let export = flow.begin_for_operator(id.clone()).await?;
+        Ok(account_export::answer(&flow, export, case))
     }
 
     /// Replaces the limits while the server runs. Attempts that were counted before stay counted. `trust_forwarded_for` stays

@@ -33,6 +33,12 @@ pub trait AccountRecords: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// The next records of others that name the account, from a position on, for an export by an operator. `None` at the end.
+    async fn naming(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
+        let _ = (user, at);
+        Ok(None)
+    }
+
     /// Removes the account's data from copies of the records: logs, queues. Returns `false` while some are still
     /// needed; it is then called again.
     async fn forget(&self, user: &UserId) -> Result<bool, BoxError>;

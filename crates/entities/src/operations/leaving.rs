@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use gatewright_base::{Identity, UserId};
-use gatewright_db::{Error as DatabaseError, Lane, Share, Tx, Value, dialect, params, schema};
+use gatewright_db::{Error as DatabaseError, Lane, Share, Sql, Tx, Value, dialect, params, schema};
 
 use super::cascade::{self, Limits};
 use super::delete;
@@ -163,17 +163,57 @@ impl Entities {
         let Some(field) = plan.owner.filter(|_| !plan.is_read_only) else {
             return Ok(Some(Owned { table: None, records: Vec::new(), is_last: true }));
         };
-        let mut hasher = DefaultHasher::new();
-        user.as_str().hash(&mut hasher);
-        let share = Share(hasher.finish());
         // The account's roles are not known here: of fields with rules for reading it gets those whose rules name it.
         let viewer = Viewer::new(&Identity::Anonymous, &Standing::Unnamed, self.ambient().now());
         let viewer = Viewer { me: Some(user.as_str().into()), ..viewer };
         let rights = FieldRights::of_viewer(self.plans(), &viewer);
-        let (user, after) = (user.clone(), after.to_owned());
         let name = plan.table.to_string();
+        let sql = plan.sql.owned(&plan.fields.at(field).column, PAGE);
+        let (records, is_last) = self.page_of_export(plan, sql, (user, after), rights).await?;
+        Ok(Some(Owned { table: Some(name), records, is_last }))
+    }
+
+    /// Some of the records that name an account in a field other than their owner's, with all fields that operators see: those after
+    /// an id, of the field with this number among all such fields. The table is named with the field, as `tasks.assignee`. `None` if
+    /// there is no field with this number.
+    pub async fn records_naming_account(
+        &self,
+        user: &UserId,
+        number: usize,
+        after: &str,
+    ) -> Result<Option<Owned>, Error> {
+        let fields = self.plans().iter().filter(|plan| !plan.is_read_only).flat_map(|plan| {
+            let fields = plan.fields.iter().enumerate().filter(|(index, field)| {
+                let names_one = field.relation.is_some_and(|relation| relation.to == Target::Users);
+                (names_one || field.links == Some(Target::Users)) && plan.owner != Some(*index)
+            });
+            fields.map(|(_, field)| (plan.clone(), field))
+        });
+        let Some((plan, field)) = fields.into_iter().nth(number) else { return Ok(None) };
+        let name = format!("{}.{}", plan.table, field.column);
+        let sql = if field.links.is_some() {
+            plan.sql.linking_one(&links_table(&plan.table, &field.column), PAGE)
+        } else {
+            plan.sql.owned(&field.column, PAGE)
+        };
+        let (records, is_last) = self.page_of_export(plan, sql, (user, after), FieldRights::ALL).await?;
+        Ok(Some(Owned { table: Some(name), records, is_last }))
+    }
+
+    /// A page of an account's export: the records whose ids a statement finds, as far as they are seen.
+    async fn page_of_export(
+        &self,
+        plan: Arc<Plan>,
+        sql: Sql,
+        (user, after): (&UserId, &str),
+        rights: FieldRights,
+    ) -> Result<(Vec<Record>, bool), Error> {
+        let mut hasher = DefaultHasher::new();
+        user.as_str().hash(&mut hasher);
+        let share = Share(hasher.finish());
+        let (user, after) = (user.clone(), after.to_owned());
         let read = async move |tx: &Tx| -> Result<(Vec<Record>, bool), DatabaseError> {
-            let rows = tx.query(plan.sql.owned(&plan.fields.at(field).column, PAGE), params![&user, &after]).await?;
+            let rows = tx.query(sql.clone(), params![&user, &after]).await?;
             let (mut ids, mut bytes) = (Vec::new(), 0);
             for row in &rows {
                 bytes += usize::try_from(row.get::<i64>("size")?).unwrap_or_default();
@@ -196,8 +236,7 @@ impl Entities {
             Ok((records, is_last))
         };
         // In the lane of lists, where no caller prevents others from reading.
-        let (records, is_last) = self.db().clone().lane(Lane::Lists(share)).read(read).await?;
-        Ok(Some(Owned { table: Some(name), records, is_last }))
+        Ok(self.db().clone().lane(Lane::Lists(share)).read(read).await?)
     }
 
     /// The next ids of a reference; `None` at its end.

@@ -356,6 +356,16 @@ impl Statements {
         .into()
     }
 
+    /// The ids and sizes of records that link to the first parameter, after the id in the second.
+    pub(crate) fn linking_one(&self, links: &str, most: usize) -> Sql {
+        let (size, table, links) = (&self.row_size, &self.table, quoted(links));
+        format!(
+            "SELECT \"id\", {size} AS size FROM {table} WHERE \"id\" IN (SELECT {LINKING} FROM {links} WHERE {LINK} = ?1) \
+             AND \"id\" > ?2 ORDER BY \"id\" LIMIT {most}"
+        )
+        .into()
+    }
+
     /// The rows whose id is one of `count` parameters, locked as `lock` says.
     pub(crate) fn with_ids(&self, count: usize, lock: &str) -> Sql {
         let (columns, from, ids) = (&self.columns, &self.from, list(1, count));

@@ -275,7 +275,7 @@ struct Act {
 impl Act {
     /// `None` for a request that changes nothing.
     async fn of(state: &AdminState, parts: &mut Parts, operator: &Operator) -> Option<Self> {
-        let downloads = parts.uri.path().ends_with("/backup");
+        let downloads = ["/backup", "/export"].iter().any(|end| parts.uri.path().ends_with(end));
         if wanted(parts) == Want::Read && !downloads {
             return None;
         }

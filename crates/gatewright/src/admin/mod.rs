@@ -16,6 +16,7 @@ mod clients;
 mod configuration;
 mod console;
 mod explain;
+mod export;
 mod gate;
 mod health;
 mod impersonation;
@@ -51,6 +52,7 @@ pub(crate) fn routes(state: &AdminState) -> Router {
     let routes = Router::new()
         .merge(me::routes())
         .merge(users::routes())
+        .merge(export::routes())
         .merge(impersonation::routes())
         .merge(invitations::routes())
         .merge(records::routes())

@@ -5,7 +5,7 @@ use gatewright_auth::users::BoxError;
 use gatewright_auth::{AccountRecords, Auth, RecordsAt, RecordsPage};
 use gatewright_base::UserId;
 use gatewright_entities::Entities;
-use gatewright_entities::operations::OwnedRecords;
+use gatewright_entities::operations::{Owned, OwnedRecords};
 use gatewright_events::outbox::Outbox;
 use gatewright_events::{EventLog, Forget};
 
@@ -61,14 +61,11 @@ impl AccountRecords for EntityRecords {
     }
 
     async fn owned(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
-        let Some(owned) = self.entities.records_of_account(user, at.table, &at.after).await? else { return Ok(None) };
-        let last = owned.records.last().map(|record| record.id().to_owned());
-        let next = match last.filter(|_| !owned.is_last) {
-            Some(after) => RecordsAt { table: at.table, after },
-            None => RecordsAt { table: at.table + 1, after: String::new() },
-        };
-        let records = owned.records.iter().map(|record| record.json().clone()).collect();
-        Ok(Some(RecordsPage { table: owned.table, records, next }))
+        Ok(self.entities.records_of_account(user, at.table, &at.after).await?.map(|owned| page(owned, at)))
+    }
+
+    async fn naming(&self, user: &UserId, at: &RecordsAt) -> Result<Option<RecordsPage>, BoxError> {
+        Ok(self.entities.records_naming_account(user, at.table, &at.after).await?.map(|owned| page(owned, at)))
     }
 
     async fn forget(&self, user: &UserId) -> Result<bool, BoxError> {
@@ -85,4 +82,15 @@ impl AccountRecords for EntityRecords {
             None => Ok(true),
         }
     }
+}
+
+/// A page of records, and where the next one begins.
+fn page(owned: Owned, at: &RecordsAt) -> RecordsPage {
+    let last = owned.records.last().map(|record| record.id().to_owned());
+    let next = match last.filter(|_| !owned.is_last) {
+        Some(after) => RecordsAt { table: at.table, after },
+        None => RecordsAt { table: at.table + 1, after: String::new() },
+    };
+    let records = owned.records.iter().map(|record| record.json().clone()).collect();
+    RecordsPage { table: owned.table, records, next }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Export {
     pub(super) head: Map<String, Value>,
     /// Its keys are spelled already.
     pub(super) profile: Option<Map<String, Value>>,
+    /// Whether it has the records of others that name the account.
+    pub(super) has_naming: bool,
     pub(super) turn: Turn,
 }
 
@@ -95,7 +97,18 @@ impl Flow {
             Some(profiles) => Some(profiles.of(&user).await?),
             None => None,
         };
-        Ok(Export { user, head, profile, turn })
+        Ok(Export { user, head, profile, has_naming: false, turn })
+    }
+
+    /// Begins an export for trusted server code that has checked the caller.
+    pub(crate) async fn begin_for_operator(&self, user: UserId) -> Result<Export, ExportError> {
+        let turn = self.running.enter(&user, None)?;
+        let head = self.head(&user).await?;
+        let profile = match &self.core.profiles {
+            Some(profiles) => Some(profiles.of(&user).await?),
+            None => None,
+        };
+        Ok(Export { user, head, profile, has_naming: true, turn })
     }
 
     async fn head(&self, id: &UserId) -> Result<Map<String, Value>, ExportError> {

@@ -47,9 +47,18 @@ struct Writer {
     pieces: mpsc::Sender<Result<Bytes, io::Error>>,
 }
 
+/// Which records.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    /// Those that the account owns.
+    Owned,
+    /// Those of others that name it.
+    Naming,
+}
+
 impl Writer {
     async fn run(&mut self, export: Export) -> Result<(), BoxError> {
-        let Export { user, head, profile, turn } = export;
+        let Export { user, head, profile, has_naming, turn } = export;
         let head = serde_json::to_string(&spelled(Value::Object(head), self.case))?;
         let open = head.strip_suffix('}').unwrap_or(&head);
         let profile = profile.map(|profile| format!(",\"profile\":{}", Value::Object(profile)));
@@ -71,16 +80,25 @@ impl Writer {
             }
         }
         self.send("],\"records\":{".to_owned()).await?;
-        self.records(&user).await?;
+        self.records(&user, Which::Owned).await?;
+        if has_naming {
+            self.send("},\"naming\":{".to_owned()).await?;
+            self.records(&user, Which::Naming).await?;
+        }
         self.send("}}\n".to_owned()).await?;
         drop(turn);
         Ok(())
     }
 
-    async fn records(&mut self, user: &gatewright_base::UserId) -> Result<(), BoxError> {
+    async fn records(&mut self, user: &gatewright_base::UserId, which: Which) -> Result<(), BoxError> {
         let Some(records) = self.core.records.get().cloned() else { return Ok(()) };
         let (mut at, mut open) = (RecordsAt::default(), None::<String>);
-        while let Some(page) = records.owned(user, &at).await? {
+        loop {
+            let page = match which {
+                Which::Owned => records.owned(user, &at).await?,
+                Which::Naming => records.naming(user, &at).await?,
+            };
+            let Some(page) = page else { break };
             let mut text = String::new();
             if let Some(table) = page.table {
                 let is_new = open.as_ref() != Some(&table);

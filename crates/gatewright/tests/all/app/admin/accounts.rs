@@ -418,3 +418,58 @@ async fn users_are_filtered_by_role_mailbox_second_factor_and_last_sign_in() {
         assert_eq!(operator.get("/admin/api/users?q=carl").await.is(200).at("/data/0/lastSignInAt"), Value::Null);
     }
 }
+
+#[tokio::test]
+async fn an_operator_exports_an_account_with_the_records_that_name_it() {
+    let toml = format!(
+        r#"{ENTITIES}
+[[entity]]
+name = "tickets"
+owner_field = "user_id"
+[[entity.field]]
+name = "assignee"
+type = "relation"
+to = "users"
+[[entity.field]]
+name = "watchers"
+type = "relation"
+to = "users"
+many = true
+[[entity.field]]
+name = "secret_canary"
+type = "string"
+hidden = true
+"#
+    );
+    for app in TestApp::on_every_engine(&toml).await {
+        let operator = operator(&app).await;
+        let (ann, bob) = (app.signed_in("ann@example.com").await, app.signed_in("bob@example.com").await);
+        let (id, other) = (id_of(&app, "ann@example.com").await, id_of(&app, "bob@example.com").await);
+        ann.post("/notes", json!({ "title": "of ann" })).await.is(201);
+        bob.post("/notes", json!({ "title": "of bob" })).await.is(201);
+        bob.post("/tickets", json!({ "assignee": id, "watchers": [] })).await.is(201);
+        for _ in 0..3 {
+            bob.post("/tickets", json!({ "assignee": other, "watchers": [other, id] })).await.is(201);
+        }
+        bob.post("/tickets", json!({ "watchers": [other] })).await.is(201);
+        let path = format!("/admin/api/users/{id}/export");
+        let exported = operator.get(&path).await.is(200);
+        assert_eq!(exported.at("/account/email"), json!("ann@example.com"));
+        assert_eq!(exported.at("/records/notes/0/title"), json!("of ann"));
+        assert_eq!(exported.at("/records/notes/1"), Value::Null);
+        let of = |place: &str| exported.at(&format!("/naming/{place}")).as_array().map_or(0, Vec::len);
+        assert_eq!((of("tickets.assignee"), of("tickets.watchers")), (1, 3), "{}", exported.text());
+        for hidden in ["canary", "of bob", "bob@example.com", "hash"] {
+            assert!(!exported.text().contains(hidden), "{hidden}: {}", exported.text());
+        }
+        // It is an act of an operator, in the audit log of the account.
+        let audit = operator.get("/admin/api/audit").await.is(200);
+        assert!(audit.text().contains("GET /admin/api/users/{id}/export"), "{}", audit.text());
+        for caller in [&ann, &bob, &app.anonymous()] {
+            assert!([401, 403].contains(&caller.get(&path).await.status()));
+        }
+        operator.get("/admin/api/users/nobody/export").await.is(404);
+        app.wait(SignedDuration::from_hours(2));
+        assert_eq!(operator.get(&path).await.is(403).at("/code"), json!("fresh_sign_in_required"));
+    }
+}
