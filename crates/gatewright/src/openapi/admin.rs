@@ -1,5 +1,6 @@
 //! The admin API. All its paths have the tag `admin`.
 
+mod export;
 mod jobs;
 #[cfg(feature = "mail")]
 mod mails;
@@ -254,19 +255,7 @@ fn users(draft: &Draft) -> Vec<Described> {
              declared.",
             named("AdminUser"),
         ),
-        admin(HttpMethod::Get, "/users/{id}/export", "adminExportUser", "Export the data of a user")
-            .of_user()
-            .fails(&[409, 503], Page::Never)
-            .about("Needs a recent sign-in. The act is in the audit log.")
-            .answers(
-                200,
-                json(
-                    "A file: what the user can export, and in `naming` the records of others that name the user, by table and \
-                     field.",
-                    typed(Type::Object),
-                    None,
-                ),
-            ),
+        export::describe(draft),
         admin(HttpMethod::Put, "/users/{id}/roles", "adminSetRoles", "Replace the roles of a user")
             .of_user()
             .takes(roles)
