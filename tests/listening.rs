@@ -1,5 +1,6 @@
 //! TLS, Unix sockets and several addresses.
 
+use std::os::unix::fs::PermissionsExt;
 use std::{
     fs,
     io::{Read, Write},
@@ -191,7 +192,6 @@ async fn a_unix_socket_has_one_client_or_those_of_its_proxy() {
         let path = files.path().join("http");
         let listen = format!("listen = [\"127.0.0.1:0\", \"unix:{}\"]\ntrusted_proxies = {trusted}", path.display());
         let mut server = start(&listen).await;
-        use std::os::unix::fs::PermissionsExt;
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         let ask = async |id: &str| {
             let mut stream = UnixStream::connect(&path).await.unwrap();

@@ -25,7 +25,8 @@ pub(crate) fn launch(receiver: &str) -> Launch {
     };
     let (good, bad) = (consumer("good"), consumer("bad"));
     Launch::configured(&format!(
-        "[outbox]\nenabled = true\nmax_attempts = 2\nlease_seconds = 1\npoll_interval_ms = 100\n{good}{bad}\
+        "[[job]]\nname = \"digest\"\nschedule = \"0 3 29 2 *\"\nemit = \"digest.due\"\n\
+         [outbox]\nenabled = true\nmax_attempts = 2\nlease_seconds = 1\npoll_interval_ms = 100\n{good}{bad}\
          [[entity]]\nname = \"posts\"\npublic = true\n[[entity.field]]\nname = \"title\"\ntype = \"text\"\n"
     ))
 }

@@ -26,10 +26,10 @@ const [url, email, password, options, done] = arguments;
 "#;
 
 /// Runs an expression in the page, and returns what it resolves to.
-const EVALUATE: &str = r#"
+const EVALUATE: &str = r"
 const [text, done] = arguments;
 (async () => eval(text))().then((value) => done(value ?? null), (error) => done(`failed: ${error.failure?.kind ?? error}`));
-"#;
+";
 
 /// The folder of the package. `None` if its packages are neither installed nor required.
 fn sources() -> Option<PathBuf> {
@@ -136,7 +136,7 @@ impl Place {
             last = self.evaluate(&format!("window.read('{id}')")).await;
             last[key] == value
         };
-        let within = tokio::time::timeout(std::time::Duration::from_secs(60), until("the page shows it", is_so)).await;
+        let within = tokio::time::timeout(std::time::Duration::from_mins(1), until("the page shows it", is_so)).await;
         assert!(within.is_ok(), "{id}.{key} is not {value}: {last}");
     }
 }

@@ -15,6 +15,7 @@ use futures_util::{StreamExt as _, stream};
 use gatewright_base::Shares;
 use gatewright_db::Share;
 use gatewright_http::Problem;
+use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -281,7 +282,7 @@ pub struct OutsideFailed;
 
 impl From<OutsideFailed> for Problem {
     fn from(OutsideFailed: OutsideFailed) -> Self {
-        Self::new(http::StatusCode::BAD_GATEWAY, "hook_failed", "a hook of this service failed; nothing was changed")
+        Problem::new(StatusCode::BAD_GATEWAY, "hook_failed", "a hook of this service failed; nothing was changed")
     }
 }
 

@@ -78,7 +78,9 @@ impl Entities {
             tracing::warn!(%table, "a server of another configuration dropped triggers or the search index of a table");
             let of_table = |plan: &&Arc<Plan>| index && plan.table == table;
             let searched = self.plans().iter().find(of_table).and_then(|plan| plan.index_of_words.as_ref());
-            searched.iter().for_each(|index| index.set_built(false));
+            if let Some(index) = searched {
+                index.set_built(false);
+            }
         }
         match tables {
             _ if is_whole => Ok(0),

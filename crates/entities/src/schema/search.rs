@@ -50,7 +50,7 @@ pub(crate) async fn dropped(db: &Db, declarations: &Declarations) -> Result<Vec<
         }
         let present = gatewright_db::schema::triggers(db, &model.table).await?;
         let missing = |trigger: &&Trigger| !trigger.is_among(&present);
-        let mut is_unfed = wanted.iter().filter(missing).any(|trigger| trigger.feeds());
+        let mut is_unfed = wanted.iter().filter(missing).any(Trigger::feeds);
         if let Some(index) = Index::of(model, db.engine()) {
             is_unfed |= !index.is_there(db).await?;
         }

@@ -32,10 +32,11 @@ impl Metrics {
                     None,
                     "When a job last succeeded, in seconds since 1970".into(),
                 );
-                for (job, at) in successes.into_iter().filter(|(job, _)| jobs.counts().contains_key(job)) {
-                    let key = Key::from_parts(SUCCESS, vec![Label::new("job", job)]);
+                for job in jobs.counts().keys() {
+                    let seconds = successes.get(job).map_or(0, |at| at.as_second());
+                    let key = Key::from_parts(SUCCESS, vec![Label::new("job", job.clone())]);
                     #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 have fewer than 52 bits")]
-                    recorder.register_gauge(&key, &METADATA).set(at.as_second() as f64);
+                    recorder.register_gauge(&key, &METADATA).set(seconds as f64);
                 }
             }
         }
