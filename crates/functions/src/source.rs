@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_declared_name_has_a_place() {
         let module = Module::compile("a.ts", "const a = 1;\n  export const fine = 2;\n").expect("valid");
-        assert_eq!((module.declares("fine"), module.declares("other")), ((2, 16), (0, 0)));
+        assert_eq!((module.place_of("fine"), module.place_of("other")), ((2, 16), (0, 0)));
     }
 
     #[test]

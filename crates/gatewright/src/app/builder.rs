@@ -102,11 +102,7 @@ impl AppBuilder {
         config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         // It takes several milliseconds, which the database needs too.
         let recorder = tokio::task::spawn_blocking(Metrics::recorder);
-        let db = match database {
-            Some(db) => db,
-            None => parts::open(&config).await?,
-        };
-        db.claim()?;
+        let db = claimed(database, &config).await?;
         // Entities may point at users, so that users come first.
         let mail = MailService::open(&config, &db, &ambient).await?;
         let limits = Limits::open(&config, &db, &ambient).await?;
@@ -121,12 +117,9 @@ impl AppBuilder {
         let following = log.as_ref().map(|log| log.follow(&bus));
         let streams = parts::streams(&config, &bus, log.as_ref(), &budget);
         let backend = parts::fanout(&config, &db, &ambient).await?;
-        let entities = parts::entities(&config, &db, &ambient);
-        let mut entities = entities.bus(bus.clone()).streams(streams.clone()).budget(budget.clone());
-        if parts::has_tenants(&config) {
-            entities = entities.memberships(Arc::new(parts::memberships(&config, &db, &ambient).await?));
-        }
-        entities = profiles::shown_by(entities, &config, auth.as_ref());
+        let entities = with_members(parts::entities(&config, &db, &ambient), &config, &db, &ambient).await?;
+        let entities = entities.bus(bus.clone()).streams(streams.clone()).budget(budget.clone());
+        let entities = profiles::shown_by(entities, &config, auth.as_ref());
         let pulls = pulls(&config, outbox.as_ref())?;
         let relay = relay(&config, outbox.as_ref(), pulls.as_ref(), &ambient, consumers)?;
         let files = Box::pin(FileService::open(&config, &db, &ambient)).await?;
@@ -145,16 +138,7 @@ impl AppBuilder {
         let fanout_status = fanout.as_ref().map(|fanout| fanout.status().clone());
         let (draining, tasks) = (Draining::default(), Tasks::default());
         let recorder = recorder.await.expect("the recorder is built");
-        let reloader = Reloader {
-            roles: entities.policy().roles.clone(),
-            tenant_roles: entities.policy().tenant_roles.clone(),
-            known_tenant_roles: config.tenancy.roles.keys().cloned().collect(),
-            auth: auth.clone(),
-            mail: mail.clone(),
-            origins: browsers.allowed().cloned(),
-            rate: limits.rate(),
-            tls: None,
-        };
+        let reloader = reloader(&config, &entities, auth.as_ref(), &mail, &browsers, &limits);
         let admin = Admin { config: &config, auth: auth.as_ref(), entities: &entities, db: &db, streams: &streams };
         let admin = admin.state(&ambient, outbox.as_ref(), fanout_status.as_ref(), &mail, jobs.as_ref());
         let router = router::Parts {
@@ -183,17 +167,7 @@ impl AppBuilder {
             draining: draining.clone(),
         }
         .assemble(ambient, routes);
-        let server = Server {
-            router,
-            public_url: config.public_url(),
-            max_connections: config.server.max_connections,
-            max_connections_per_address: config.server.max_connections_per_address,
-            trusted_proxies: config.server.trusted_proxies.clone(),
-            slow_reader: config.server.slow_reader,
-            draining,
-            drain: config.drain(),
-            grace: GRACE,
-        };
+        let server = server(&config, router, draining);
         // Last, so that nothing is delivered by an application that is not there.
         tasks.own(Running {
             relay: relay.map(RelayBuilder::start),
@@ -220,6 +194,63 @@ impl AppBuilder {
             mail,
             reloader,
         })
+    }
+}
+
+/// The program's database or the configured one, which no other process serves.
+async fn claimed(given: Option<Db>, config: &Config) -> Result<Db, BuildError> {
+    let db = match given {
+        Some(db) => db,
+        None => parts::open(config).await?,
+    };
+    db.claim()?;
+    Ok(db)
+}
+
+async fn with_members(
+    entities: EntitiesBuilder,
+    config: &Config,
+    db: &Db,
+    ambient: &Ambient,
+) -> Result<EntitiesBuilder, BuildError> {
+    if !parts::has_tenants(config) {
+        return Ok(entities);
+    }
+    Ok(entities.memberships(Arc::new(parts::memberships(config, db, ambient).await?)))
+}
+
+/// What changes without a restart.
+fn reloader(
+    config: &Config,
+    entities: &Entities,
+    auth: Option<&Auth>,
+    mail: &MailService,
+    browsers: &Browsers,
+    limits: &Limits,
+) -> Reloader {
+    Reloader {
+        roles: entities.policy().roles.clone(),
+        tenant_roles: entities.policy().tenant_roles.clone(),
+        known_tenant_roles: config.tenancy.roles.keys().cloned().collect(),
+        auth: auth.cloned(),
+        mail: mail.clone(),
+        origins: browsers.allowed().cloned(),
+        rate: limits.rate(),
+        tls: None,
+    }
+}
+
+fn server(config: &Config, router: Router, draining: Draining) -> Server {
+    Server {
+        router,
+        public_url: config.public_url(),
+        max_connections: config.server.max_connections,
+        max_connections_per_address: config.server.max_connections_per_address,
+        trusted_proxies: config.server.trusted_proxies.clone(),
+        slow_reader: config.server.slow_reader,
+        draining,
+        drain: config.drain(),
+        grace: GRACE,
     }
 }
 

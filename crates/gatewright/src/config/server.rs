@@ -106,14 +106,7 @@ impl Server {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         Self {
-            listen: section
-                .value(
-                    "listen",
-                    Listens(default.listen),
-                    "The address to listen on, or several: `[\"0.0.0.0:443\", \"unix:/run/gatewright/http\"]`. Port 0 selects a \
-                     free port. A [Unix socket](deployment.md#unix-sockets) has the mode 0660.",
-                )
-                .0,
+            listen: listen(section, default.listen),
             tls: section.optional_section("tls", Tls::read),
             public_url: section.derived(
                 "public_url",
@@ -201,17 +194,22 @@ impl Server {
                 "Allows `dev_mode` with any `listen` and `public_url`. Everybody who can reach it can read \
                  `/dev/mail` and so sign in as any user. `--allow-public-dev` sets it.",
             ),
-            trusted_proxies: section
-                .derived(
-                    "trusted_proxies",
-                    "`[]`",
-                    "Networks whose `X-Forwarded-For` is trusted; `\"unix\"` for those who connect to a Unix socket. If it is not empty, `trust_forwarded_for` is on for \
-                     every limiter that does not set it. Half of all IPv4 or IPv6 addresses or more is refused outside \
-                     dev mode.",
-                )
-                .unwrap_or_default(),
+            trusted_proxies: trusted_proxies(section),
         }
     }
+}
+
+fn listen(section: &mut Section<'_>, default: Vec<Listen>) -> Vec<Listen> {
+    let about = "The address to listen on, or several: `[\"0.0.0.0:443\", \"unix:/run/gatewright/http\"]`. Port 0 selects a \
+                 free port. A [Unix socket](deployment.md#unix-sockets) has the mode 0660.";
+    section.value("listen", Listens(default), about).0
+}
+
+fn trusted_proxies(section: &mut Section<'_>) -> TrustedProxies {
+    let about = "Networks whose `X-Forwarded-For` is trusted; `\"unix\"` for those who connect to a Unix socket. If it is not empty, \
+                 `trust_forwarded_for` is on for every limiter that does not set it. Half of all IPv4 or IPv6 addresses or more is refused \
+                 outside dev mode.";
+    section.derived("trusted_proxies", "`[]`", about).unwrap_or_default()
 }
 
 fn pid_file(section: &mut Section<'_>) -> Option<PathBuf> {

@@ -401,7 +401,8 @@ impl Reading {
         });
         let (json, has_more, values, unreadable) = read.await?;
         let place = Place { after: direction == Direction::Forward, values };
-        let cursor = has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(too_long)).transpose()?;
+        let cursor =
+            has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(parameters::too_long)).transpose()?;
         Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched: None, unreadable })
     }
 
@@ -497,8 +498,4 @@ impl Reading {
         json.push(b']');
         Ok((json, shown))
     }
-}
-
-fn too_long() -> Error {
-    Error::Query("the values sorted by are too long for a cursor; sort by another field, or use page".to_owned())
 }

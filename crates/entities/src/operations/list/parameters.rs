@@ -318,3 +318,10 @@ fn unknown<const N: usize>(name: &str, known: [&str; N], columns: Names<'_>) -> 
 fn shown(name: impl Display) -> String {
     name.to_string().chars().take(64).collect()
 }
+
+/// Why a list has no cursor.
+pub(super) fn too_long() -> crate::error::Error {
+    crate::error::Error::Query(
+        "the values sorted by are too long for a cursor; sort by another field, or use page".to_owned(),
+    )
+}

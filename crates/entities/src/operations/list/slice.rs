@@ -47,8 +47,9 @@ impl Reading {
         let Slice { json, next, searched, unreadable } = read.await?;
         let has_more = !next.is_empty();
         let place = Place { after: direction == Direction::Forward, values: next };
-        let cursor =
-            has_more.then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(super::too_long)).transpose()?;
+        let cursor = has_more
+            .then(|| cursors.seal(&plan, &order_of, &place).ok_or_else(super::parameters::too_long))
+            .transpose()?;
         Ok(List { json, place: PagePlace::Cursor(cursor), has_more, searched, unreadable })
     }
 

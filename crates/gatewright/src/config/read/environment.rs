@@ -34,7 +34,7 @@ pub(crate) fn overlay(
             let message = format!("{of} is set too: set only one of the two");
             Err(Problem { place: Place::Environment(name), message })
         }
-        Some((of, is_list)) => put_file(table, &of.to_owned(), is_list, name, text),
+        Some((of, is_list)) => put_file(table, of, is_list, name.clone(), text),
         None => put(table, name, text),
     };
     ours.into_iter().map(put).filter_map(Result::err).collect()

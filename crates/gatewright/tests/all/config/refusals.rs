@@ -1,3 +1,5 @@
+//! Configurations that are refused. It is long because every refusal has its example here.
+
 use gatewright_auth::password::PasswordAlgorithm;
 
 use super::{SECRET, problems, read, read_for_production};

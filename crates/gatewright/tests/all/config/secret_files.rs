@@ -105,7 +105,7 @@ fn every_secret_takes_a_file() {
         // A list of sections is one variable.
         assert!(in_list || (found.contains(&expected) && found.contains("the file is empty")), "{variable}: {found}");
         let (open, close) = if in_list { ("[[", "]]") } else { ("[", "]") };
-        let list = key.ends_with("s") && !key.ends_with("address");
+        let list = key.ends_with('s') && !key.ends_with("address");
         for value in ["{ file = \"secret\" }", "{ credential = \"secret\" }"] {
             let value = if list { format!("[{value}]") } else { value.to_owned() };
             let found =

@@ -1,4 +1,4 @@
-//! Every setting that can weaken a protection, with what the server does about it.
+//! Every setting that can weaken a protection, with what the server does about it. It is long because it has every setting.
 
 use std::collections::BTreeSet;
 

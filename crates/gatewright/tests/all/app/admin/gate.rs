@@ -248,9 +248,10 @@ async fn an_unknown_parameter_is_refused_on_every_route() {
                 for query in ["rolle=admin", "nonsense=1&limit=1"] {
                     let at = format!("{real}?{query}");
                     let is_read = method == Method::GET;
-                    let answer = match is_read {
-                        true => operator.get(&at).await,
-                        false => operator.json(method.clone(), &at, &json!({})).await,
+                    let answer = if is_read {
+                        operator.get(&at).await
+                    } else {
+                        operator.json(method.clone(), &at, &json!({})).await
                     };
                     let is_absent = is_read && answer.status() == 404 && path.ends_with("/records/{entity}/{id}");
                     let (status, text) = (answer.status(), answer.text());
