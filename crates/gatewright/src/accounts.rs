@@ -44,7 +44,7 @@ pub async fn delete_account(config: &Config, id: &UserId) -> Result<(), DeleteAc
     let mut config = config.clone();
     config.server.dev_mode = true;
     let (db, ambient) = (parts::open(&config).await.map_err(AccountsError::Open)?, Ambient::system());
-    let (outbox, events) = told(&mut config, &db, &ambient).await?;
+    let (outbox, events) = Box::pin(told(&mut config, &db, &ambient)).await?;
     let builder = parts::auth(&config, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     #[cfg(feature = "mail")]
     let builder = match crate::app::mail::forgetting(&config, &db, &ambient).await? {
@@ -105,7 +105,7 @@ pub async fn management(config: &Config) -> Result<Auth, AccountsError> {
     // Posture decides cookies and demands secrets; neither has a part in this.
     config.server.dev_mode = true;
     let (db, ambient) = (parts::open(&config).await?, Ambient::system());
-    let (_, events) = told(&mut config, &db, &ambient).await?;
+    let (_, events) = Box::pin(told(&mut config, &db, &ambient)).await?;
     let builder = parts::auth(&config, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     Ok(builder.serving_nobody().build().await?)
 }
@@ -118,7 +118,8 @@ pub(crate) async fn told(
 ) -> Result<(Option<Outbox>, Option<Arc<AccountOutbox>>), gatewright_events::outbox::InitError> {
     let heard = functions::listen(config);
     config.outbox.enabled |= heard.is_some();
-    let outbox = parts::outbox(config, &heard.unwrap_or_default(), db, ambient, &Budget::unlimited()).await?;
+    let heard = heard.unwrap_or_default();
+    let outbox = Box::pin(parts::outbox(config, &heard, db, ambient, &Budget::unlimited())).await?;
     let events = AccountOutbox::new(config, outbox.as_ref());
     Ok((outbox, events))
 }

@@ -44,7 +44,7 @@ pub async fn invite(config: &Config, invitation: NewInvitation) -> Result<Issued
     managed.server.dev_mode = true;
     let db = parts::open(&managed).await.map_err(AccountsError::from)?;
     let post = MailService::open(&mailing, &db, &ambient).await?;
-    let (_, events) = told(&mut managed, &db, &ambient).await.map_err(AccountsError::from)?;
+    let (_, events) = Box::pin(told(&mut managed, &db, &ambient)).await.map_err(AccountsError::from)?;
     let builder = parts::auth(&managed, &db, &ambient, events.as_ref()).ok_or(AccountsError::Disabled)?;
     let builder = post.mailer().into_iter().fold(builder, gatewright_auth::AuthBuilder::mailer);
     let auth = builder.serving_nobody().build().await.map_err(AccountsError::from)?;

@@ -91,9 +91,9 @@ pub async fn tenants(config: &Config) -> Result<Tenants, TenantsError> {
     if !parts::has_tenants(config) {
         return Err(TenantsError::None);
     }
-    let auth = management(config).await?;
+    let auth = Box::pin(management(config)).await?;
     let (db, ambient, mut told_config) = (parts::open(config).await?, Ambient::system(), config.clone());
-    let (_, events) = told(&mut told_config, &db, &ambient).await.map_err(AccountsError::from)?;
+    let (_, events) = Box::pin(told(&mut told_config, &db, &ambient)).await.map_err(AccountsError::from)?;
     let memberships = parts::memberships(config, &db, &ambient).await?;
     let memberships = told_of_members(memberships, events.as_ref());
     let roles = config.tenancy.roles.keys().cloned().collect();

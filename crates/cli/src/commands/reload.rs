@@ -40,9 +40,10 @@ pub(crate) async fn reload(common: &Common) -> anyhow::Result<ExitCode> {
         answer[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(output::one_line).collect()
     };
     let (applied, needs_restart) = (named("applied"), named("needsRestart"));
-    output::line(&match applied.is_empty() {
-        true => "the server has read its configuration again; no setting changed".to_owned(),
-        false => format!("the server has read its configuration again; changed: {}", applied.join(", ")),
+    output::line(&if applied.is_empty() {
+        "the server has read its configuration again; no setting changed".to_owned()
+    } else {
+        format!("the server has read its configuration again; changed: {}", applied.join(", "))
     });
     if !needs_restart.is_empty() {
         output::line(&format!("needs a restart: {}", needs_restart.join(", ")));
