@@ -139,8 +139,10 @@ export function route(
 export interface JobContext {
   /** The time that the run is for. */
   due: string;
-  db: Database;
-  secrets: Record<string, string | undefined>;
+  db: Pick<Database, "system">;
+  secrets: Secrets;
+  mail: Mail;
+  emit: Emit;
   fetch: typeof fetch;
   log: Console;
 }

@@ -476,7 +476,6 @@ impl Reading {
                     json.truncate(start);
                     break;
                 }
-                // Words are made of each text.
                 tokio::task::yield_now().await;
                 searched::append(&self.plan, sought, (&highlighted, texts), &mut json);
             }
