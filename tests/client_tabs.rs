@@ -273,6 +273,38 @@ async fn eight_tabs_with_five_entities_each_take_one_connection() {
     assert_eq!(held.as_array().unwrap().len(), 2, "still one connection: {held}");
 }
 
+/// Two positions of one log, an event apart: whichever is asked for first, both tables and the later tab miss nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_begin_at_different_positions_miss_nothing_in_either_order() {
+    let Some(place) = Place::open().await else { return };
+    place.follow(&TABLES[..1], json!({})).await;
+    let cursor = "client.records('extra').list().all().then(({ eventCursor }) => arguments[0](eventCursor))";
+    let early = place.browser.run(cursor, json!([])).await;
+    assert_eq!(place.browser.run(WRITE, json!([["extra", "tickets"], "one"])).await, "written");
+    let late = place.browser.run(cursor, json!([])).await;
+    assert_eq!(place.browser.run(WRITE, json!([["extra", "tickets"], "two"])).await, "written");
+    let positions = [("extra", &early, "one"), ("tickets", &late, "two")];
+    for is_reversed in [false, true] {
+        let mut asked = positions;
+        if is_reversed {
+            asked.reverse();
+            // Another tab, which is let in by the first.
+            place.browser.open_tab().await;
+            place.follow(&TABLES[..1], json!({})).await;
+        }
+        for (table, since, _) in asked {
+            assert_eq!(place.browser.run(FOLLOW_ONE, json!([table, since])).await, "following");
+        }
+        for (table, _, first) in asked {
+            let is_so = |seen: &Value| {
+                let titles = titles(seen, table);
+                titles.iter().any(|title| title == first) && titles.last().is_some_and(|title| title == "two")
+            };
+            place.sees("what was before", is_so).await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_refused_takes_no_other_with_it() {
     let Some(place) = Place::open().await else { return };

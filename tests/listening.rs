@@ -181,8 +181,12 @@ async fn handshakes_that_do_not_end_keep_no_connection_from_others() {
         let mut stream = socket.connect(SocketAddr::from(([127, 0, 0, 1], port))).await.unwrap();
         let _refused = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     }
-    let answer = client(&certificate, 1, port).get(format!("https://localhost:{port}/healthz")).send().await.unwrap();
-    assert_eq!(answer.status(), StatusCode::OK);
+    // Until the server has read what they sent, the share of their address is taken.
+    until("the address is served again", async || {
+        let answer = client(&certificate, 1, port).get(format!("https://localhost:{port}/healthz")).send().await;
+        answer.is_ok_and(|answer| answer.status() == StatusCode::OK)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -182,7 +182,10 @@ async fn lists_and_records_follow_what_others_write() {
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     place.evaluate("setLists(1)").await;
     place.shows("all-0", "titles", json!(["a 1", "c 9", "d 3"])).await;
-    assert_eq!(place.browser.console_errors().await, Vec::<String>::new());
+    // The page asks who is signed in, and for a table that is not there. Nothing else failed.
+    let mut errors = place.browser.console_errors().await;
+    errors.retain(|error| !error.contains("/auth/me - ") && !error.contains("/api/nothing?"));
+    assert_eq!(errors, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +214,9 @@ async fn a_change_shows_at_once_and_is_taken_back_if_it_is_refused() {
     );
     place.evaluate("release()").await;
     assert_eq!(
-        place.evaluate("Promise.all([done, made]).then(([{ rank }, { title }]) => `${rank} ${title}`)").await,
+        place
+            .evaluate("Promise.all([window.done, window.made]).then(([{ rank }, { title }]) => `${rank} ${title}`)")
+            .await,
         "6 new"
     );
     place.shows("all-0", "titles", json!(["changed 6", "new -"])).await;
@@ -225,7 +230,7 @@ async fn a_change_shows_at_once_and_is_taken_back_if_it_is_refused() {
         place.evaluate(&format!("void (window.done = {change}.catch((error) => error.failure.kind))")).await;
         place.shows("all-0", "titles", shown).await;
         place.evaluate("release()").await;
-        let kind = place.evaluate("done").await;
+        let kind = place.evaluate("window.done").await;
         assert!(kind == "invalid" || kind == "changed", "{change}: {kind}");
         place.shows("all-0", "titles", json!(["changed 6", "new -"])).await;
         place.shows("one", "title", json!("changed")).await;
@@ -233,7 +238,7 @@ async fn a_change_shows_at_once_and_is_taken_back_if_it_is_refused() {
     place.evaluate(&format!("void (window.done = mutations.delete('{id}'))")).await;
     place.shows("one", "isNull", json!(true)).await;
     place.evaluate("release()").await;
-    place.evaluate("done").await;
+    place.evaluate("window.done").await;
     place.shows("all-0", "titles", json!(["new -"])).await;
 }
 
@@ -249,6 +254,16 @@ async fn the_session_says_who_is_signed_in() {
     );
     place.evaluate(&sign_in).await;
     place.shows("session", "email", json!(ADA)).await;
+    // What failed is read again for the account, and forgotten with it.
+    place.shows("all-0", "titles", json!([])).await;
+    place.evaluate("client.records('notes').create({ title: 'a', rank: 1 }).then(() => 1)").await;
+    place.shows("all-0", "titles", json!(["a 1"])).await;
     place.evaluate("client.auth.signOut().then(() => session.refresh())").await;
     place.shows("session", "email", Value::Null).await;
+    place.shows("all-0", "error", json!("unauthenticated")).await;
+    place.shows("all-0", "titles", Value::Null).await;
+    place.evaluate(&sign_in.replace(ADA, "grace@example.com")).await;
+    place.shows("session", "email", json!("grace@example.com")).await;
+    place.shows("all-0", "titles", json!([])).await;
+    place.shows("all-0", "error", Value::Null).await;
 }

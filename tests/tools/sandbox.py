@@ -23,8 +23,8 @@ import seccomp
 from seccomp import ALLOW, EQ, ERRNO, GT, KILL_PROCESS, MASKED_EQ, Arg
 
 # Settings that do not restrict the process, and those that are used where they are needed.
-OTHER = "Type Restart RestartSec TimeoutStopSec ExecStartPre ExecStart Environment EnvironmentFile User Group " \
-    "StateDirectory StateDirectoryMode ReadWritePaths WorkingDirectory LimitNOFILE UMask RestrictAddressFamilies " \
+OTHER = "Type Restart RestartSec TimeoutStopSec ExecStartPre ExecStart ExecReload Environment EnvironmentFile " \
+    "User Group StateDirectory StateDirectoryMode ReadWritePaths WorkingDirectory LimitNOFILE UMask RestrictAddressFamilies " \
     "SystemCallFilter SystemCallErrorNumber".split()
 # Settings of which this program knows one value.
 ONLY = {

@@ -46,7 +46,16 @@ export class Store {
   }
 
   session(): SessionSource {
-    return (this.#session ??= new SessionSource(this.client));
+    return (this.#session ??= new SessionSource(this.client, (isOther) => this.#renew(isOther)));
+  }
+
+  /** Reads again what failed; everything, if another account is signed in. */
+  #renew(isOther: boolean): void {
+    if (isOther) this.#drafts.clear();
+    for (const source of [...this.#sources.values()]) {
+      if (isOther) source.clear();
+      if (isOther || source.read().error) source.restart();
+    }
   }
 
   drafts(name: string): readonly Draft[] {
@@ -58,7 +67,8 @@ export class Store {
     this.#set(name, [...this.drafts(name), draft]);
     try {
       const answer = await send();
-      await Promise.all(this.#of(name).map((source) => source.settle(draft, answer)));
+      // Unless another account is signed in by now.
+      if (this.drafts(name).includes(draft)) await Promise.all(this.#of(name).map((source) => source.settle(draft, answer)));
       return answer;
     } finally {
       this.#set(
@@ -87,6 +97,12 @@ export class Store {
   }
 }
 
+/** What was read, and the position from which events are new. */
+interface Loaded<Data> {
+  readonly data: Data;
+  readonly position: string | null;
+}
+
 /** Something that components show, followed while one does. */
 export abstract class Source<Data> {
   /** Removes it from the store. */
@@ -97,6 +113,10 @@ export abstract class Source<Data> {
   #late: ReturnType<typeof setTimeout> | undefined;
   #again: ReturnType<typeof setTimeout> | undefined;
   #turn = 0;
+  /** What was told since the latest reading began; `undefined` if none is under way. */
+  #meanwhile: StreamEvent<Row>[] | undefined;
+  /** The records that were told of since a change began; an empty id for all. */
+  readonly #told = new WeakMap<Draft, Set<string>>();
 
   constructor(
     protected readonly store: Store,
@@ -108,24 +128,36 @@ export abstract class Source<Data> {
   readonly subscribe = (changed: () => void): (() => void) => {
     this.#shown.add(changed);
     clearTimeout(this.#late);
-    if (!this.#stop) {
-      this.#stop = new AbortController();
-      void this.#run(this.#stop.signal);
-    }
+    if (!this.#stop) this.restart();
     return () => {
       this.#shown.delete(changed);
       if (this.#shown.size) return;
       this.#late = setTimeout(() => {
-        this.#stop?.abort();
-        this.#stop = undefined;
-        clearTimeout(this.#again);
+        this.#end();
         this.forget();
       }, KEPT);
     };
   };
 
-  /** Reads it. Returns the position from which events are new. */
-  protected abstract load(signal: AbortSignal): Promise<string | null>;
+  /** Begins again, if a component shows it. What was read stays until then. */
+  restart(): void {
+    this.#end();
+    if (!this.#shown.size) return;
+    this.#stop = new AbortController();
+    void this.#run(this.#stop.signal);
+  }
+
+  /** Forgets what was read. */
+  clear(): void {
+    this.#end();
+    this.take(undefined);
+    this.show({ error: undefined, loading: true });
+  }
+
+  /** Reads it. */
+  protected abstract load(signal: AbortSignal): Promise<Loaded<Data>>;
+  /** Replaces what was read. */
+  protected abstract take(data: Data | undefined): void;
   /** Takes an event into account. Returns whether it has to be read again. */
   protected abstract hear(event: StreamEvent<Row>): boolean;
   /** What is shown now: what was read, with the changes that are not answered yet. */
@@ -141,32 +173,79 @@ export abstract class Source<Data> {
     for (const changed of this.#shown) changed();
   }
 
-  /** Reads it again. An answer that is overtaken by a later one is left out. */
-  protected async reload(): Promise<string | null> {
-    const turn = (this.#turn += 1);
+  /** Reads it again, and shows why if it cannot. */
+  protected async reload(): Promise<void> {
     const signal = this.#stop?.signal;
-    if (!signal || signal.aborted) return null;
-    const position = await this.load(signal);
-    if (turn === this.#turn) this.show({ error: undefined, loading: false });
-    return position;
+    if (signal) await this.#reload(signal).catch((error: unknown) => this.#fail(error, signal));
+  }
+
+  /** Takes the answer to a change into account, unless it was told of the record meanwhile: that may be later. */
+  protected async answered(draft: Draft, answer: Row | undefined, shown: Row | null | undefined): Promise<void> {
+    const record = answer ?? { id: draft.id };
+    const told = this.#told.get(draft);
+    if (!told?.has(record.id) && !told?.has("")) {
+      const type = draft.kind === "delete" ? "entity.deleted" : "entity.updated";
+      this.hear({ type, record, id: null, cursor: null, tenant: null });
+      return;
+    }
+    const isKnown = answer ? !!answer["_etag"] && answer["_etag"] === shown?.["_etag"] : !shown;
+    if (!isKnown) await this.reload();
+  }
+
+  /** Returns the position from which events are new. An answer that is overtaken by a later one is left out. */
+  async #reload(signal: AbortSignal): Promise<string | null> {
+    const turn = (this.#turn += 1);
+    const meanwhile: StreamEvent<Row>[] = (this.#meanwhile = []);
+    try {
+      const { data, position } = await this.load(signal);
+      if (turn !== this.#turn || signal.aborted) return position;
+      this.take(data);
+      this.#note("");
+      // What was read may be from before these. If it is not, what followed them is still to be told.
+      for (const event of meanwhile) this.hear(event);
+      this.show({ error: undefined, loading: false });
+      return position;
+    } finally {
+      if (this.#meanwhile === meanwhile) this.#meanwhile = undefined;
+    }
+  }
+
+  #note(id: string): void {
+    for (const draft of this.store.drafts(this.name)) this.#told.set(draft, (this.#told.get(draft) ?? new Set()).add(id));
+  }
+
+  #end(): void {
+    this.#stop?.abort();
+    this.#stop = undefined;
+    this.#turn += 1;
+    clearTimeout(this.#again);
+    this.#again = undefined;
   }
 
   async #run(signal: AbortSignal): Promise<void> {
     try {
-      const since = await this.reload();
-      for await (const event of this.store.client.records(this.name).events({ signal, since })) {
-        const isStale = event.type === "gap" || ("record" in event && this.hear(event as StreamEvent<Row>));
-        if (isStale) this.#again ??= setTimeout(() => void this.#catchUp(signal), TOGETHER);
+      const since = await this.#reload(signal);
+      for await (const told of this.store.client.records(this.name).events({ signal, since })) {
+        if (signal.aborted) return;
+        const event = told as StreamEvent<Row>;
+        if ("record" in event) {
+          this.#note(event.record.id);
+          this.#meanwhile?.push(event);
+        }
+        const isStale = event.type === "gap" || ("record" in event && this.hear(event));
+        if (isStale) this.#again ??= setTimeout(() => void this.#catchUp(), TOGETHER);
         else if ("record" in event) this.show();
       }
     } catch (error) {
       this.#fail(error, signal);
+      // It is no longer followed: whoever asks next begins again.
+      if (!signal.aborted) this.#end();
     }
   }
 
-  async #catchUp(signal: AbortSignal): Promise<void> {
+  async #catchUp(): Promise<void> {
     this.#again = undefined;
-    await this.reload().catch((error: unknown) => this.#fail(error, signal));
+    await this.reload();
   }
 
   #fail(error: unknown, signal: AbortSignal): void {
@@ -204,13 +283,16 @@ class ListSource extends Source<readonly Row[]> {
     this.#isWhole = this.#isOpen && Object.keys(shown).length === 0;
   }
 
-  protected async load(signal: AbortSignal): Promise<string | null> {
+  protected async load(signal: AbortSignal): Promise<Loaded<readonly Row[]>> {
     const records = this.store.client.records(this.name);
     const asked = { ...this.query, signal };
     // With a limit, the first page; otherwise all.
     const found = this.query.limit === undefined ? await records.list(asked).all() : await records.page(asked);
-    this.#rows = found.records as unknown as Row[];
-    return found.eventCursor;
+    return { data: found.records as unknown as Row[], position: found.eventCursor };
+  }
+
+  protected take(rows: readonly Row[] | undefined): void {
+    this.#rows = rows;
   }
 
   protected hear(event: StreamEvent<Row>): boolean {
@@ -232,11 +314,10 @@ class ListSource extends Source<readonly Row[]> {
   }
 
   async settle(draft: Draft, answer: unknown): Promise<void> {
-    if (!this.#isWhole) return void (await this.reload().catch(() => {}));
-    if (!this.#rows) return;
-    const type = draft.kind === "delete" ? "entity.deleted" : "entity.updated";
-    const record = (answer ?? { id: draft.id }) as Row;
-    this.hear({ type, record, id: null, cursor: null, tenant: null });
+    if (!this.#isWhole) return this.reload();
+    const row = answer as Row | undefined;
+    const id = row?.id ?? draft.id;
+    if (this.#rows) await this.answered(draft, row, this.#rows.find((other) => other.id === id));
   }
 }
 
@@ -252,12 +333,15 @@ class RecordSource extends Source<Row | null> {
     super(store, name);
   }
 
-  protected async load(signal: AbortSignal): Promise<string | null> {
+  protected async load(signal: AbortSignal): Promise<Loaded<Row | null>> {
     const records = this.store.client.records(this.name);
     // A page of one record has the position from which a stream misses nothing.
     const page = await records.page({ ...this.view, where: { id: this.id } as never, limit: 1, signal });
-    this.#row = (page.records[0] as Row | undefined) ?? null;
-    return page.eventCursor;
+    return { data: (page.records[0] as Row | undefined) ?? null, position: page.eventCursor };
+  }
+
+  protected take(row: Row | null | undefined): void {
+    this.#row = row;
   }
 
   protected hear(event: StreamEvent<Row>): boolean {
@@ -275,9 +359,8 @@ class RecordSource extends Source<Row | null> {
 
   async settle(draft: Draft, answer: unknown): Promise<void> {
     if (draft.id !== this.id) return;
-    if (draft.kind === "delete") this.#row = null;
-    else if (Object.keys(this.view).length) await this.reload().catch(() => {});
-    else this.#row = answer as Row;
+    if (draft.kind !== "delete" && Object.keys(this.view).length) await this.reload();
+    else await this.answered(draft, answer as Row | undefined, this.#row);
   }
 }
 
@@ -286,25 +369,39 @@ export class SessionSource {
   #reading: Reading<Me | null> = { data: undefined, error: undefined, loading: true };
   readonly #shown = new Set<() => void>();
   #asked: Promise<void> | undefined;
+  #turn = 0;
 
-  constructor(readonly client: Client<AnySchema>) {}
+  constructor(
+    readonly client: Client<AnySchema>,
+    /** Is called after each further answer. */
+    readonly renewed: (isOther: boolean) => void,
+  ) {}
 
   readonly read = (): Reading<Me | null> => this.#reading;
 
   readonly subscribe = (changed: () => void): (() => void) => {
     this.#shown.add(changed);
-    this.#asked ??= this.refresh();
+    if (!this.#asked) void this.refresh();
     return () => this.#shown.delete(changed);
   };
 
   /** Asks again, as after a sign-in. */
-  readonly refresh = async (): Promise<void> => {
-    try {
-      this.#reading = { data: await this.client.auth.me(), error: undefined, loading: false };
-    } catch (error) {
-      if (!(error instanceof GatewrightError)) throw error;
-      this.#reading = { data: this.#reading.data, error, loading: false };
-    }
+  readonly refresh = (): Promise<void> => (this.#asked = this.#ask());
+
+  async #ask(): Promise<void> {
+    const turn = (this.#turn += 1);
+    let error: GatewrightError | undefined;
+    const answer = await this.client.auth.me().catch((failed: unknown) => {
+      if (!(failed instanceof GatewrightError)) throw failed;
+      error = failed;
+      return undefined;
+    });
+    // A later answer is about to come.
+    if (turn !== this.#turn) return this.#asked;
+    const { data: before } = this.#reading;
+    const data = error ? before : answer;
+    this.#reading = { data, error, loading: false };
+    if (turn > 1 && !error) this.renewed(before?.user.id !== data?.user.id);
     for (const changed of this.#shown) changed();
-  };
+  }
 }

@@ -118,13 +118,13 @@ export class MembersOf extends Part {
     return this.ask("POST", ["tenants", tenant, "members"], options, invitation);
   }
 
-  async setRoles(tenant: string, member: string, roles: readonly string[], { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
-    await this.ask("PATCH", ["tenants", tenant, "members", member], options, { roles, password, code });
+  setRoles(tenant: string, member: string, roles: readonly string[], { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
+    return this.ask("PATCH", ["tenants", tenant, "members", member], options, { roles, password, code });
   }
 
   /** Every member may remove themselves. */
-  async remove(tenant: string, member: string, options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["tenants", tenant, "members", member], options);
+  remove(tenant: string, member: string, options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["tenants", tenant, "members", member], options);
   }
 }
 
@@ -142,8 +142,8 @@ export class Invitations extends Part {
   }
 
   /** The link of one that was sent no longer works. */
-  async withdraw(tenant: string, id: string, options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["tenants", tenant, "invitations", id], options);
+  withdraw(tenant: string, id: string, options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["tenants", tenant, "invitations", id], options);
   }
 }
 
@@ -154,11 +154,10 @@ export class Passkeys extends Part {
   }
 
   /** Adds one of this device. Needs the password, or a session younger than five minutes of an account without one. */
-  async add({ name, password, code, signal }: CallOptions & Proof & { name?: string } = {}): Promise<Passkey> {
-    const options = signal ? { signal } : {};
+  async add({ name, password, code, ...options }: CallOptions & Proof & { name?: string } = {}): Promise<Passkey> {
     const asked = await this.#webauthn<PublicKeyCredentialCreationOptionsJSON>("register/options", options, { password, code });
     const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(asked);
-    const made = (await navigator.credentials.create({ publicKey, ...options })) as PublicKeyCredential;
+    const made = (await navigator.credentials.create({ publicKey, ...options } as object)) as PublicKeyCredential;
     return this.ask("POST", ["passkeys", "register"], options, { ...made.toJSON(), name });
   }
 
@@ -166,7 +165,7 @@ export class Passkeys extends Part {
   async signIn(options: CallOptions = {}): Promise<SignIn> {
     const asked = await this.#webauthn<PublicKeyCredentialRequestOptionsJSON>("login/options", options, {});
     const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(asked);
-    const got = (await navigator.credentials.get({ publicKey, ...options })) as PublicKeyCredential;
+    const got = (await navigator.credentials.get({ publicKey, ...options } as object)) as PublicKeyCredential;
     return signedIn(await this.#webauthn("login", options, got.toJSON()));
   }
 
@@ -175,12 +174,12 @@ export class Passkeys extends Part {
     return this.transport.json("POST", this.transport.auth("passkeys", path), { ...options, body });
   }
 
-  async rename(id: string, name: string, options?: CallOptions): Promise<void> {
-    await this.ask("PATCH", ["passkeys", id], options, { name });
+  rename(id: string, name: string, options?: CallOptions): Promise<void> {
+    return this.ask("PATCH", ["passkeys", id], options, { name });
   }
 
-  async remove(id: string, { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
-    await this.ask("DELETE", ["passkeys", id], options, { password, code });
+  remove(id: string, { password, code, ...options }: CallOptions & Proof = {}): Promise<void> {
+    return this.ask("DELETE", ["passkeys", id], options, { password, code });
   }
 }
 
@@ -190,13 +189,13 @@ export class Sessions extends Part {
     return (await this.ask<{ sessions: Session[] }>("GET", ["sessions"], options)).sessions;
   }
 
-  async end(id: string, options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["sessions", id], options);
+  end(id: string, options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["sessions", id], options);
   }
 
   /** Ends all but this one. */
-  async endOthers(options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["sessions"], options);
+  endOthers(options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["sessions"], options);
   }
 }
 
@@ -207,12 +206,12 @@ export class Devices extends Part {
   }
 
   /** Its sessions stay. */
-  async forget(id: string, options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["devices", id], options);
+  forget(id: string, options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["devices", id], options);
   }
 
   /** Forgets all but this one. */
-  async forgetOthers(options?: CallOptions): Promise<void> {
-    await this.ask("DELETE", ["devices"], options);
+  forgetOthers(options?: CallOptions): Promise<void> {
+    return this.ask("DELETE", ["devices"], options);
   }
 }

@@ -1,4 +1,5 @@
-import { GatewrightError } from "./failure.js";
+import { isKind } from "./failure.js";
+import { parameters } from "./query.js";
 import { either, type CallOptions, type Spelled, type Transport } from "./transport.js";
 
 /** An account. */
@@ -63,13 +64,13 @@ export class Auth {
   }
 
   /** Proves the second factor, by a code of the app or a backup code. */
-  async challenge(code: string, options?: CallOptions): Promise<void> {
-    await this.#post("2fa/challenge", { code }, options);
+  challenge(code: string, options?: CallOptions): Promise<void> {
+    return this.#post("2fa/challenge", { code }, options);
   }
 
   /** Ends the session. */
-  async signOut(options?: CallOptions): Promise<void> {
-    await this.#post("logout", {}, options);
+  signOut(options?: CallOptions): Promise<void> {
+    return this.#post("logout", {}, options);
   }
 
   /** Who the caller is; null if nobody. */
@@ -82,7 +83,7 @@ export class Auth {
         twoFactorEnabled: Boolean(either(me, "twoFactorEnabled")),
       };
     } catch (error) {
-      if (error instanceof GatewrightError && error.failure.kind === "unauthenticated") return null;
+      if (isKind(error, "unauthenticated")) return null;
       throw error;
     }
   }
@@ -94,9 +95,8 @@ export class Auth {
   }
 
   /** Mails a link that signs in. `next` is where its page leads to. */
-  async sendMagicLink(email: string, options?: CallOptions & { next?: string }): Promise<void> {
-    const { next, ...call } = options ?? {};
-    await this.#post("magic-link/send", next === undefined ? { email } : { email, next }, call);
+  sendMagicLink(email: string, { next, ...options }: CallOptions & { next?: string } = {}): Promise<void> {
+    return this.#post("magic-link/send", { email, next }, options);
   }
 
   /** Signs in by the `token` of a mailed link. */
@@ -111,8 +111,7 @@ export class Auth {
 
   /** Mails six digits that sign in. Returns the request that goes with them. */
   async sendEmailCode(email: string, options?: CallOptions): Promise<string> {
-    return (await this.#transport.json<{ request: string }>("POST", this.#transport.auth("email-code/send"), { ...options, body: { email } }))
-      .request;
+    return (await this.#post<{ request: string }>("email-code/send", { email }, options)).request;
   }
 
   /** Signs in by the `code` of a mail and the request of `sendEmailCode`. */
@@ -122,42 +121,39 @@ export class Auth {
 
   /** Where to send the browser for a sign-in by a provider; `next` is where it comes back to. */
   oauthUrl(provider: string, next?: string): string {
-    const query = next === undefined ? undefined : new URLSearchParams({ next });
-    return this.#transport.url(this.#transport.auth("oauth", encodeURIComponent(provider)), query);
+    return this.#transport.url(this.#transport.auth("oauth", encodeURIComponent(provider)), parameters({ next }, false));
   }
 
-  async changePassword(current: string, password: string, options?: CallOptions): Promise<void> {
-    await this.#post("change-password", { current_password: current, password }, options);
+  changePassword(current: string, password: string, options?: CallOptions): Promise<void> {
+    return this.#post("change-password", { current_password: current, password }, options);
   }
 
   /** Mails a link to set a new password, if there is such an account. `next` is where its page leads to. */
-  async forgotPassword(email: string, options?: CallOptions & { next?: string }): Promise<void> {
-    const { next, ...call } = options ?? {};
-    await this.#post("forgot-password", next === undefined ? { email } : { email, next }, call);
+  forgotPassword(email: string, { next, ...options }: CallOptions & { next?: string } = {}): Promise<void> {
+    return this.#post("forgot-password", { email, next }, options);
   }
 
   /**
    * Sets a new password by the `token` of a mailed link. API tokens, connected programs, passkeys, linked providers and sent
    * invitations end too, unless `endOthers` is false.
    */
-  async resetPassword(token: string, password: string, options?: CallOptions & { endOthers?: boolean }): Promise<void> {
-    const { endOthers, ...rest } = options ?? {};
-    await this.#post("reset-password", { token, password, ...(endOthers !== undefined && { endOthers }) }, rest);
+  resetPassword(token: string, password: string, { endOthers, ...options }: CallOptions & { endOthers?: boolean } = {}): Promise<void> {
+    return this.#post("reset-password", { token, password, endOthers }, options);
   }
 
   /** Mails a link that proves the address. */
-  async sendVerification(options?: CallOptions): Promise<void> {
-    await this.#post("send-verification", {}, options);
+  sendVerification(options?: CallOptions): Promise<void> {
+    return this.#post("send-verification", {}, options);
   }
 
   /** Proves the address by the `token` of a mailed link. */
-  async verifyEmail(token: string, options?: CallOptions): Promise<void> {
-    await this.#post("verify-email", { token }, options);
+  verifyEmail(token: string, options?: CallOptions): Promise<void> {
+    return this.#post("verify-email", { token }, options);
   }
 
   /** Begins to set up a second factor. Needs a sign-in within the last five minutes, or the password in `options`. */
   async enrollTwoFactor({ password, ...options }: CallOptions & { password?: string } = {}): Promise<Enrollment> {
-    return this.#post("2fa/enroll", password === undefined ? {} : { password }, options);
+    return this.#post("2fa/enroll", { password }, options);
   }
 
   /** Turns the second factor on, by a code of the app. Returns the backup codes, for the only time. */
@@ -166,8 +162,8 @@ export class Auth {
   }
 
   /** Turns the second factor off. */
-  async disableTwoFactor(code: string, options?: CallOptions): Promise<void> {
-    await this.#post("2fa/disable", { code }, options);
+  disableTwoFactor(code: string, options?: CallOptions): Promise<void> {
+    return this.#post("2fa/disable", { code }, options);
   }
 
   #post<T>(path: string, body: object, options: CallOptions = {}): Promise<T> {

@@ -52,6 +52,11 @@ export class GatewrightError extends Error {
   }
 }
 
+/** Whether a request failed in one of these ways. */
+export function isKind(error: unknown, ...kinds: Failure["kind"][]): boolean {
+  return error instanceof GatewrightError && kinds.includes(error.failure.kind);
+}
+
 const KINDS: { [status: number]: string } = {
   400: "malformed",
   401: "unauthenticated",

@@ -114,9 +114,8 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
   /** Counts and computes over the records that a list would show, by the values of fields. */
   async groups<Path extends keyof S & string>(path: Path, query: GroupQuery<S[Path]["record"]> & CallOptions): Promise<Groups> {
     const { signal, countDistinct, utcOffset, ...asked } = query;
-    const named = { ...asked, count_distinct: countDistinct, utc_offset: utcOffset };
-    const sent = { query: parameters(named as { [name: string]: unknown }, false), ...(signal && { signal }) };
-    const answer = await this.#transport.json<Spelled>("GET", this.#transport.record(path), sent);
+    const named: object = { ...asked, count_distinct: countDistinct, utc_offset: utcOffset };
+    const answer = await this.send<Spelled>("GET", this.#transport.record(path), { query: named as { [name: string]: unknown }, signal });
     return { data: answer["data"] as Groups["data"], hasMore: Boolean(either(answer, "hasMore")) };
   }
 
@@ -128,11 +127,11 @@ export class Client<S extends SchemaOf<S> = AnySchema> {
 
   /**
    * Sends any other request, with the session, the tenant, the CSRF token and the retries of this client. `path` is a path at the server, such
-   * as `/auth/tenants`. Returns the JSON of the answer, or its text; `undefined` where it has none.
+   * as `/auth/tenants`, encoded as in an address. Returns the JSON of the answer, or its text; `undefined` where it has none.
    */
   send<T = unknown>(method: string, path: string, options: SendOptions = {}): Promise<T> {
-    // With a host in it, the session would go elsewhere; with dots, to another path than it says.
-    if (!/^\/(?![/\\])(?!.*\/\.\.?(\/|$))/.test(path)) throw new TypeError("no path of the server");
+    // With a host in it, the session would go elsewhere; with dots, tabs or backslashes, to another path than it says.
+    if (new URL(path, "http://x").pathname !== path) throw new TypeError("no path of the server");
     const { query, ...sent } = options;
     return this.#transport.json(method.toUpperCase(), path, query ? { ...sent, query: parameters(query, false) } : sent);
   }

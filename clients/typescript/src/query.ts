@@ -40,7 +40,7 @@ function text(value: unknown): string {
   if (!Array.isArray(value)) return value instanceof Date ? value.toISOString() : String(value);
   const parts = value.map(text);
   if (parts.some((part) => part.includes(","))) {
-    throw new TypeError("a list of values cannot have one with a comma; use filter`field in ${values}`");
+    throw new TypeError("a value has a comma; use filter`field in ${values}`");
   }
   return parts.join(",");
 }

@@ -1,4 +1,4 @@
-import { GatewrightError } from "./failure.js";
+import { isKind } from "./failure.js";
 import { parameters } from "./query.js";
 import { events } from "./shared.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
@@ -82,7 +82,7 @@ export class Records<S, E extends EntityTypes> {
     try {
       return await this.get(id, view);
     } catch (error) {
-      if (error instanceof GatewrightError && error.failure.kind === "missing") return null;
+      if (isKind(error, "missing")) return null;
       throw error;
     }
   }
@@ -112,7 +112,7 @@ export class Records<S, E extends EntityTypes> {
         return await this.update({ ...record, id }, await change(record), options);
       } catch (error) {
         tries -= 1;
-        if (tries < 1 || !(error instanceof GatewrightError) || error.failure.kind !== "changed") throw error;
+        if (tries < 1 || !isKind(error, "changed")) throw error;
       }
     }
   }
@@ -164,9 +164,8 @@ export class Records<S, E extends EntityTypes> {
   }
 
   #read<T>(path: string, asked: object & CallOptions): Promise<{ body: T; headers: Headers }> {
-    const sent: Sent = { query: parameters(asked as { [name: string]: unknown }, this.#transport.etag) };
-    if (asked.signal) sent.signal = asked.signal;
-    return this.#transport.answer("GET", path, sent);
+    const query = parameters(asked as { [name: string]: unknown }, this.#transport.etag);
+    return this.#transport.answer("GET", path, { query, signal: asked.signal });
   }
 
   /** The record of an answer, with the tag in its header. */

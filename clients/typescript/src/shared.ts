@@ -12,7 +12,7 @@ type Message =
   | { readonly lead: true; readonly from: string }
   /** The sender wants to be let in. */
   | { readonly join: string; readonly since: string | null; readonly tables: string[] }
-  /** The connection is at this position, and from here on the named ones hear everything. */
+  /** The connection is at this position, which may be an earlier one than before, and from here on the named ones hear everything. */
   | { readonly admitted: string[]; readonly cursor: string | null; readonly from: string }
   | { readonly event: StreamEvent<unknown>; readonly table: string | undefined; readonly from: string }
   /** The server refuses the tables together: each is followed alone. */
@@ -25,9 +25,9 @@ const MOST = 10_000;
 interface Listener {
   /** The table whose events it takes. */
   readonly table: string;
-  /** Where it begins; null for what comes next. */
-  readonly since: string | null;
-  readonly isNew: (id: string | null | undefined) => boolean;
+  /** Where it begins; null for what comes next. From here to where the connection is, it has been told everything, in order. */
+  since: string | null;
+  isNew: (id: string | null | undefined) => boolean;
   readonly queue: StreamEvent<unknown>[];
   /** Whether it has been told that the stream is open. */
   isUp: boolean;
@@ -103,10 +103,8 @@ async function* shared<Record>(
   try {
     for (;;) {
       const event = listener.queue.shift();
-      if (event) {
-        if (!listener.isFresh) clearTimeout(late);
-        yield event as StreamEvent<Record>;
-      } else if (signal?.aborted) return undefined;
+      if (event) yield event as StreamEvent<Record>;
+      else if (signal?.aborted) return undefined;
       else if (hub.failed) throw hub.failed.error;
       else if (hub.isSplit) return listener.isFresh ? listener.since : hub.at.cursor;
       else await new Promise<void>((done) => (listener.wake = done));
@@ -146,6 +144,8 @@ class Hub {
   /** Who lets this one in; empty before. */
   #leader = "";
   #asked = "";
+  /** For whom it asked. */
+  #covered: Listener[] = [];
   #leads = false;
   /** Whether the connection is open, and was opened for all that is wanted. */
   #isOpen = false;
@@ -174,8 +174,7 @@ class Hub {
     const isCarried = [...this.#listeners].some(({ table, isFresh }) => table === listener.table && !isFresh);
     this.#listeners.add(listener);
     if (isCarried && !listener.since && (this.#leads ? this.#isOpen : this.#leader)) {
-      this.#admit(listener);
-      if (this.at.cursor) give(listener, { type: "ready", cursor: this.at.cursor });
+      this.#admit([listener]);
     } else this.#soon();
   }
 
@@ -210,7 +209,7 @@ class Hub {
 
   /** The tables of this tab. */
   #tables(): string[] {
-    return [...new Set([...this.#listeners].map(({ table }) => table))];
+    return [...this.#listeners].map(({ table }) => table);
   }
 
   /** The position from which this tab misses nothing. */
@@ -221,20 +220,39 @@ class Hub {
   #join(): void {
     this.#leader = "";
     this.#asked = crypto.randomUUID();
+    this.#covered = [...this.#listeners];
     this.#post({ join: this.#asked, since: this.#since(), tables: this.#tables() });
   }
 
   /** From here on, they hear everything. */
-  #admit(...listeners: Listener[]): void {
+  #admit(listeners: Iterable<Listener>): void {
+    const { cursor } = this.at;
     for (const listener of listeners) {
-      listener.isFresh = false;
       give(listener, { type: "open" });
+      if (!listener.isFresh) continue;
+      listener.isFresh = false;
+      listener.since = cursor;
+      if (cursor) give(listener, { type: "ready", cursor });
+    }
+  }
+
+  /** What comes next is what follows this. Who began later hears all of it again: of a part, the last might be an older state. */
+  #move(cursor: string | null): void {
+    if (!cursor) return;
+    this.at.cursor = cursor;
+    for (const listener of this.#listeners) {
+      if (listener.isFresh || lower(listener.since, cursor) === listener.since) continue;
+      listener.since = cursor;
+      listener.isNew = once();
     }
   }
 
   #take(event: StreamEvent<unknown>, table: string | undefined): void {
     if ("cursor" in event) this.at.cursor = event.cursor ?? this.at.cursor;
     for (const listener of this.#listeners) {
+      // Who is not let in hears only why.
+      if (listener.isFresh && !isTrouble(event)) continue;
+      if (!listener.isFresh) listener.since ??= this.at.cursor;
       if (table === undefined || this.path || table === listener.table) give(listener, event);
     }
   }
@@ -243,11 +261,12 @@ class Hub {
   #hears(message: Message): void {
     if ("lead" in message) this.#join();
     else if ("split" in message) this.#split();
-    else if ("admitted" in message && message.admitted.includes(this.#asked)) {
-      this.#leader = message.from;
-      this.#admit(...this.#listeners);
-      if (message.cursor && !this.at.cursor) this.#take({ type: "ready", cursor: message.cursor }, undefined);
-    } else if ("event" in message && (message.from === this.#leader || ["stalled", "offline"].includes(message.event.type))) {
+    else if ("admitted" in message) {
+      const isMine = message.admitted.includes(this.#asked);
+      if (isMine) this.#leader = message.from;
+      if (this.#leader === message.from) this.#move(message.cursor);
+      if (isMine) this.#admit(this.#covered);
+    } else if ("event" in message && (message.from === this.#leader || isTrouble(message.event))) {
       // Nobody is let in before the connection is open: why it is not, all may know.
       this.#take(message.event, message.table);
     }
@@ -260,34 +279,43 @@ class Hub {
     const isCarried = message.tables.every((table) => this.at.tables?.includes(table) ?? true);
     message.tables.forEach((table) => this.#others.add(table));
     const isPresent = ![...this.#waiting.values()].some(Boolean);
-    if (this.#isOpen && isPresent && isCarried) this.#letIn();
+    if (this.#isOpen && !this.#again && isPresent && isCarried) this.#letIn();
     else this.#soon();
   }
 
   #letIn(): void {
-    if (this.#waiting.size) this.#post({ admitted: [...this.#waiting.keys()], cursor: this.at.cursor, from: this.#me });
+    this.#tell([...this.#waiting.keys()]);
     this.#waiting.clear();
-    this.#admit(...this.#listeners);
+    this.#admit(this.#listeners);
+  }
+
+  #tell(admitted: string[]): void {
+    this.#post({ admitted, cursor: this.at.cursor, from: this.#me });
   }
 
   /** What listeners have already is told again, and they leave it out. */
   #reopen(): void {
-    this.at.cursor = [...this.#waiting.values()].reduce(lower, this.#since());
+    this.#move([...this.#waiting.values()].reduce(lower, this.#since()));
+    this.#tell([]);
     this.#isOpen = false;
     this.#carry();
     this.at.reopen?.();
   }
 
   #carry(): void {
-    if (!this.path) this.at.tables = [...new Set([...this.#tables(), ...this.#others])].sort();
+    if (!this.path) this.at.tables = [...new Set([...this.#tables(), ...this.#others])];
   }
 
   /** Holds the connection until this tab leaves. */
   async #lead(): Promise<void> {
     this.#leads = true;
-    this.at.cursor = this.#since();
+    this.#move(this.#since());
     this.at.before = async (signal) => {
-      if ((await this.transport.who()) !== this.who) throw (this.#changed = changed());
+      if ((await this.transport.who()) !== this.who) {
+        const detail = "another account is signed in";
+        const failure = { kind: "unauthenticated", status: 401, code: "session_changed", detail, errors: [], requestId: null } as const;
+        throw (this.#changed = new GatewrightError(failure));
+      }
       return seat(this.transport, signal);
     };
     this.#post({ lead: true, from: this.#me });
@@ -339,16 +367,16 @@ async function named(transport: Transport, path: string, options: StreamOptions,
   return `gatewright:${hash.join()}`;
 }
 
-/** The earlier of two positions; one that cannot be compared is the server's to judge. */
+/** The earlier of two positions; one that cannot be compared is the server's to judge. They begin with the log's name, of 16 digits. */
 function lower(a: string | null, b: string | null): string | null {
   if (!a || !b) return a ?? b;
-  const [[log, at = ""], [other, otherAt = ""]] = [a.split("-"), b.split("-")] as [string[], string[]];
-  if (log !== other) return b;
-  return at.length < otherAt.length || (at.length === otherAt.length && at < otherAt) ? a : b;
+  const at = (cursor: string) => cursor.replace(/.*-/, "").padStart(16);
+  return a.slice(0, 16) === b.slice(0, 16) && at(a) <= at(b) ? a : b;
 }
 
 /** Takes one of the places that a browser has for streams to one server, and returns what gives it back. */
 async function seat(transport: Transport, signal: AbortSignal): Promise<() => void> {
+  signal.throwIfAborted();
   const { origin } = new URL(transport.url("/"), location.href);
   const isMultiplexed = performance
     .getEntries()
@@ -356,7 +384,7 @@ async function seat(transport: Transport, signal: AbortSignal): Promise<() => vo
   if (isMultiplexed) return () => {};
   const others = new AbortController();
   const abort = () => others.abort();
-  signal.addEventListener("abort", abort, { once: true });
+  signal.addEventListener("abort", abort, others);
   let leave = () => {};
   const left = new Promise<void>((done) => (leave = done));
   await new Promise<void>((taken, fail) => {
@@ -373,15 +401,12 @@ async function seat(transport: Transport, signal: AbortSignal): Promise<() => vo
       navigator.locks.request(`gatewright:${origin}:${place}`, { signal: others.signal }, hold).catch(fail);
     }
   });
-  signal.removeEventListener("abort", abort);
   return leave;
 }
 
-/** Another account is signed in than the one whose stream this is. */
-function changed(): GatewrightError {
-  const detail = "another account is signed in";
-  const code = "session_changed";
-  return new GatewrightError({ kind: "unauthenticated", status: 401, code, detail, errors: [], requestId: null });
+/** Whether it tells why the connection is not open. */
+function isTrouble({ type }: StreamEvent<unknown>): boolean {
+  return type === "stalled" || type === "offline";
 }
 
 /** An event that another tab can be told: not everything that a `fetch` throws can be copied. */

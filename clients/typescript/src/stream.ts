@@ -1,5 +1,6 @@
-import { GatewrightError, type Failure } from "./failure.js";
-import { backoff, either, isPassing, sleep, type CallOptions, type Spelled, type Transport } from "./transport.js";
+import { GatewrightError, isKind, type Failure } from "./failure.js";
+import { parameters } from "./query.js";
+import { backoff, either, isPassing, sleep, type CallOptions, type Transport } from "./transport.js";
 
 /** What a stream reports. */
 export type StreamEvent<Record> =
@@ -81,7 +82,7 @@ export async function* followed<Record>(
     let isAsked = false;
     const stop = new AbortController();
     const abort = () => stop.abort(signal?.reason);
-    signal?.addEventListener("abort", abort, { once: true });
+    signal?.addEventListener("abort", abort, stop);
     at.reopen = () => {
       isAsked = true;
       // Somebody wants what this one had already.
@@ -94,7 +95,7 @@ export async function* followed<Record>(
       if (await isLate(step, stalled)) yield [{ type: "stalled", after: stalled }];
       for (; ; step = frames.next()) {
         const { done, value: frame } = await step;
-        if (done) break;
+        if (done || isAsked) break;
         if (frame === "open") {
           attempt = 0;
           yield [{ type: "open" }];
@@ -116,32 +117,19 @@ export async function* followed<Record>(
         }
       }
     } catch (error) {
-      if (signal?.aborted) return;
-      if (isAsked) continue;
+      if (isAsked || signal?.aborted) continue;
       if (!(error instanceof GatewrightError) || !isPassing(error.failure)) throw error;
       failure = error.failure;
     } finally {
-      signal?.removeEventListener("abort", abort);
       stop.abort();
       frames.return().catch(() => {});
     }
-    if (signal?.aborted) return;
-    if (isAsked) continue;
-    const wanted = failure && "retryAfter" in failure && failure.retryAfter !== null ? failure.retryAfter * 1000 : 0;
+    if (isAsked || signal?.aborted) continue;
+    const wanted = ((failure as { retryAfter?: number | null } | null)?.retryAfter ?? 0) * 1000;
     const wait = Math.max(wanted, backoff(attempt));
     yield [{ type: "offline", failure, wait }];
     await again(wait, wanted > 0, signal);
   }
-}
-
-function query(transport: Transport, options: StreamOptions, { cursor, tables }: Connection): URLSearchParams {
-  const query = new URLSearchParams();
-  if (tables) query.set("entities", tables.join(","));
-  if (options.filter) query.set("filter", options.filter);
-  if (options.subscriberId) query.set("subscriber_id", options.subscriberId);
-  if (transport.etag) query.set("etag", "true");
-  if (cursor) query.set("since", cursor);
-  return query;
 }
 
 /** Whether an event is told for the first time, by its id. Those without one always are. */
@@ -175,7 +163,9 @@ async function* seated(
   const leave = await at.before?.(stop.signal);
   try {
     const frames = transport.options.streams === "eventsource" ? sourced : fetched;
-    yield* frames(transport, path, query(transport, options, at), options, stop);
+    const { filter, subscriberId } = options;
+    const asked = { entities: at.tables, filter: filter || undefined, subscriber_id: subscriberId || undefined, since: at.cursor || undefined };
+    yield* frames(transport, path, parameters(asked, transport.etag), options, stop);
   } finally {
     leave?.();
   }
@@ -185,12 +175,10 @@ async function* seated(
 async function again(wait: number, isAsked: boolean, signal: AbortSignal | undefined): Promise<void> {
   const stop = new AbortController();
   const end = () => stop.abort();
-  const events = isAsked ? undefined : globalThis;
-  events?.addEventListener?.("online", end);
-  signal?.addEventListener("abort", end);
+  if (!isAsked) globalThis.addEventListener?.("online", end, stop);
+  signal?.addEventListener("abort", end, stop);
   await sleep(wait, stop.signal).catch(() => {});
-  events?.removeEventListener?.("online", end);
-  signal?.removeEventListener("abort", end);
+  end();
 }
 
 type Frames = AsyncGenerator<Frame | "open", void, undefined>;
@@ -294,11 +282,10 @@ async function* sourced(
 /** A ticket; or why there is none, for an anonymous caller who may read public records. */
 async function ticketOf(transport: Transport, options: StreamOptions): Promise<string | GatewrightError> {
   try {
-    const signal = options.signal ? { signal: options.signal } : {};
-    const answer = await transport.json<Spelled>("POST", transport.auth("stream-ticket"), { ...signal, body: {} });
-    return String(either(answer, "ticket"));
+    const { signal } = options;
+    return (await transport.json<{ ticket: string }>("POST", transport.auth("stream-ticket"), { signal, body: {} })).ticket;
   } catch (error) {
-    if (error instanceof GatewrightError && error.failure.kind === "unauthenticated") return error;
+    if (isKind(error, "unauthenticated")) return error as GatewrightError;
     throw error;
   }
 }

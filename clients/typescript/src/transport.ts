@@ -1,4 +1,4 @@
-import { GatewrightError, failureOf, type Failure } from "./failure.js";
+import { GatewrightError, failureOf, isKind, type Failure } from "./failure.js";
 
 /** How a client reaches its server. */
 export interface Options {
@@ -43,7 +43,7 @@ export interface Options {
 
 /** What every call takes. */
 export interface CallOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 export interface Sent extends CallOptions {
@@ -52,7 +52,7 @@ export interface Sent extends CallOptions {
   query?: URLSearchParams;
   body?: unknown;
   /** Bytes in place of a body. */
-  bytes?: Blob;
+  bytes?: Blob | undefined;
   headers?: Record<string, string>;
 }
 
@@ -106,7 +106,11 @@ export class Transport {
 
   async answer<T>(method: string, path: string, sent: Sent = {}): Promise<{ body: T; headers: Headers }> {
     const response = await this.send(method, path, sent);
-    const text = await guarded(response.text(), sent.signal);
+    const text = await response.text().catch((cause: unknown) => {
+      // A body that breaks off is a failure like no answer at all.
+      sent.signal?.throwIfAborted();
+      throw new GatewrightError({ kind: "network", cause });
+    });
     const isJson = /\bjson\b/.test(response.headers.get("content-type") ?? "");
     return { body: (text ? (isJson ? JSON.parse(text) : text) : undefined) as T, headers: response.headers };
   }
@@ -121,7 +125,7 @@ export class Transport {
       (error: unknown) => {
         delete this.jar.who;
         // Nobody is signed in, or nobody can be.
-        if (error instanceof GatewrightError && ["unauthenticated", "missing"].includes(error.failure.kind)) return "";
+        if (isKind(error, "unauthenticated", "missing")) return "";
         throw error;
       },
     );
@@ -137,8 +141,10 @@ export class Transport {
     let renewed = false;
     const isGuarded = method !== "GET" && !this.options.token;
     for (let attempt = 0; ; attempt++) {
-      if (isGuarded) await (this.jar.csrf ?? this.#token(sent.signal));
+      if (isGuarded) await (this.jar.csrf ??= this.#token());
       const failure = await this.#once(method, path, sent);
+      // What was asked meanwhile may be from before.
+      if (method !== "GET") delete this.jar.who;
       if (failure instanceof Response) {
         // Who signs in or out gets another token; a ticket for a stream changes nothing.
         if (isGuarded && path.startsWith(this.auth("")) && !path.endsWith("/stream-ticket")) delete this.jar.csrf;
@@ -160,16 +166,10 @@ export class Transport {
   async #once(method: string, path: string, sent: Sent): Promise<Response | Failure> {
     const { token, tenant, tenantHeader = "X-Tenant-ID" } = this.options;
     const headers: Record<string, string> = { ...sent.headers };
-    const init: RequestInit = { method, headers, credentials: token ? "omit" : "include", redirect: "error" };
-    if (sent.signal) init.signal = sent.signal;
-    if (sent.body !== undefined) {
-      headers["Content-Type"] = "application/json";
-      init.body = JSON.stringify(sent.body);
-    }
-    if (sent.bytes) {
-      headers["Content-Type"] = "application/offset+octet-stream";
-      init.body = sent.bytes;
-    }
+    const { bytes, signal = null } = sent;
+    const body = bytes ?? (JSON.stringify(sent.body) as string | undefined) ?? null;
+    const init: RequestInit = { method, headers, body, signal, credentials: token ? "omit" : "include", redirect: "error" };
+    if (body) headers["Content-Type"] = `application/${bytes ? "offset+octet-stream" : "json"}`;
     if (token) headers["Authorization"] = `Bearer ${token}`;
     if (tenant) headers[tenantHeader] = tenant;
     const csrf = method !== "GET" && !token && (await this.jar.csrf);
@@ -182,7 +182,7 @@ export class Transport {
     try {
       response = await (this.options.fetch ?? fetch)(this.url(path, sent.query), init);
     } catch (cause) {
-      sent.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       return { kind: "network", cause };
     }
     if (!token) this.#keep(response.headers.getSetCookie?.() ?? []);
@@ -197,19 +197,17 @@ export class Transport {
     }
   }
 
-  /** Asks for the token before the first change, so that none is refused to learn of it. */
-  async #token(signal: AbortSignal | undefined): Promise<void> {
-    const asked = this.json<Spelled | undefined>("GET", this.auth("csrf"), signal ? { signal } : {}).then(
+  /** Asks for the token before the first change, so that none is refused to learn of it. All that wait for it share the request. */
+  #token(): Promise<string> {
+    return this.json<Spelled | undefined>("GET", this.auth("csrf")).then(
       (answer) => String(either(answer ?? {}, "csrfToken") ?? ""),
       (error: unknown) => {
         // A server without accounts, or an older one that wants no token.
-        if (error instanceof GatewrightError && error.failure.kind === "missing") return "";
+        if (isKind(error, "missing")) return "";
         delete this.jar.csrf;
         throw error;
       },
     );
-    this.jar.csrf = asked;
-    await asked;
   }
 }
 
@@ -262,14 +260,4 @@ export function sleep(wait: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) stop();
     signal?.addEventListener("abort", stop, { once: true });
   });
-}
-
-/** A body that breaks off is a failure like no answer at all. */
-async function guarded<T>(body: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  try {
-    return await body;
-  } catch (cause) {
-    signal?.throwIfAborted();
-    throw new GatewrightError({ kind: "network", cause });
-  }
 }

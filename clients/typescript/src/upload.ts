@@ -33,8 +33,8 @@ export async function upload(transport: Transport, file: Blob, options: UploadOp
   const request = (method: string, path: string, headers: Record<string, string>, bytes?: Blob) =>
     transport.send(method, path, {
       headers: { "Tus-Resumable": "1.0.0", ...headers },
-      ...(bytes && { bytes }),
-      ...(signal && { signal }),
+      bytes,
+      signal,
     });
   const metadata = `filename ${base64(name)}${keepMetadata ? `,keepMetadata ${base64("1")}` : ""}`;
   const begun = await request("POST", transport.record("_files", "tus"), {
@@ -43,22 +43,25 @@ export async function upload(transport: Transport, file: Blob, options: UploadOp
   });
   const id = begun.headers.get("location")?.split("/").pop() ?? "";
   const path = transport.record("_files", "tus", id);
-  const offset = (answer: Response) => Number(answer.headers.get("upload-offset"));
   try {
     let loaded = 0;
     onProgress?.({ loaded, total });
-    for (let failures = 0; loaded < total; ) {
+    for (let failures = 0, isLost = false; loaded < total; ) {
       const bytes = file.slice(loaded, loaded + PIECE);
       try {
         // After a failure the server says where it is.
-        const answer = failures
+        const answer = isLost
           ? await request("HEAD", path, {})
           : await request("PATCH", path, { "Upload-Offset": `${loaded}` }, bytes);
-        failures = 0;
-        loaded = offset(answer);
+        const at = Number(answer.headers.get("upload-offset") ?? NaN);
+        if (!(isLost ? at >= 0 : at > loaded)) throw new TypeError("no Upload-Offset");
+        if (at > loaded) failures = 0;
+        isLost = false;
+        loaded = at;
       } catch (error) {
         signal?.throwIfAborted();
         if (!isRepeatable(error) || failures >= retries) throw error;
+        isLost = true;
         await sleep(backoff(failures++), signal);
         continue;
       }

@@ -107,7 +107,7 @@ test("any other request goes with the session, and only to the server", async ()
   assert.equal(await client.send("DELETE", `/notes/${made.data.id}`), undefined);
   assert.equal(await client.send("GET", "/healthz"), "ok\n");
   assert.equal((await failureOf(client.send("GET", "/nowhere"))).kind, "missing");
-  for (const path of ["@evil.example/", "//evil.example/", "/\\evil.example", ".evil.example", "https://evil.example/", "", "/fn/../auth/me"]) {
+  for (const path of ["@evil.example/", "//evil.example/", "/\\evil.example", ".evil.example", "https://evil.example/", "", "/fn/../auth/me", "/fn/%2e%2E/auth/me", "/\t/evil.example", "/fn\\..\\auth", "/notes?limit=1", "/notes#a", "/a b"]) {
     assert.throws(() => client.send("GET", path), TypeError);
   }
 });

@@ -130,7 +130,7 @@ test("if a runtime has only EventSource, each connection uses its own ticket", a
   const events = client.records("notes").events({ since: "c-0", filter: "rank > 5" });
   const first = events.next();
   const one = await opened(0);
-  assert.equal(`${one.address}`, "http://api.test/notes/_events?filter=rank+%3E+5&etag=true&since=c-0&ticket=ticket-1");
+  assert.equal(`${one.address}`, "http://api.test/notes/_events?filter=rank+%3E+5&since=c-0&etag=true&ticket=ticket-1");
   assert.deepEqual(fetched, [["POST", "/auth/stream-ticket", "acme"]]);
   one.dispatchEvent(new Event("open"));
   assert.equal((await first).value.type, "open");

@@ -105,6 +105,15 @@ impl AccountEvents {
         Ok(watched)
     }
 
+    /// Locks an account about which something will be told, before anything else is locked.
+    pub(crate) async fn lock(&self, tx: &Tx, id: &UserId) -> Result<(), Error> {
+        if self.are_wanted() {
+            let lock = dialect::for_update(tx.engine());
+            tx.query_opt(format!("SELECT id FROM users WHERE id = ?1{lock}"), params![id]).await?;
+        }
+        Ok(())
+    }
+
     /// Somebody has signed in.
     pub(crate) async fn signed_in(&self, tx: &Tx, id: &UserId) -> Result<(), Error> {
         let Some(sink) = &self.0 else { return Ok(()) };

@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use gatewright::Config;
 
+/// The most bytes of a file with the number of a process.
+const LONGEST: u64 = 16;
+
 /// The file of `server.pid_file`, locked until it is dropped.
 pub(crate) struct PidFile {
     path: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl PidFile {
@@ -36,15 +39,25 @@ impl PidFile {
             if !is_at(&file, path) {
                 continue;
             }
+            if !is_of_a_server(&mut file).with_context(cannot)? {
+                bail!(
+                    "`server.pid_file` names {}, which has something else than the number of a process",
+                    path.display()
+                );
+            }
             file.set_len(0).and_then(|()| file.rewind()).with_context(cannot)?;
             writeln!(file, "{}", std::process::id()).with_context(cannot)?;
-            return Ok(Some(Self { path: path.clone(), _locked: file }));
+            return Ok(Some(Self { path: path.clone(), locked: file }));
         }
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        // Another file may be there by now.
+        if !is_at(&self.locked, &self.path) {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::debug!(%error, "the file of `server.pid_file` stays");
         }
@@ -111,17 +124,27 @@ impl Running {
     }
 }
 
+/// Opens or creates the file, and follows no link at its place: another program may have made it.
 fn open(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o644).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
     options.open(path)
+}
+
+/// Whether a file is empty or has one number, as a server leaves it. Nothing else is overwritten.
+fn is_of_a_server(file: &mut File) -> std::io::Result<bool> {
+    let about = file.metadata()?;
+    Ok(about.is_file() && (about.len() == 0 || (about.len() <= LONGEST && number_in(file).is_some())))
 }
 
 fn number_in(file: &mut File) -> Option<u32> {
     let mut text = String::new();
-    file.take(16).read_to_string(&mut text).ok()?;
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
@@ -129,7 +152,7 @@ fn number_in(file: &mut File) -> Option<u32> {
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    file.metadata().map(place).ok() == std::fs::metadata(path).map(place).ok()
+    file.metadata().map(place).ok() == std::fs::symlink_metadata(path).map(place).ok()
 }
 
 #[cfg(not(unix))]
@@ -158,4 +181,34 @@ fn has_open(process: u32, file: &File) -> anyhow::Result<bool> {
 #[cfg(not(target_os = "linux"))]
 fn has_open(_: u32, _: &File) -> anyhow::Result<bool> {
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_of_a_server_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        assert!(is_of_a_server(&mut open(&path).unwrap()).unwrap(), "a new one");
+        for (text, is_one) in [("17\n", true), ("17", true), ("17\n18\n", false), ("a = 1\n", false), ("\n", false)] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(is_of_a_server(&mut open(&path).unwrap()).unwrap(), is_one, "{text:?}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        std::fs::write(&path, format!("17{}x", " ".repeat(20))).unwrap();
+        assert!(!is_of_a_server(&mut open(&path).unwrap()).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("pid"), folder.path().join("other"));
+        std::fs::write(&other, "17").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(open(&path).is_err());
+        assert!(!is_at(&open(&other).unwrap(), &path));
+    }
 }

@@ -16,6 +16,10 @@ const STAGE: &str = "UPDATE gatewright_files SET state = 'staged', size = ?2, co
                      changed_at = ?5, has_metadata = ?6, expires_at = ?7 WHERE id = ?1 AND state IN ('uploading', 'partial')";
 /// How many rows one statement of the sweep takes.
 const SWEPT: usize = 100;
+/// What the owner of the row of a hold begins with.
+const HOLD: &str = "hold:";
+/// Whether a row is a hold. The range is found by the key, with every collation. Earlier versions had one row for all.
+const IS_HOLD: &str = "owner >= 'hold' AND owner < 'hole' AND (owner = 'hold' OR owner LIKE 'hold:%')";
 /// After how long without a sign of life an upload counts as dead. Each shows one more often.
 const DEAD: Duration = Duration::from_mins(10);
 
@@ -249,28 +253,51 @@ pub(crate) async fn release(db: &Db, now: Timestamp) -> Result<u64, DatabaseErro
     Ok(released)
 }
 
-/// The ids of some files whose bytes are to be deleted: those that are gone since that time. None while a backup holds them.
-pub(crate) async fn gone(db: &Db, since: Timestamp, now: Timestamp) -> Result<Vec<String>, DatabaseError> {
+/// The ids of some files whose bytes are to be deleted, without the first ones: those that are gone since that time. None while a
+/// backup holds them.
+pub(crate) async fn gone(
+    db: &Db,
+    since: Timestamp,
+    now: Timestamp,
+    skipped: u64,
+) -> Result<Vec<String>, DatabaseError> {
     let sql = format!(
         "SELECT id FROM gatewright_files WHERE state = 'gone' AND changed_at <= ?1 AND NOT EXISTS \
-         (SELECT 1 FROM gatewright_file_owners WHERE owner = 'hold' AND bytes > ?2) ORDER BY changed_at LIMIT {SWEPT}"
+         (SELECT 1 FROM gatewright_file_owners WHERE {IS_HOLD} AND bytes > ?2) \
+         ORDER BY changed_at, id LIMIT {SWEPT} OFFSET ?3"
     );
-    let rows = db.query(sql, params![since, now.as_second()]).await?;
+    let rows = db.query(sql, params![since, now.as_second(), integer(skipped)]).await?;
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// No server deletes a file until then.
-pub(crate) async fn hold(db: &Db, until: Timestamp) -> Result<(), DatabaseError> {
-    let sql = "INSERT INTO gatewright_file_owners (owner, day, bytes) VALUES ('hold', '', ?1) ON CONFLICT (owner) DO UPDATE SET \
-               bytes = CASE WHEN excluded.bytes > gatewright_file_owners.bytes THEN excluded.bytes \
-               ELSE gatewright_file_owners.bytes END";
-    db.execute(sql, params![until.as_second()]).await.map(|_| ())
+/// No server deletes a file until then. Each hold has a name of its own. Those that ended before now are forgotten.
+pub(crate) async fn hold(db: &Db, name: &str, now: Timestamp, until: Timestamp) -> Result<(), DatabaseError> {
+    let name = format!("{HOLD}{name}");
+    let work = async move |tx: &Tx| -> Result<(), DatabaseError> {
+        let sql = format!("DELETE FROM gatewright_file_owners WHERE {IS_HOLD} AND bytes < ?1");
+        tx.execute(sql, params![now.as_second()]).await?;
+        let sql = "INSERT INTO gatewright_file_owners (owner, day, bytes) VALUES (?1, '', ?2)";
+        tx.execute(sql, params![&name, until.as_second()]).await?;
+        Ok(())
+    };
+    db.write(work).await
 }
 
-/// Servers delete files again, unless another one holds them for longer.
-pub(crate) async fn release_hold(db: &Db, until: Timestamp) -> Result<(), DatabaseError> {
-    let sql = "UPDATE gatewright_file_owners SET bytes = 0 WHERE owner = 'hold' AND bytes <= ?1";
-    db.execute(sql, params![until.as_second()]).await.map(|_| ())
+/// A hold lasts until then. One that was released does not come back.
+pub(crate) async fn extend_hold(db: &Db, name: &str, until: Timestamp) -> Result<(), DatabaseError> {
+    let sql = "UPDATE gatewright_file_owners SET bytes = ?2 WHERE owner = ?1";
+    db.execute(sql, params![format!("{HOLD}{name}"), until.as_second()]).await.map(|_| ())
+}
+
+/// Servers delete files again, unless there is another hold.
+pub(crate) async fn release_hold(db: &Db, name: &str) -> Result<(), DatabaseError> {
+    let sql = "DELETE FROM gatewright_file_owners WHERE owner = ?1";
+    db.execute(sql, params![format!("{HOLD}{name}")]).await.map(|_| ())
+}
+
+/// A database that was restored is held by none.
+pub(crate) async fn release_all(db: &Db) -> Result<(), DatabaseError> {
+    db.execute(format!("DELETE FROM gatewright_file_owners WHERE {IS_HOLD}"), Vec::new()).await.map(|_| ())
 }
 
 /// The bytes of a file are deleted.

@@ -33,6 +33,8 @@ mod signature;
 mod sniff;
 mod store;
 mod sweep;
+#[cfg(test)]
+mod testing;
 mod thumbnail;
 pub mod upload;
 mod verify;

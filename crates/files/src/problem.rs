@@ -33,7 +33,7 @@ pub(crate) fn storage(error: &StoreError) -> Problem {
             Problem::not_found("the bytes of the file are not there")
         }
         StoreError::Full => {
-            tracing::warn!("an upload was refused: the free space is below storage.reserve_bytes");
+            tracing::warn!("an upload was refused: with it, the free space would be below storage.reserve_bytes");
             Problem::unavailable("there is too little free space for files", RETRY).with_code("storage_full")
         }
         error => unreadable(error),

@@ -103,10 +103,10 @@ impl Store {
     }
 
     /// Fails if a folder has less free space than this.
-    pub(crate) async fn check_space(&self, reserve: u64) -> Result<(), StoreError> {
+    pub(crate) async fn check_space(&self, needed: u64) -> Result<(), StoreError> {
         let Some(folder) = self.folder.clone() else { return Ok(()) };
         let free = timed(async { Ok(tokio::task::spawn_blocking(move || free_space(&folder)).await.unwrap_or(0)) });
-        if free.await? < reserve { Err(StoreError::Full) } else { Ok(()) }
+        if free.await? < needed { Err(StoreError::Full) } else { Ok(()) }
     }
 
     /// Begins to write an object.

@@ -47,6 +47,15 @@ impl Drop for Sweeper {
     }
 }
 
+/// Why a file was not deleted.
+#[derive(Debug, thiserror::Error)]
+enum Undeleted {
+    #[error("[storage]: {0}")]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
 /// The object that names the database of a store.
 const MARKER: &str = "gatewright-store";
 
@@ -86,44 +95,58 @@ impl Files {
             }
         }
         self.sweep_pieces().await;
+        // One file that cannot be deleted stops no other. If none of many can be, the store does not work.
+        let mut skipped = 0;
         loop {
             let since = ledger::earlier(now, self.0.options.keep_deleted);
-            let gone = match ledger::gone(&self.0.db, since, now).await {
+            let gone = match ledger::gone(&self.0.db, since, now, skipped).await {
                 Ok(gone) if gone.is_empty() => return,
                 Ok(gone) => gone,
                 Err(error) => return tracing::warn!(%error, "files to delete were not read"),
             };
-            for id in gone {
-                let beside = match self.beside(&id).await {
-                    Ok(beside) => beside,
-                    Err(error) => return tracing::warn!(%error, "files to delete were not read"),
-                };
-                for key in beside.into_iter().chain([id.clone()]) {
-                    if let Err(error) = self.0.store.delete(&key).await {
-                        return tracing::warn!(%error, "a file was not deleted from the store; it is tried again");
-                    }
-                }
-                if let Err(error) = ledger::forget(&self.0.db, &id).await {
-                    return tracing::warn!(%error, "the row of a deleted file was not removed");
+            let mut failed = 0;
+            for id in &gone {
+                if let Err(error) = self.delete(id).await {
+                    failed += 1;
+                    tracing::warn!(id, %error, "a file was not deleted; it is tried again");
                 }
             }
+            if failed == gone.len() {
+                return;
+            }
+            skipped += failed as u64;
         }
+    }
+
+    /// Deletes the bytes of a file and what is beside them, and then its row.
+    async fn delete(&self, id: &str) -> Result<(), Undeleted> {
+        for key in self.beside(id).await? {
+            self.0.store.delete(&key).await?;
+        }
+        self.0.store.delete(id).await?;
+        Ok(ledger::forget(&self.0.db, id).await?)
     }
 
     /// Deletes what uploads left whose files are whole.
     async fn sweep_pieces(&self) {
-        match resumable::left(&self.0.db).await {
-            Ok(left) => {
-                for id in left {
-                    if let Err(problem) = self.delete_pieces(&id).await {
-                        return tracing::warn!(
-                            code = problem.code(),
-                            "bytes of an upload were not deleted; it is tried again"
-                        );
-                    }
+        let mut skipped = 0;
+        loop {
+            let left = match resumable::left(&self.0.db, skipped).await {
+                Ok(left) if left.is_empty() => return,
+                Ok(left) => left,
+                Err(error) => return tracing::warn!(%error, "uploads were not read"),
+            };
+            let mut failed = 0;
+            for id in &left {
+                if let Err(problem) = self.delete_pieces(id).await {
+                    failed += 1;
+                    tracing::warn!(id, code = problem.code(), "bytes of an upload were not deleted; it is tried again");
                 }
             }
-            Err(error) => tracing::warn!(%error, "uploads were not read"),
+            if failed == left.len() {
+                return;
+            }
+            skipped += failed as u64;
         }
     }
 
@@ -168,10 +191,36 @@ impl Files {
                 }
             }
         }
+        let mut compared = Ok(());
         for key in stray {
             tracing::info!(key, "the store has a file that the database does not know; it is deleted");
-            self.0.store.delete(&key).await?;
+            if let Err(error) = self.0.store.delete(&key).await {
+                compared = Err(error);
+            }
         }
-        Ok(())
+        compared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ledger, testing};
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_deleted_stops_no_other() {
+        for opened in testing::opened().await {
+            let files = &opened.files;
+            let (stuck, other) = (testing::gone(files).await, testing::gone(files).await);
+            // What is no file cannot be deleted like one.
+            std::fs::create_dir_all(opened.folder.join(&stuck[stuck.len() - 2..]).join(&stuck).join("full")).unwrap();
+            let mut writer = files.0.store.write(&other).await.unwrap();
+            writer.write(b"x").await.unwrap();
+            writer.finish().await.unwrap();
+            files.sweep().await;
+            let (db, name) = (&files.0.db, opened.engine.name);
+            assert!(!files.0.store.exists(&other).await.unwrap(), "{name}");
+            assert!(!ledger::is_known(db, &other).await.unwrap(), "{name}");
+            assert!(ledger::is_known(db, &stuck).await.unwrap(), "{name}");
+        }
     }
 }

@@ -49,6 +49,12 @@ impl Files {
         tokio::time::timeout(TURN, turn).await.map_err(|_| too_many())
     }
 
+    /// Refuses so many more bytes if less than the reserve would be free then.
+    pub(crate) async fn check_space(&self, bytes: u64) -> Result<(), Problem> {
+        let needed = self.0.options.reserve_bytes.saturating_add(bytes);
+        self.0.store.check_space(needed).await.map_err(|error| problem::storage(&error))
+    }
+
     /// Stores the bytes of a file, so that it can be attached.
     pub(crate) async fn store<S, E>(
         &self,
@@ -65,7 +71,8 @@ impl Files {
         if limits.expected.is_some_and(|bytes| bytes > limits.max_bytes) {
             return Err(problem::too_large(limits.max_bytes));
         }
-        inner.store.check_space(inner.options.reserve_bytes).await.map_err(|error| problem::storage(&error))?;
+        let reserved = limits.expected.unwrap_or(0);
+        self.check_space(reserved).await?;
         let now = inner.ambient.now();
         let upload = Upload {
             id: self.new_id(),
@@ -73,7 +80,6 @@ impl Files {
             account: account.clone(),
             expires_at: ledger::later(now, limits.ttl),
         };
-        let reserved = limits.expected.unwrap_or(0);
         upload.begin(&inner.db, reserved, &inner.options, now).await.map_err(problem::unreserved)?;
         let mut unfinished = Unfinished { files: self, upload: Some(upload.clone()) };
         let content = self.receive(&upload, reserved, limits, bytes).await;
@@ -304,7 +310,7 @@ impl Receiving<'_> {
         self.reserved += extended.map_err(problem::unreserved)?;
         self.seen = Instant::now();
         if more > 0 {
-            inner.store.check_space(inner.options.reserve_bytes).await.map_err(|error| problem::storage(&error))?;
+            self.files.check_space(more).await?;
         }
         Ok(())
     }

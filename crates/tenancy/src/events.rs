@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gatewright_base::{Roles, Subject, TenantId};
-use gatewright_db::{Error, Tx, params};
+use gatewright_db::{Error, Tx, dialect, params};
+use jiff::Timestamp;
 
-use crate::{MemberKind, roles};
+use crate::{MemberKind, roles, tenants};
 
 /// What happened in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,11 +66,16 @@ impl MemberEvents {
         Self(Some(sink))
     }
 
-    /// Remembers a member who is about to be changed.
+    /// Locks the tenant, so that of several who add one member each sees what the one before did.
+    pub(crate) async fn lock(&self, tx: &Tx, tenant: &TenantId, at: Timestamp) -> Result<(), Error> {
+        if self.0.is_some() { tenants::lock(tx, tenant, at).await } else { Ok(()) }
+    }
+
+    /// Remembers a member who is about to be changed, and locks their membership until the end of the transaction.
     pub(crate) async fn watch(&self, tx: &Tx, tenant: &TenantId, member: &Subject) -> Result<Watched, Error> {
         let mut watched = Watched { sink: self.0.clone(), before: Vec::new() };
         if watched.sink.is_some() {
-            let held = held(tx, tenant, member).await?;
+            let held = held(tx, tenant, member, dialect::for_update(tx.engine())).await?;
             watched.before.push((tenant.clone(), member.clone(), held));
         }
         Ok(watched)
@@ -79,7 +85,10 @@ impl MemberEvents {
     pub(crate) async fn watch_all(&self, tx: &Tx, member: &Subject) -> Result<Watched, Error> {
         let mut watched = Watched { sink: self.0.clone(), before: Vec::new() };
         if watched.sink.is_some() {
-            let sql = "SELECT tenant_id, roles FROM tenant_members WHERE member_kind = ?1 AND member_id = ?2 ORDER BY tenant_id";
+            let lock = dialect::for_update(tx.engine());
+            let sql = format!(
+                "SELECT tenant_id, roles FROM tenant_members WHERE member_kind = ?1 AND member_id = ?2 ORDER BY tenant_id{lock}"
+            );
             let kind = MemberKind::of(member).as_str();
             for row in tx.query(sql, params![kind, member.as_str()]).await? {
                 watched.before.push((row.get("tenant_id")?, member.clone(), Some(roles::read(&row)?)));
@@ -102,7 +111,7 @@ impl Watched {
     pub(crate) async fn tell(self, tx: &Tx) -> Result<(), Error> {
         let Some(sink) = self.sink else { return Ok(()) };
         for (tenant, member, before) in self.before {
-            let event = match (before, held(tx, &tenant, &member).await?) {
+            let event = match (before, held(tx, &tenant, &member, "").await?) {
                 (None, Some(roles)) => MemberEvent::Added(member, roles),
                 (Some(before), Some(roles)) if before != roles => MemberEvent::Updated(member, roles),
                 (Some(before), None) => MemberEvent::Removed(member, before),
@@ -115,8 +124,9 @@ impl Watched {
 }
 
 /// The roles of a member; `None` of an account that is none.
-async fn held(tx: &Tx, tenant: &TenantId, member: &Subject) -> Result<Option<Roles>, Error> {
+async fn held(tx: &Tx, tenant: &TenantId, member: &Subject, lock: &str) -> Result<Option<Roles>, Error> {
     let sql = "SELECT roles FROM tenant_members WHERE tenant_id = ?1 AND member_kind = ?2 AND member_id = ?3";
+    let sql = format!("{sql}{lock}");
     let row = tx.query_opt(sql, params![tenant, MemberKind::of(member).as_str(), member.as_str()]).await?;
     row.as_ref().map(roles::read).transpose()
 }

@@ -60,6 +60,7 @@ impl SqlMemberships {
     pub async fn add(&self, tenant: &TenantId, subject: &Subject) -> Result<bool, Error> {
         let (tenant, subject, now, events) = (tenant.clone(), subject.clone(), self.ambient.now(), self.events.clone());
         let add = async move |tx: &Tx| -> Result<bool, Error> {
+            events.lock(tx, &tenant, now).await?;
             let watched = events.watch(tx, &tenant, &subject).await?;
             let sql =
                 "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at) VALUES (?1, ?2, ?3, ?4)

@@ -225,6 +225,7 @@ pub(crate) async fn put(
 ) -> Result<(), Error> {
     let (tenant, member, to, events) = (tenant.clone(), member.clone(), to.clone(), events.clone());
     let put = async move |tx: &Tx| -> Result<(), Error> {
+        events.lock(tx, &tenant, at).await?;
         let inviter = inviter(tx, &tenant, &member, at).await?;
         let watched = events.watch(tx, &tenant, &member).await?;
         let sql = "INSERT INTO tenant_members (tenant_id, member_kind, member_id, created_at, roles) \

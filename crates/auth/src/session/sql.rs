@@ -115,6 +115,7 @@ impl SqlSessionStore {
         let events = if is_sign_in { self.events.clone() } else { AccountEvents::default() };
         self.db
             .write(async move |tx: &Tx| {
+                events.lock(tx, &user).await?;
                 if let Some((old, pending)) = &old {
                     let sql = "DELETE FROM sessions WHERE id = ?1 AND pending_two_factor = ?2";
                     if tx.execute(sql, params![old, *pending]).await? == 0 {

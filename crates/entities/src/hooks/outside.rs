@@ -3,7 +3,7 @@
 //! A write meets its hook at its place in the transaction, after the caller was admitted. If the answer is not known, the question is
 //! noted, and the transaction ends without an effect. The question is asked outside of any transaction, and the write begins again with
 //! the answer. So every interface has these hooks, in the same order as others, and everything is checked again after the answer.
-//! An answer is for the record as it was sent: if this has changed meanwhile, the question is asked once more.
+//! An answer is for the record and the values as they were sent: if these have changed meanwhile, the question is asked once more.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,8 +16,11 @@ use gatewright_base::Shares;
 use gatewright_db::Share;
 use gatewright_http::Problem;
 use http::StatusCode;
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{EntityHooks, Object, Values, Writing};
 use crate::access::Action;
@@ -25,13 +28,18 @@ use crate::call::Call;
 use crate::context::gate::share;
 use crate::encode::Record;
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::{Field, Plan};
 use crate::query::ListQuery;
 
 /// How many questions of one caller are asked at a time.
 const OF_ONE: usize = 4;
 /// How many of all callers.
 const OF_ALL: usize = 512;
+/// How far clocks may be apart within a request, in milliseconds.
+const TOLERANCE: i64 = 1_000;
+/// The longest text of a time, and the length of that of an id.
+const TIME_LENGTH: usize = 40;
+const ID_LENGTH: usize = 36;
 
 /// Code that runs before a write and may wait for another system. It runs outside of any transaction, after the access rules have admitted
 /// the caller, and before the hooks that run inside. Its values are checked as those of [`EntityHooks`] are.
@@ -73,10 +81,14 @@ pub(crate) struct Questions(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
+    /// When the transaction began first.
+    began: Option<Instant>,
+    /// The same in milliseconds since 1970. What is made from then on, each run may make anew.
+    since: Option<i64>,
     /// How often each place was reached in the present run of the transaction.
     reached: HashMap<Place, usize>,
     answers: HashMap<(Place, usize), Answer>,
-    /// Those whose record has changed once.
+    /// Those whose record or values have changed once.
     changed: HashSet<(Place, usize)>,
     open: Vec<Open>,
     spent: Duration,
@@ -93,14 +105,21 @@ struct Place {
 }
 
 struct Answer {
-    /// Of the record that was sent.
-    print: Option<blake3::Hash>,
+    /// Of what was sent.
+    print: Print,
     values: Result<Object, Problem>,
+}
+
+/// What a question is about, as hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Print {
+    old: Option<blake3::Hash>,
+    values: Option<blake3::Hash>,
 }
 
 struct Open {
     key: (Place, usize),
-    print: Option<blake3::Hash>,
+    print: Print,
     asked: Asked,
     hook: Arc<dyn OutsideHook>,
 }
@@ -119,6 +138,7 @@ impl Questions {
     /// A transaction begins, maybe again.
     pub(crate) fn begin(&self) {
         let mut state = self.0.lock();
+        state.began.get_or_insert_with(Instant::now);
         state.reached.clear();
         state.open.clear();
     }
@@ -145,6 +165,7 @@ impl Questions {
         hook: &Arc<dyn OutsideHook>,
         asked: impl FnOnce() -> Asked,
         about: &About<'_>,
+        values: Option<&Values>,
     ) -> Result<Object, Error> {
         let mut state = self.0.lock();
         let id = about.old.map(|old| old.id().to_owned());
@@ -152,15 +173,18 @@ impl Questions {
         let count = state.reached.entry(place.clone()).or_default();
         let key = (place, *count);
         *count += 1;
-        let print = about.old.map(print);
+        let running = state.began.map_or(Duration::ZERO, |began| began.elapsed());
+        let since = *state.since.get_or_insert_with(|| about.before(running));
+        let print = Print { old: about.old.map(print), values: values.map(|values| print_of(values, since)) };
         if let Some(answer) = state.answers.remove(&key) {
             if answer.print == print {
                 let values = answer.values.clone();
                 state.answers.insert(key, answer);
                 return values.map_err(Error::from);
             }
-            if !state.changed.insert(key.clone()) {
-                let detail = "others change this record at the same time; nothing was changed; try again";
+            // What an open question leaves of the values is known only after its answer.
+            if state.open.is_empty() && !state.changed.insert(key.clone()) {
+                let detail = "this record or its values change at the same time; nothing was changed; try again";
                 return Err(Problem::conflict(detail).into());
             }
         }
@@ -214,6 +238,15 @@ struct About<'a> {
     action: Action,
     call: &'a Call,
     old: Option<&'a Record>,
+    now: Timestamp,
+}
+
+impl About<'_> {
+    /// The time this long ago, in milliseconds since 1970.
+    fn before(&self, time: Duration) -> i64 {
+        let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.now.as_millisecond().saturating_sub(time).saturating_sub(TOLERANCE)
+    }
 }
 
 impl Outside {
@@ -225,7 +258,8 @@ impl Outside {
         old: Option<&Record>,
         mut values: Option<&mut Values>,
     ) -> Result<(), Error> {
-        let about = About { plan: writing.plan, action, call: writing.call, old };
+        let now = writing.transaction.entities().ambient().now();
+        let about = About { plan: writing.plan, action, call: writing.call, old, now };
         for (number, hook) in self.hooks.iter().enumerate().filter(|(_, hook)| hook.precedes(action)) {
             let given = values.as_deref();
             let asked = || Asked {
@@ -236,7 +270,7 @@ impl Outside {
                     .map(|values| values.iter().map(|(field, value)| (field.key().to_owned(), value)).collect()),
                 old: old.cloned(),
             };
-            let answer = writing.transaction.questions().answer(number, hook, asked, &about)?;
+            let answer = writing.transaction.questions().answer(number, hook, asked, &about, given)?;
             if let Some(values) = values.as_deref_mut() {
                 set(values, answer)?;
             }
@@ -249,7 +283,43 @@ impl Outside {
 fn print(record: &Record) -> blake3::Hash {
     let mut members: Object = serde_json::from_slice(record.json()).unwrap_or_default();
     members.retain(|key, _| !["createdAt", "created_at", "updatedAt", "updated_at"].contains(&key.as_str()));
-    blake3::hash(serde_json::Value::from(members).to_string().as_bytes())
+    blake3::hash(Value::from(members).to_string().as_bytes())
+}
+
+/// A hash of the values of a write, without what each run of the transaction makes anew.
+fn print_of(values: &Values, since: i64) -> blake3::Hash {
+    let member = |(field, mut value): (&Field, Value)| {
+        leave_out(&mut value, since, field.relation.is_some() || field.links.is_some());
+        (field.key().to_owned(), value)
+    };
+    let members: Object = values.iter().map(member).collect();
+    blake3::hash(Value::from(members).to_string().as_bytes())
+}
+
+/// Empties the texts that each run makes anew. `refers`: the value names records.
+fn leave_out(value: &mut Value, since: i64, refers: bool) {
+    match value {
+        Value::String(text) if is_made_anew(text.as_str(), since, refers) => text.clear(),
+        Value::Array(items) => items.iter_mut().for_each(|item| leave_out(item, since, refers)),
+        Value::Object(members) => members.values_mut().for_each(|member| leave_out(member, since, refers)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether a text is a time from `since` on, an id that the service has made since then, or an id by chance that names no record. Code that
+/// writes in a transaction makes these, and with them the times that lie ahead.
+fn is_made_anew(text: &str, since: i64, refers: bool) -> bool {
+    if text.len() == ID_LENGTH
+        && let Ok(id) = Uuid::try_parse(text)
+    {
+        return match id.get_version_num() {
+            // It begins with its time (RFC 9562, section 5.7).
+            7 => i64::try_from(id.as_u128() >> 80).is_ok_and(|at| at >= since),
+            4 => !refers,
+            _ => false,
+        };
+    }
+    text.len() <= TIME_LENGTH && text.parse::<Timestamp>().is_ok_and(|at| at.as_millisecond() >= since)
 }
 
 /// Sets what a hook has answered. What is as it was sent stays exactly as it was sent.
@@ -377,5 +447,37 @@ impl EntityHooks for Outside {
             Some(inner) => inner.after_list(call, records).await,
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_each_run_makes_anew_is_left_out_and_nothing_else() {
+        let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let since = since.as_millisecond();
+        let id = |millis: i64| {
+            let millis = u64::try_from(millis).unwrap();
+            uuid::Builder::from_unix_timestamp_millis(millis, &[7; 10]).into_uuid().to_string()
+        };
+        let by_chance = uuid::Builder::from_random_bytes([7; 16]).into_uuid().to_string();
+        let left = |mut value: Value, refers: bool| {
+            leave_out(&mut value, since, refers);
+            value
+        };
+        for refers in [false, true] {
+            for text in [id(since), id(since + 9), "2026-01-02T03:04:05.5Z".to_owned()] {
+                assert_eq!(left(json!({"a": [text], "b": 1}), refers), json!({"a": [""], "b": 1}));
+            }
+            for text in [id(since - 1), "2026-01-02T03:04:04Z".to_owned(), "2026-01-03".to_owned(), "tea".to_owned()] {
+                assert_eq!(left(json!([text]), refers), json!([text]));
+            }
+        }
+        assert_eq!(left(json!(by_chance), false), json!(""));
+        assert_eq!(left(json!(by_chance), true), json!(by_chance), "it may name another record");
     }
 }

@@ -22,7 +22,7 @@ use crate::fragment::quoted;
 use crate::hooks::change::{Before, Change};
 use crate::plan::{NumberedField, Plan};
 use crate::schema::marks::TABLE;
-use crate::schema::{self, SchemaError};
+use crate::schema::{self, Dropped, SchemaError};
 use crate::search::build;
 use crate::search::index::MARKED;
 
@@ -69,21 +69,25 @@ impl Entities {
 
     /// Makes again the triggers and indexes that a server of an older configuration, which does not know them, dropped at its start.
     /// Returns how many statements it took. Fails if the tables are only checked ([`Tables::Check`]). An index that was dropped is
-    /// not searched until it has all records.
+    /// not searched until it has all records. If a table has those of another declaration instead, the server that started last is in
+    /// charge, and nothing is made: otherwise two servers would undo each other's.
     pub async fn keep_derived(&self) -> Result<usize, SchemaError> {
         let Upkeep { declarations, users, tables } = self.upkeep();
-        let mut is_whole = true;
-        for (table, index) in schema::dropped(self.db(), declarations).await? {
-            is_whole = false;
-            tracing::warn!(%table, "a server of another configuration dropped triggers or the search index of a table");
-            let of_table = |plan: &&Arc<Plan>| index && plan.table == table;
+        let dropped = schema::dropped(self.db(), declarations).await?;
+        for Dropped { table, is_unfed, .. } in &dropped {
+            let of_table = |plan: &&Arc<Plan>| *is_unfed && plan.table == *table;
             let searched = self.plans().iter().find(of_table).and_then(|plan| plan.index_of_words.as_ref());
             if let Some(index) = searched {
                 index.set_built(false);
             }
         }
+        if dropped.is_empty() || dropped.iter().any(|dropped| dropped.is_foreign) {
+            return Ok(0);
+        }
+        for Dropped { table, .. } in &dropped {
+            tracing::warn!(%table, "a server of another configuration dropped triggers or the search index of a table");
+        }
         match tables {
-            _ if is_whole => Ok(0),
             Tables::Check => schema::check(self.db(), declarations, users).await.map(|()| 0),
             Tables::Create => Ok(schema::apply(self.db(), declarations, users).await?.statements.len()),
         }

@@ -170,6 +170,12 @@ pub(super) fn drop_all(table: &str, shape: &TableShape, engine: Engine) -> Vec<S
     ours(shape).map(|name| drop_one(name, table, engine)).collect()
 }
 
+/// Whether a table has triggers of another declaration.
+pub(super) fn has_others(wanted: &[Trigger], present: &[String]) -> bool {
+    let is_wanted = |name: &String| wanted.iter().any(|trigger| trigger.name == *name);
+    present.iter().any(|name| name.starts_with(TRIGGER) && !is_wanted(name))
+}
+
 fn ours(shape: &TableShape) -> impl Iterator<Item = &String> {
     shape.triggers.iter().filter(|name| name.starts_with(TRIGGER))
 }

@@ -41,7 +41,7 @@ pub use history::make_history;
 pub(crate) use queries::MAX_QUERY;
 pub use queries::{ViewFinding, check_views};
 pub use search::build_search;
-pub(crate) use search::dropped;
+pub(crate) use search::{Dropped, dropped};
 pub(crate) use table::type_word;
 pub use verify::{Finding, verify};
 

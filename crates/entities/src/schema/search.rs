@@ -9,7 +9,7 @@ use gatewright_db::schema::{TableShape, describe_in};
 use gatewright_db::{Db, Engine, Error, Tx, column_types};
 
 use super::SchemaError;
-use super::marks::Trigger;
+use super::marks::{self, Trigger};
 use super::table;
 use crate::Declarations;
 use crate::declare::Model;
@@ -40,8 +40,17 @@ pub async fn build_search(db: &Db, declarations: &Declarations) -> Result<(), Sc
     Ok(())
 }
 
-/// The tables that lack a declared trigger or their declared search index, and whether the index is to be built again.
-pub(crate) async fn dropped(db: &Db, declarations: &Declarations) -> Result<Vec<(Arc<str>, bool)>, Error> {
+/// A table that lacks a declared trigger or its declared search index.
+pub(crate) struct Dropped {
+    pub(crate) table: Arc<str>,
+    /// Whether its search index misses writes.
+    pub(crate) is_unfed: bool,
+    /// Whether it has triggers or an index of another declaration: another server is in charge.
+    pub(crate) is_foreign: bool,
+}
+
+/// The tables that lack something that is declared.
+pub(crate) async fn dropped(db: &Db, declarations: &Declarations) -> Result<Vec<Dropped>, Error> {
     let mut dropped = Vec::new();
     for model in &declarations.models {
         let wanted = table::triggers(model, db.engine());
@@ -51,11 +60,13 @@ pub(crate) async fn dropped(db: &Db, declarations: &Declarations) -> Result<Vec<
         let present = gatewright_db::schema::triggers(db, &model.table).await?;
         let missing = |trigger: &&Trigger| !trigger.is_among(&present);
         let mut is_unfed = wanted.iter().filter(missing).any(Trigger::feeds);
+        let mut is_foreign = marks::has_others(&wanted, &present);
         if let Some(index) = Index::of(model, db.engine()) {
             is_unfed |= !index.is_there(db).await?;
+            is_foreign |= index.has_others(db).await?;
         }
         if is_unfed || wanted.iter().any(|trigger| missing(&trigger)) {
-            dropped.push((model.table.clone(), is_unfed));
+            dropped.push(Dropped { table: model.table.clone(), is_unfed, is_foreign });
         }
     }
     Ok(dropped)

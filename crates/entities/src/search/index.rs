@@ -100,6 +100,12 @@ impl Index {
         Ok(db.query_opt(sql, params![&self.table, &self.definition]).await?.is_some())
     }
 
+    /// Whether the database has an index of another definition for the table.
+    pub(crate) async fn has_others(&self, db: &Db) -> Result<bool, Error> {
+        let sql = format!("SELECT 1 AS found FROM {TABLE} WHERE table_name = ?1 AND definition <> ?2");
+        Ok(db.query_opt(sql, params![&self.table, &self.definition]).await?.is_some())
+    }
+
     /// Whether it has all records, by the database once and then by heart.
     pub(crate) async fn is_built(&self, db: &Db) -> Result<bool, Error> {
         if self.is_built.load(Ordering::Relaxed) {

@@ -188,6 +188,25 @@ async fn a_server_makes_again_what_an_older_one_dropped_at_its_start() {
     }
 }
 
+/// Of two servers with different indexes, the one that started last has its own; the other one searches nothing, and undoes nothing.
+#[tokio::test]
+async fn servers_of_different_declarations_do_not_undo_each_others_indexes() {
+    for TestDb { db, name, .. } in &engines().await {
+        let (first, second) = (indexed("english", &[("title", 4)]), indexed("simple", &[("title", 4), ("body", 1)]));
+        let old = start(db, &first).await;
+        create(&old, "Running", "body").await;
+        old.build_search().await.unwrap();
+        let new = start(db, &second).await;
+        new.build_search().await.unwrap();
+        for _ in 0..2 {
+            assert_eq!((old.keep_derived().await.unwrap(), new.keep_derived().await.unwrap()), (0, 0), "{name}");
+        }
+        assert!(matches!(found(&old, "q=run").await, Err(Error::SearchBuilding)), "{name}");
+        assert_eq!(found(&new, "q=running").await.unwrap(), 1, "{name}");
+        assert_eq!(findings(db, &second).await, Vec::<String>::new(), "{name}");
+    }
+}
+
 /// The script of a new type drops the triggers of a table.
 #[tokio::test]
 async fn an_index_that_lacked_a_trigger_is_built_again() {

@@ -29,6 +29,7 @@ impl Outbox {
     /// it. Contents that a consumer has not received yet stay until it has; while there are some, this returns `false`.
     /// It runs short transactions and can be repeated.
     pub async fn forget_owner(&self, user: &UserId, what: Forget) -> Result<bool, Error> {
+        let is_told = self.forget_account(user).await?;
         let gone = gone_of(&self.0.db, self.deleted(user).await?).await?;
         // A delete event contains what to remove, so it stays until everything else is removed.
         let mut is_awaited = !gone.is_empty() && self.forget_rows("owner_id IS NULL", user, what, &gone).await?;
@@ -36,7 +37,18 @@ impl Outbox {
         if !is_awaited {
             is_awaited = self.forget_rows("owner_id = ?2", user, what, &gone).await?;
         }
-        Ok(!is_awaited)
+        Ok(!is_awaited && is_told)
+    }
+
+    /// Leaves only the id in the events about the account itself that every consumer has. `false` while some have others.
+    async fn forget_account(&self, user: &UserId) -> Result<bool, Error> {
+        let subject = format!("user/{user}");
+        let emptied = serde_json::json!({ "user": { "id": user.as_str() } }).to_string();
+        let sql = "UPDATE event_outbox SET payload = ?2 \
+                   WHERE record_key = ?1 AND payload <> ?2 AND COALESCE(status, '') <> 'pending'";
+        self.0.db.execute(sql, params![&subject, &emptied]).await?;
+        let sql = "SELECT 1 AS found FROM event_outbox WHERE record_key = ?1 AND payload <> ?2 LIMIT 1";
+        Ok(self.0.db.query_opt(sql, params![&subject, &emptied]).await?.is_none())
     }
 
     /// The records whose delete event names the account.

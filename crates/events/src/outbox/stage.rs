@@ -105,21 +105,21 @@ impl Outbox {
         db.write(async move |tx: &Tx| outbox.append_with(tx, &event_type, &payload, appending).await).await
     }
 
-    /// Stages an event of the service's own in the transaction of what it is about. It is not refused for want of room: what it tells
-    /// has its own limits, and a full outbox must not keep anybody from signing in. Consumers that are [ordered](super::Consumer::ordered) get
-    /// the events about one `subject` one after the other.
+    /// Stages an event of the service's own in the transaction of what it is about. It is not refused for want of room: it is small, and
+    /// a full outbox must not keep anybody from signing in. Its bytes count for `share`. Consumers that are
+    /// [ordered](super::Consumer::ordered) get the events about one `subject` one after the other.
     pub async fn tell(
         &self,
         tx: &Tx,
-        event_type: &str,
-        subject: &str,
+        share: Share,
+        (event_type, subject): (&str, &str),
         payload: &Map<String, Value>,
     ) -> Result<String, gatewright_db::Error> {
         let payload = serde_json::to_string(payload).expect("a map with text keys can be written as JSON");
         let record_key = Some(subject.to_owned());
         let (owner, entity, previous, due_at) = (None, None, None, None);
         let row = NewRow { event_type, payload, owner, entity, record_key, previous, chain: 0, due_at };
-        self.insert(tx, Share::default(), row).await
+        self.insert(tx, share, row).await
     }
 
     /// Stages the event of a write in the write's own transaction. The payload is the event's public data. Its bytes count for

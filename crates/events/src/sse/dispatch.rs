@@ -6,7 +6,6 @@ use super::broker::Broker;
 use super::lanes::{Job, Lane, Lanes};
 use super::registry::Listed;
 use super::subscriber::{Memory, Outgoing};
-use super::tables::SEVERAL;
 use crate::bus::queue::{Entry, Tap};
 
 /// Events taken off the bus at a time.
@@ -56,10 +55,10 @@ impl Broker {
     /// Queues a batch of events for the streams of their tables.
     fn queue(self: &Arc<Self>, batch: &mut Vec<Entry>, lanes: &mut Lanes) {
         // Streams of several tables get the events of all in the order in which they were published.
-        let several = self.registry.lock().of(SEVERAL);
-        if let Some(several) = several {
-            let carried = batch.iter().filter(|entry| several.tables.contains(entry.event.table())).cloned();
-            self.queue_for(&several, &SEVERAL.into(), carried, lanes);
+        let several = self.registry.lock().several();
+        for (name, listed) in several {
+            let carried = batch.iter().filter(|entry| listed.tables.contains(entry.event.table())).cloned();
+            self.queue_for(&listed, &name, carried, lanes);
         }
         while let Some(first) = batch.first() {
             let table = first.event.shared_table().clone();

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::condition::{Condition, Conditions};
 use super::seat::{Limit, Name, Seat, Share};
 use super::subscriber::Subscriber;
+use super::tables::SEVERAL;
 use super::wheel::Wheel;
 
 /// The seats: which streams are open on which table. Only used under the broker's lock, which makes the limit exact.
@@ -192,6 +193,12 @@ impl Registry {
     pub(super) fn of(&mut self, table: &str) -> Option<Arc<Listed>> {
         let table = self.tables.get_mut(table)?;
         Some(table.list())
+    }
+
+    /// The streams of several tables, by the names under which they are listed.
+    pub(super) fn several(&mut self) -> Vec<(Arc<str>, Arc<Listed>)> {
+        let several = self.tables.iter_mut().filter(|(name, _)| name.starts_with(SEVERAL));
+        several.map(|(name, table)| (name.clone(), table.list())).collect()
     }
 
     /// All streams.

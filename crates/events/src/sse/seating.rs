@@ -149,7 +149,7 @@ impl Broker {
         }
         let principal = self.options.principal.as_ref().and_then(|name| name(&request.caller));
         Ok(principal.map(|principal| Name {
-            table: request.tables.seat(),
+            table: request.tables.named(),
             principal,
             subscriber_id: subscriber_id.clone(),
         }))

@@ -9,7 +9,8 @@ pub(crate) struct Tables {
     key: Arc<str>,
 }
 
-/// Where the seats of streams of several tables are listed. No table has this name.
+/// Begins the names under which the seats of streams of several tables are listed: one for each set of tables, so that a burst in one
+/// table delays only those who follow it. No table has such a name.
 pub(super) const SEVERAL: &str = "*";
 
 impl Tables {
@@ -34,6 +35,14 @@ impl Tables {
 
     /// Under which name its seat is listed.
     pub(super) fn seat(&self) -> Arc<str> {
+        match &*self.names {
+            [one] => one.clone(),
+            _ => format!("{SEVERAL}{}", self.key).into(),
+        }
+    }
+
+    /// What `subscriber_id` names a stream of: a table, or several whichever they are.
+    pub(super) fn named(&self) -> Arc<str> {
         match &*self.names {
             [one] => one.clone(),
             _ => SEVERAL.into(),

@@ -1,17 +1,19 @@
 //! Backups with files: a tar of the database, the files that it names, and their checksums.
 //!
 //! The tar has `manifest.json`, `database.db` and `files/ID` for each file, in this order. The files are those of the copied
-//! database. While they are read, no server deletes one ([`hold`](Hold)).
+//! database. While they are read, no server deletes one ([`Hold`]).
 
 mod read;
 mod write;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use gatewright_base::Ambient;
 use gatewright_db::{Db, Error as DatabaseError, params};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
 
 use crate::ledger;
 use crate::store::StoreError;
@@ -111,42 +113,89 @@ pub async fn stored_files(db: &Db) -> Result<Vec<StoredFile>, DatabaseError> {
 /// The store of the restored database is not taken for that of the database before: what only that one knows is not deleted.
 pub async fn forget_store(db: &Db) -> Result<(), DatabaseError> {
     if gatewright_db::schema::describe(db, "gatewright_file_owners").await?.is_some() {
-        db.execute("DELETE FROM gatewright_file_owners WHERE owner IN ('store', 'hold')", Vec::new()).await?;
+        db.execute("DELETE FROM gatewright_file_owners WHERE owner = 'store'", Vec::new()).await?;
+        ledger::release_all(db).await?;
     }
     Ok(())
 }
 
-/// As long as this is extended, no server deletes a file.
-#[derive(Debug, Clone)]
+/// As long as this is there, no server deletes a file. Beside that of other backups: each has its own.
+#[derive(Debug)]
 pub struct Hold {
     db: Db,
-    until: Timestamp,
+    name: String,
+    extending: AbortHandle,
+    is_ended: bool,
 }
 
 impl Hold {
-    /// Begins now.
+    /// Begins now. It is extended until its end, however long that takes.
     pub async fn begin(db: &Db, now: Timestamp) -> Result<Self, DatabaseError> {
-        let until = ledger::later(now, HELD);
-        ledger::hold(db, until).await?;
-        Ok(Self { db: db.clone(), until })
+        let name = Ambient::system().uuid().to_string();
+        ledger::hold(db, &name, now, ledger::later(now, HELD)).await?;
+        let (held, of, begun) = (db.clone(), name.clone(), Instant::now());
+        let extending = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HELD / 4).await;
+                // What ends it is compared with the database's own times, which the clock of a test may move.
+                let until = ledger::later(now, begun.elapsed() + HELD);
+                if let Err(error) = ledger::extend_hold(&held, &of, until).await {
+                    tracing::warn!(%error, "files are not held for longer; it is tried again");
+                }
+            }
+        });
+        Ok(Self { db: db.clone(), name, extending: extending.abort_handle(), is_ended: false })
     }
 
-    /// Extends it if it ends soon.
-    async fn extend(&mut self) -> Result<(), DatabaseError> {
-        // What ends it is compared with the database's own times, which the clock of a test may move.
-        let until = ledger::later(self.until, HELD / 2);
-        ledger::hold(&self.db, until).await?;
-        self.until = until;
-        Ok(())
+    /// Ends it.
+    pub async fn end(mut self) -> Result<(), DatabaseError> {
+        self.extending.abort();
+        let ended = ledger::release_hold(&self.db, &self.name).await;
+        self.is_ended = ended.is_ok();
+        ended
     }
+}
 
-    /// What [`extend`](Self::extend) of a copy of this does.
-    fn advance(&mut self) {
-        self.until = ledger::later(self.until, HELD / 2);
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.extending.abort();
+        if self.is_ended {
+            return;
+        }
+        let (db, name) = (self.db.clone(), std::mem::take(&mut self.name));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = ledger::release_hold(&db, &name).await {
+                    tracing::debug!(%error, "files are held for a while after a backup");
+                }
+            });
+        }
     }
+}
 
-    /// Ends it, unless another backup has extended it.
-    pub async fn end(self) -> Result<(), DatabaseError> {
-        ledger::release_hold(&self.db, self.until).await
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn no_backup_ends_the_hold_of_another() {
+        for opened in testing::opened().await {
+            let (db, name) = (&opened.engine.db, opened.engine.name);
+            let id = testing::gone(&opened.files).await;
+            let now = Ambient::system().now();
+            let (long, short) = (Hold::begin(db, now).await.unwrap(), Hold::begin(db, now).await.unwrap());
+            short.end().await.unwrap();
+            assert!(ledger::gone(db, now, now, 0).await.unwrap().is_empty(), "{name}");
+            let expired = ledger::later(now, HELD);
+            assert_eq!(
+                ledger::gone(db, now, expired, 0).await.unwrap(),
+                std::slice::from_ref(&id),
+                "{name}: it expires by itself"
+            );
+            long.end().await.unwrap();
+            assert_eq!(ledger::gone(db, now, now, 0).await.unwrap(), [id], "{name}");
+            assert!(ledger::gone(db, now, now, 1).await.unwrap().is_empty(), "{name}");
+        }
     }
 }

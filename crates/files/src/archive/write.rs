@@ -17,8 +17,6 @@ use crate::upload::digits;
 
 /// How many bytes are read at once.
 const CHUNK: usize = 64 * 1024;
-/// After how many files the hold is extended.
-const EXTENDED: usize = 1_000;
 
 /// A backup that is about to be written.
 pub struct Archive {
@@ -39,9 +37,7 @@ enum Part {
     Bytes(Bytes),
     Database(PathBuf, Content),
     File(StoredFile),
-    /// So that no file is deleted for longer.
-    Hold,
-    /// The end.
+    /// The end: files may be deleted again.
     Release,
 }
 
@@ -81,13 +77,10 @@ impl Archive {
         let mut size = padded(text.len() as u64) + padded(content.bytes) + 2 * BLOCK as u64;
         parts.insert(1, Part::Bytes(text.into()));
         parts.insert(4, Part::Database(database.clone(), content));
-        for (index, file) in manifest.files.into_iter().enumerate() {
+        for file in manifest.files {
             size += padded(file.bytes);
             let name = format!("{FILES}{}", file.id);
             let (header, padding) = (header(&name, file.bytes).map_err(|error| refused(&error))?, padding(file.bytes));
-            if index % EXTENDED == EXTENDED - 1 {
-                parts.push(Part::Hold);
-            }
             parts.extend([Part::Bytes(header), Part::File(file), Part::Bytes(padding)]);
         }
         // Two empty blocks end a tar.
@@ -110,8 +103,9 @@ impl Archive {
     pub fn into_stream(mut self) -> BoxStream<'static, io::Result<Bytes>> {
         let parts = stream::iter(mem::take(&mut self.parts));
         let (store, hold) = (self.store, self.hold);
-        let parts = parts.scan(Held(hold), move |held, part| {
-            let (store, mut extended) = (store.clone(), held.0.clone());
+        // Of a stream that is dropped before its end, it ends with the stream.
+        let parts = parts.scan(Some(hold), move |hold, part| {
+            let store = store.clone();
             let next = match part {
                 Part::Bytes(bytes) => stream::once(async { Ok(bytes) }).boxed(),
                 Part::Database(path, content) => checked(file(path), content).boxed(),
@@ -120,31 +114,20 @@ impl Archive {
                     let bytes = async move { store.read(&stored.id, None).await.map_err(io::Error::other) };
                     checked(stream::once(bytes).try_flatten().boxed(), content).boxed()
                 }
-                Part::Hold => {
-                    held.0.advance();
-                    silent(async move { extended.extend().await }).boxed()
+                Part::Release => {
+                    let hold = hold.take();
+                    let end = async move {
+                        match hold {
+                            Some(hold) => hold.end().await,
+                            None => Ok(()),
+                        }
+                    };
+                    silent(end).boxed()
                 }
-                Part::Release => silent(extended.end()).boxed(),
             };
             std::future::ready(Some(next))
         });
         parts.flatten().boxed()
-    }
-}
-
-/// Ends the hold of a stream that is dropped before its end.
-struct Held(Hold);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let hold = self.0.clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                if let Err(error) = hold.end().await {
-                    tracing::debug!(%error, "files are held for a while after a backup");
-                }
-            });
-        }
     }
 }
 

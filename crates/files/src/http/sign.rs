@@ -73,7 +73,8 @@ pub(super) async fn sign(
         asked: &asked,
         expires: expires_at.as_second(),
     };
-    let path = request.uri().path().trim_end_matches("/_sign");
+    let path = request.uri().path();
+    let path = path.strip_suffix("/_sign").unwrap_or(path);
     let url = format!("{}{path}?{}", state.prefix, signed.query(&state.files.0.signing));
     let case = state.entities.json_case();
     let expires_at = gatewright_base::time::format(jiff::Timestamp::from_second(signed.expires).unwrap_or(expires_at));

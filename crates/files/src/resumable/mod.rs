@@ -5,6 +5,7 @@
 //! is whole: their request puts all objects together in the way of every other upload, which reads the content's type and hash and
 //! removes metadata.
 
+mod rest;
 mod rows;
 
 use bytes::Bytes;
@@ -27,6 +28,8 @@ use rows::{Found, Piece, Stopped, Unbegun};
 const PIECE: u64 = 8 << 20;
 /// The most objects of an upload.
 const PIECES: u64 = 10_000;
+/// The most objects that requests write one after the other without one that counts, beside those of the whole file a few times.
+const UNCOUNTED: u64 = 100;
 /// When another request may continue the upload.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -105,6 +108,10 @@ struct Appending<'a> {
     hash: Hash,
     /// Stored, and not yet counted.
     pending: Vec<Piece>,
+    /// The number of the object that is being written.
+    begun: Option<u64>,
+    /// The number of the last object that counts.
+    counted: u64,
 }
 
 /// How the bytes of a request ended.
@@ -120,7 +127,7 @@ impl Files {
     /// Begins an upload.
     pub(crate) async fn begin_resumable(&self, account: &Account, wanted: &Wanted<'_>) -> Result<Resumable, Problem> {
         let inner = &self.0;
-        inner.store.check_space(inner.options.reserve_bytes).await.map_err(|error| problem::storage(&error))?;
+        self.check_space(wanted.length).await?;
         let now = inner.ambient.now();
         let upload = Upload {
             id: self.new_id(),
@@ -189,17 +196,18 @@ impl Files {
             return Ok((of.length, of.expires_at));
         }
         let inner = &self.0;
-        inner.store.check_space(inner.options.reserve_bytes).await.map_err(|error| problem::storage(&error))?;
-        let word = self.new_id();
-        rows::take(&inner.db, account.share, &of.id, offset, &word, inner.ambient.now()).await.map_err(stopped)?;
-        let hash = Hash::of(checksum);
-        let mut appending = Appending { files: self, account, of, word, at: offset, hash, pending: Vec::new() };
+        self.check_space(expected.unwrap_or(of.length - of.received)).await?;
+        let (share, word, now) = (account.share, self.new_id(), inner.ambient.now());
+        let (counted, last) = rows::take(&inner.db, share, &of.id, offset, &word, now).await.map_err(stopped)?;
+        // What earlier requests left, also of a server that died: no bytes are taken as long as it is there.
+        self.delete_numbers(&of.id, counted + 1..=last).await.map_err(|error| problem::storage(&error))?;
+        let (hash, pending) = (Hash::of(checksum), Vec::new());
+        let mut appending =
+            Appending { files: self, account, of, word, at: offset, hash, pending, begun: None, counted };
         let appended = appending.all(bytes).await;
-        // What is stored and does not count is deleted; if that fails, with the upload.
-        for piece in std::mem::take(&mut appending.pending) {
-            if let Err(error) = inner.store.delete(&key(&of.id, piece.number)).await {
-                tracing::debug!(%error, "bytes of an upload stay in the store until it ends");
-            }
+        if let Some(rest) = appending.rest() {
+            // It is deleted also if the request is dropped meanwhile.
+            tokio::spawn(rest.delete()).await.map_err(|error| Problem::internal(&error))?;
         }
         appended
     }
@@ -207,9 +215,7 @@ impl Files {
     /// Deletes the objects of an upload whose file is whole.
     pub(crate) async fn delete_pieces(&self, id: &str) -> Result<(), Problem> {
         let numbers = rows::numbers(&self.0.db, id).await.map_err(problem::database)?;
-        for number in 1..=numbers {
-            self.0.store.delete(&key(id, number)).await.map_err(|error| problem::storage(&error))?;
-        }
+        self.delete_numbers(id, 1..=numbers).await.map_err(|error| problem::storage(&error))?;
         rows::emptied(&self.0.db, id).await.map_err(problem::database)
     }
 }
@@ -260,9 +266,11 @@ impl Appending<'_> {
         };
         let (store, account) = (&self.files.0.store, self.account);
         let number = rows::number(&self.files.0.db, account.share, &self.of.id, &self.word).await.map_err(stopped)?;
-        if number > PIECES {
+        let most = 4 * (self.of.length / PIECE) + UNCOUNTED;
+        if number > PIECES || number.saturating_sub(self.counted) > most {
             return Err(Problem::bad_request("the upload has come in too many pieces; send more in each request"));
         }
+        self.begun = Some(number);
         let failed = |error| problem::storage(&error);
         let mut writer = store.write(&key(&self.of.id, number)).await.map_err(failed)?;
         let mut size = 0;
@@ -287,6 +295,7 @@ impl Appending<'_> {
             }
         };
         writer.finish().await.map_err(failed)?;
+        self.begun = None;
         self.pending.push(Piece { starts_at: self.at, size, number });
         self.at += size;
         Ok(ended)
@@ -299,6 +308,7 @@ impl Appending<'_> {
         let expires_at = ledger::later(now, inner.options.upload_ttl);
         let of = (&*self.of.id, &*self.word);
         rows::commit(&inner.db, self.account.share, of, &self.pending, expires_at, now).await.map_err(stopped)?;
+        self.counted = self.pending.last().map_or(self.counted, |piece| piece.number);
         self.pending.clear();
         Ok(expires_at)
     }
@@ -306,6 +316,7 @@ impl Appending<'_> {
     /// All bytes have arrived: they become the file.
     async fn put_together(&mut self) -> Result<Timestamp, Problem> {
         let inner = &self.files.0;
+        self.files.check_space(self.of.length).await?;
         let (share, of) = (self.account.share, (&*self.of.id, &*self.word));
         let until = || Some(ledger::later(inner.ambient.now(), rows::BUSY));
         rows::busy(&inner.db, share, of, until()).await.map_err(stopped)?;
@@ -411,3 +422,6 @@ fn mismatch() -> Problem {
     let detail = "the bytes are not those of Upload-Checksum; nothing of them is kept";
     Problem::of(status).with_detail(detail).with_code("checksum_mismatch")
 }
+
+#[cfg(test)]
+mod tests;

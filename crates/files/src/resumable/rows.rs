@@ -133,7 +133,8 @@ pub(super) async fn find(db: &Db, id: &str, account: &Account, now: Timestamp) -
     }))
 }
 
-/// Takes the upload over, if it has this many bytes.
+/// Takes the upload over, if it has this many bytes. Returns the numbers of its last object that counts, and of its last one:
+/// what is between them never counts.
 pub(super) async fn take(
     db: &Db,
     share: Share,
@@ -141,13 +142,18 @@ pub(super) async fn take(
     received: u64,
     word: &str,
     now: Timestamp,
-) -> Result<(), Stopped> {
+) -> Result<(u64, u64), Stopped> {
     let (id, word) = (id.to_owned(), word.to_owned());
-    let writes = async move |tx: &Tx| -> Result<(), Stopped> {
+    let writes = async move |tx: &Tx| -> Result<(u64, u64), Stopped> {
         let sql = "UPDATE gatewright_resumable SET word = ?2, busy_until = NULL WHERE id = ?1 AND received = ?3 \
-                   AND (busy_until IS NULL OR busy_until <= ?4)";
-        if tx.execute(sql, params![&id, &word, ledger::integer(received), now]).await? > 0 {
-            return Ok(());
+                   AND (busy_until IS NULL OR busy_until <= ?4) RETURNING numbers";
+        if let Some(row) = tx.query_opt(sql, params![&id, &word, ledger::integer(received), now]).await? {
+            let last = row.get::<i64>("numbers")?.unsigned_abs();
+            let sql =
+                "SELECT CAST(COALESCE(MAX(number), 0) AS BIGINT) AS counted FROM gatewright_pieces WHERE file = ?1";
+            let row = tx.query_opt(sql, params![&id]).await?;
+            let counted = row.map_or(Ok(0), |row| row.get::<i64>("counted"))?;
+            return Ok((counted.unsigned_abs(), last));
         }
         let row = tx.query_opt("SELECT received FROM gatewright_resumable WHERE id = ?1", params![&id]).await?;
         match row.map(|row| row.get::<i64>("received")).transpose()? {
@@ -157,6 +163,13 @@ pub(super) async fn take(
         }
     };
     db.writing_for(share).write(writes).await
+}
+
+/// Ends what a request does with the upload: nothing more of it counts. Returns what counts.
+pub(super) async fn give_back(db: &Db, share: Share, (id, word): (&str, &str)) -> Result<Vec<Piece>, DatabaseError> {
+    let sql = "UPDATE gatewright_resumable SET word = '', busy_until = NULL WHERE id = ?1 AND word = ?2";
+    db.writing_for(share).execute(sql, params![id, word]).await?;
+    pieces(db, id).await
 }
 
 /// The number of the next object of the upload.
@@ -262,10 +275,10 @@ pub(super) async fn emptied(db: &Db, id: &str) -> Result<(), DatabaseError> {
     db.execute("UPDATE gatewright_resumable SET numbers = 0 WHERE id = ?1", params![id]).await.map(|_| ())
 }
 
-/// Some uploads whose objects are not needed any more: their files are whole.
-pub(crate) async fn left(db: &Db) -> Result<Vec<String>, DatabaseError> {
+/// Some uploads whose objects are not needed any more, without the first ones: their files are whole.
+pub(crate) async fn left(db: &Db, skipped: u64) -> Result<Vec<String>, DatabaseError> {
     let sql = "SELECT r.id FROM gatewright_resumable r JOIN gatewright_files f ON f.id = r.id \
-               WHERE r.numbers > 0 AND f.state = 'attached' LIMIT 100";
-    let rows = db.query(sql, Vec::new()).await?;
+               WHERE r.numbers > 0 AND f.state = 'attached' ORDER BY r.id LIMIT 100 OFFSET ?1";
+    let rows = db.query(sql, params![ledger::integer(skipped)]).await?;
     rows.iter().map(|row| row.get("id")).collect()
 }

@@ -8,12 +8,14 @@ use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::PngEncoder;
 use image::codecs::webp::WebPEncoder;
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, GenericImageView, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits};
 
 /// The most pixels of an image, as its header has them.
 const PIXELS: u64 = 50_000_000;
 /// The most bytes of its pixels in memory, and of what a decoder has beside them.
 const MEMORY: u64 = 256 << 20;
+/// The longest side of a thumbnail that its size does not limit, as of one that it does.
+const LONGEST: f64 = 4_096.0;
 /// The quality of a JPEG.
 const QUALITY: u8 = 85;
 
@@ -101,8 +103,8 @@ impl Cut {
         let (x, y) = (f64::from(upright.0), f64::from(upright.1));
         let (to_x, to_y) = (f64::from(size.width), f64::from(size.height));
         if size.trim == Trim::Nothing {
-            // A side of 0 limits nothing. An image that is smaller stays so.
-            let fits = |to: f64, side: f64| if to > 0.0 { to / side } else { 1.0 };
+            // A side of 0 may have any length that a thumbnail has. An image that is smaller stays so.
+            let fits = |to: f64, side: f64| if to > 0.0 { to / side } else { LONGEST / side };
             let scale = fits(to_x, x).min(fits(to_y, y)).min(1.0);
             let to = (scaled(x, scale), scaled(y, scale));
             return Self { from: (0.0, 0.0, f64::from(width), f64::from(height)), to: turned(to) };
@@ -136,7 +138,7 @@ fn scaled(side: f64, scale: f64) -> u32 {
 /// JPEG stays JPEG. An opaque WebP becomes JPEG too: it is mostly a photo. Others lose nothing.
 fn encode(image: DynamicImage, format: ImageFormat, profile: Option<Vec<u8>>) -> image::ImageResult<Picture> {
     let (is_gray, has_alpha) = (!image.color().has_color(), image.color().has_alpha());
-    let is_opaque = !has_alpha || image.to_rgba8().pixels().all(|pixel| pixel.0[3] == u8::MAX);
+    let is_opaque = !has_alpha || image.pixels().all(|(_, _, pixel)| pixel.0[3] == u8::MAX);
     let image = match (is_gray, has_alpha && !is_opaque) {
         (true, false) => DynamicImage::ImageLuma8(image.into_luma8()),
         (true, true) => DynamicImage::ImageLumaA8(image.into_luma_alpha8()),
@@ -203,7 +205,9 @@ mod tests {
             ((200, 100), 6, "20x0", (0.0, 0.0, 200.0, 100.0), (40, 20)),
             ((200, 100), 1, "0x20", (0.0, 0.0, 200.0, 100.0), (40, 20)),
             ((40_000, 1), 1, "100x0", (0.0, 0.0, 40_000.0, 1.0), (100, 1)),
-            ((1, 40_000), 1, "100x0", (0.0, 0.0, 1.0, 40_000.0), (1, 40_000)),
+            ((1, 40_000), 1, "100x0", (0.0, 0.0, 1.0, 40_000.0), (1, 4_096)),
+            ((1, 50_000_000), 6, "0x400", (0.0, 0.0, 1.0, 50_000_000.0), (1, 4_096)),
+            ((8_192, 16), 1, "0x16", (0.0, 0.0, 8_192.0, 16.0), (4_096, 8)),
         ] {
             assert_eq!(cut(image, exif, size), Cut { from, to }, "{image:?} {exif} {size}");
         }

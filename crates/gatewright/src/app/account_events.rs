@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use gatewright_auth::{Account, AccountEventKind, AccountEventSink, AuthBuilder};
 use gatewright_base::{JsonCase, Roles, Subject, TenantId, time};
-use gatewright_db::{Error, Tx};
+use gatewright_db::{Error, Share, Tx};
 use gatewright_entities::Profile;
 use gatewright_events::outbox::Outbox;
 use gatewright_tenancy::{MemberEvent, MemberEventSink, SqlMemberships};
@@ -33,7 +33,7 @@ impl AccountOutbox {
         Some(Arc::new(Self { outbox, case: config.server.json_case, profile: profiles::declared(config) }))
     }
 
-    fn user(&self, account: &Account) -> Value {
+    fn user(&self, account: &Account, with_profile: bool) -> Value {
         let spell = |name: &str| self.case.spell(name);
         let mut user = Map::from_iter([
             ("id".to_owned(), json!(account.id.as_str())),
@@ -43,7 +43,7 @@ impl AccountOutbox {
             ("disabled".to_owned(), json!(account.disabled)),
             (spell("created_at"), json!(time::format(account.created_at))),
         ]);
-        if let Some(profile) = &self.profile {
+        if let Some(profile) = self.profile.as_ref().filter(|_| with_profile) {
             user.insert("profile".to_owned(), profile.shown(account.profile.as_deref()).into());
         }
         user.into()
@@ -57,9 +57,16 @@ fn roles(roles: &Roles) -> Value {
 #[async_trait]
 impl AccountEventSink for AccountOutbox {
     async fn tell(&self, tx: &Tx, kind: AccountEventKind, account: &Account) -> Result<(), Error> {
-        let payload = Map::from_iter([("user".to_owned(), self.user(account))]);
+        let share = Share::of_user(&account.id);
+        let user = match kind {
+            // What is gone is named, and no more.
+            AccountEventKind::Deleted => json!({ "id": account.id.as_str() }),
+            // A profile may be large: who has filled their part of the outbox adds none.
+            _ => self.user(account, self.outbox.admit(share).is_ok()),
+        };
+        let payload = Map::from_iter([("user".to_owned(), user)]);
         let subject = format!("user/{}", account.id);
-        self.outbox.tell(tx, kind.as_str(), &subject, &payload).await.map(|_| ())
+        self.outbox.tell(tx, share, (kind.as_str(), &subject), &payload).await.map(|_| ())
     }
 }
 
@@ -86,7 +93,7 @@ impl MemberEventSink for AccountOutbox {
         }
         payload.insert("tenant".to_owned(), shown.into());
         let subject = format!("tenant/{tenant}");
-        self.outbox.tell(tx, event.type_name(), &subject, &payload).await.map(|_| ())
+        self.outbox.tell(tx, Share::default(), (event.type_name(), &subject), &payload).await.map(|_| ())
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct MailService {
     outgoing: Option<Outgoing>,
     /// The templates of the queue.
     templates: Option<Templates>,
+    /// What they show of the product. It needs a restart to change.
+    presentation: Option<Presentation>,
     /// The queue in the database, if a mail server is configured.
     stored: Option<MailQueue>,
     /// Only in dev mode.
@@ -59,8 +61,9 @@ impl MailService {
             (None, Some(smtp)) => Some(Arc::new(smtp)),
             (None, None) => None,
         };
-        let Some(sender) = sender else { return Ok(Self { outgoing: None, templates: None, stored, mailbox }) };
-        let templates = templates(config).map_err(BuildError::Mail)?;
+        let Some(sender) = sender else { return Ok(Self::without_sender(stored, mailbox)) };
+        let presentation = presentation(config).map_err(BuildError::Mail)?;
+        let templates = compiled(presentation.clone(), config.email.as_ref()).map_err(BuildError::Mail)?;
         let (secret, previous) = (&config.auth.jwt_secret, &config.auth.jwt_previous_secrets);
         let stored = stored.filter(|_| !secret.is_empty());
         let (policy, used) = (QueuePolicy::default(), templates.clone());
@@ -68,12 +71,19 @@ impl MailService {
             Some(queue) => Outgoing::start_stored(sender, used, policy, queue, MailKeys::new(secret, previous)),
             None => Outgoing::start(sender, used, ambient.clone(), policy),
         };
-        Ok(Self { outgoing: Some(outgoing), templates: Some(templates), stored, mailbox })
+        let (templates, presentation) = (Some(templates), Some(presentation));
+        Ok(Self { outgoing: Some(outgoing), templates, presentation, stored, mailbox })
     }
 
-    /// The templates of a configuration, tried and not used yet; `None` if no mail is sent.
+    fn without_sender(stored: Option<MailQueue>, mailbox: Option<DevMailbox>) -> Self {
+        Self { outgoing: None, templates: None, presentation: None, stored, mailbox }
+    }
+
+    /// The templates of a configuration, tried and not used yet, with everything else as at the start; `None` if no mail is sent, or if the
+    /// configuration has no `[email]`.
     pub(super) fn prepared(&self, config: &Config) -> Result<Option<Templates>, String> {
-        self.templates.as_ref().map(|_| templates(config)).transpose()
+        let (Some(presentation), Some(email)) = (&self.presentation, &config.email) else { return Ok(None) };
+        compiled(presentation.clone(), Some(email)).map(Some)
     }
 
     /// Writes mails with other templates from now on.
@@ -175,18 +185,24 @@ pub(crate) async fn queue(
 }
 
 /// Loads the templates: the built-in ones, and those of the configured folder.
-///
-/// The product's name is that of `[branding]`, or the sender's name.
 pub(crate) fn templates(config: &Config) -> Result<Templates, String> {
-    let email = config.email.as_ref();
-    let from = email.and_then(|email| Mailbox::parse(&email.from).ok());
+    compiled(presentation(config)?, config.email.as_ref())
+}
+
+fn compiled(presentation: Presentation, email: Option<&Email>) -> Result<Templates, String> {
+    let folder = email.and_then(|email| email.templates.as_deref());
+    Templates::for_product(presentation, folder).map_err(|error| error.to_string())
+}
+
+/// What mails show of the product. Its name is that of `[branding]`, or the sender's name.
+fn presentation(config: &Config) -> Result<Presentation, String> {
+    let from = config.email.as_ref().and_then(|email| Mailbox::parse(&email.from).ok());
     // Mail programs load a logo from the address at which browsers reach the service.
     let logo = config.public_url().join(branding::LOGO).map_or_else(|_| branding::LOGO.to_owned(), String::from);
     let mut branding = config.branding.shown([&logo, branding::LOGO_DARK]);
     branding.name = branding.name.or_else(|| from.as_ref().and_then(Mailbox::name).map(str::to_owned));
     let languages = config.branding.languages().map_err(|error| error.to_string())?;
-    let folder = email.and_then(|email| email.templates.as_deref());
-    Templates::for_product(Presentation::new(branding, languages), folder).map_err(|error| error.to_string())
+    Ok(Presentation::new(branding, languages))
 }
 
 fn smtp(email: &Email) -> Result<Smtp, BuildError> {

@@ -70,6 +70,6 @@ impl Background {
             Err(failure) => failure.to_string(),
         };
         functions.log_failure(function, &failure);
-        Err(functions.masked(&failure))
+        Err(functions.told(&failure))
     }
 }

@@ -64,11 +64,13 @@ impl Mails {
             ));
         }
         let limited = |what| records::exception(429, "rate_limited", what);
-        if self.by_function.attempt(function).await.is_err() {
-            return Err(limited("mail: this function has sent as many mails as it may in an hour"));
-        }
-        if self.by_recipient.attempt(&message.to.to_lowercase()).await.is_err() {
+        // What the recipient's budget refuses takes nothing of the function's.
+        let Ok(of_recipient) = self.by_recipient.begin(&message.to.to_lowercase()).await else {
             return Err(limited("mail: this recipient has got as many mails of functions as one may in an hour"));
+        };
+        if self.by_function.attempt(function).await.is_err() {
+            of_recipient.give_back().await;
+            return Err(limited("mail: this function has sent as many mails as it may in an hour"));
         }
         match self.service.send(message).await {
             Ok(()) => Ok(Data::Null),

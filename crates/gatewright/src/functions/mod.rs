@@ -228,7 +228,7 @@ impl Functions {
     fn log_lines(&self, call: &mut Call) {
         let function = call.function().name.clone();
         for line in call.take_lines() {
-            let text = self.masked(&line.text);
+            let text = on_one_line(&self.masked(&line.text));
             match line.level.as_str() {
                 "error" => tracing::error!(target: LOG, function, "{text}"),
                 "warn" => tracing::warn!(target: LOG, function, "{text}"),
@@ -239,8 +239,14 @@ impl Functions {
     }
 
     fn log_failure(&self, function: &Function, failure: &dyn Display) {
-        let failure = self.masked(&failure.to_string());
+        let failure = self.told(&failure.to_string());
         tracing::error!(target: LOG, function = function.name, "the function failed: {failure}");
+    }
+
+    /// A failure as operators may read it: without the values of secrets, and with its stack on lines that are those of no log.
+    fn told(&self, failure: &str) -> String {
+        let failure = self.masked(failure);
+        failure.lines().map(on_one_line).collect::<Vec<_>>().join("\n  ")
     }
 
     /// The text without the values of secrets.
@@ -255,6 +261,20 @@ impl Functions {
     }
 }
 
+/// A text in which nothing begins another line: what came from a caller must not look like a line of the log.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        let is_harmless = char == '\t' || !(char.is_control() || matches!(char, '\u{2028}' | '\u{2029}'));
+        if is_harmless {
+            line.push(char);
+        } else {
+            line.extend(char.escape_default());
+        }
+    }
+    line
+}
+
 /// The caller, as functions see it: null without one.
 fn caller(identity: &Identity) -> Data {
     let Some(principal) = identity.principal() else { return Data::Null };
@@ -267,4 +287,16 @@ fn caller(identity: &Identity) -> Data {
         ("email".to_owned(), email),
         ("roles".to_owned(), Data::List(roles)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::on_one_line;
+
+    #[test]
+    fn what_a_function_logs_begins_no_other_line() {
+        let hostile = "a\tä\r\n2026-01-01T00:00:00Z  INFO \u{1b}[2J\u{2028}b\u{85}c";
+        let shown = on_one_line(hostile);
+        assert_eq!(shown, r"a	ä\r\n2026-01-01T00:00:00Z  INFO \u{1b}[2J\u{2028}b\u{85}c");
+    }
 }

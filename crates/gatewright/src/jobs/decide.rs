@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Schedule;
 
-/// How often a run is begun whose server died: a run that ends its server must not end every server after it.
+/// How often a run is begun whose server died: a run that ends its server must not end every server after it. A run that its server has
+/// released does not count.
 pub(super) const MAX_ATTEMPTS: i64 = 3;
 /// Where the latest due time is so much later than the present, the clock was wrong. Otherwise it was set back, or servers differ, and what
 /// has run does not run again.
@@ -27,8 +28,18 @@ pub(super) struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) run: Begun,
-    /// Whether its server gives no sign of life.
-    pub(super) is_dead: bool,
+    pub(super) sign: Sign,
+}
+
+/// What the server of a run says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// It goes on.
+    Alive,
+    /// Nothing: it has died.
+    Dead,
+    /// It was stopped, and has given the run up.
+    Released,
 }
 
 /// A run, as it begins.
@@ -36,7 +47,7 @@ pub(super) struct Running {
 pub(super) struct Begun {
     pub(super) cause: Cause,
     pub(super) due_at: Timestamp,
-    /// From 1.
+    /// From 1. It rises only after the death of a server.
     pub(super) attempt: i64,
 }
 
@@ -60,7 +71,7 @@ pub(super) enum Act {
     Nothing,
     /// A due time passes, because the run before has not ended.
     Skip(Timestamp),
-    /// A run begins. `after_dead`: in the place of one whose server died.
+    /// A run begins. `after_dead`: in the place of one whose server died or has released it.
     Begin {
         run: Begun,
         after_dead: bool,
@@ -84,13 +95,16 @@ pub(super) fn decide(state: &State, schedule: &Schedule, now: Timestamp) -> Deci
     let is_due = next_at <= now;
     let following = if is_due { first(schedule, now) } else { next_at };
     match &state.running {
-        Some(Running { is_dead: false, .. }) if is_due => Decision { next_at: following, act: Act::Skip(next_at) },
-        Some(Running { is_dead: false, .. }) => Decision { next_at, act: Act::Nothing },
-        Some(Running { run, is_dead: true }) if run.attempt < MAX_ATTEMPTS => {
+        Some(Running { sign: Sign::Alive, .. }) if is_due => Decision { next_at: following, act: Act::Skip(next_at) },
+        Some(Running { sign: Sign::Alive, .. }) => Decision { next_at, act: Act::Nothing },
+        Some(Running { run, sign: Sign::Released }) => {
+            Decision { next_at, act: Act::Begin { run: run.clone(), after_dead: true } }
+        }
+        Some(Running { run, sign: Sign::Dead }) if run.attempt < MAX_ATTEMPTS => {
             let run = Begun { attempt: run.attempt + 1, ..run.clone() };
             Decision { next_at, act: Act::Begin { run, after_dead: true } }
         }
-        Some(Running { is_dead: true, .. }) => Decision { next_at, act: Act::GiveUp },
+        Some(Running { sign: Sign::Dead, .. }) => Decision { next_at, act: Act::GiveUp },
         None if is_due => {
             let run = Begun { cause: Cause::Schedule, due_at: next_at, attempt: 1 };
             Decision { next_at: following, act: Act::Begin { run, after_dead: false } }
@@ -123,9 +137,9 @@ mod tests {
         State { next_at: at(next), last_due_at: None, requested_at: None, running: None }
     }
 
-    fn running(state: &State, attempt: i64, is_dead: bool) -> State {
+    fn running(state: &State, attempt: i64, sign: Sign) -> State {
         let run = Begun { cause: Cause::Schedule, due_at: at("01T03:00"), attempt };
-        State { running: Some(Running { run, is_dead }), ..state.clone() }
+        State { running: Some(Running { run, sign }), ..state.clone() }
     }
 
     fn decided(state: &State, now: &str) -> (Timestamp, Act) {
@@ -144,13 +158,23 @@ mod tests {
 
     #[test]
     fn a_due_time_is_skipped_while_a_run_is_in_progress_and_a_dead_run_is_made_again() {
-        let busy = running(&idle("02T03:00"), 1, false);
+        let busy = running(&idle("02T03:00"), 1, Sign::Alive);
         assert_eq!(decided(&busy, "02T03:01"), (at("03T03:00"), Act::Skip(at("02T03:00"))));
         assert_eq!(decided(&busy, "02T02:00").1, Act::Nothing);
-        let dead = running(&idle("02T03:00"), 1, true);
+        let dead = running(&idle("02T03:00"), 1, Sign::Dead);
         let again = Begun { cause: Cause::Schedule, due_at: at("01T03:00"), attempt: 2 };
         assert_eq!(decided(&dead, "02T02:00"), (at("02T03:00"), Act::Begin { run: again, after_dead: true }));
-        assert_eq!(decided(&running(&idle("02T03:00"), MAX_ATTEMPTS, true), "02T02:00").1, Act::GiveUp);
+        assert_eq!(decided(&running(&idle("02T03:00"), MAX_ATTEMPTS, Sign::Dead), "02T02:00").1, Act::GiveUp);
+    }
+
+    #[test]
+    fn a_run_that_its_server_has_released_is_no_attempt_more() {
+        for attempt in 1..=MAX_ATTEMPTS {
+            let run = Begun { cause: Cause::Schedule, due_at: at("01T03:00"), attempt };
+            let released = running(&idle("02T03:00"), attempt, Sign::Released);
+            let again = Act::Begin { run, after_dead: true };
+            assert_eq!(decided(&released, "02T02:00"), (at("02T03:00"), again));
+        }
     }
 
     #[test]
@@ -158,7 +182,7 @@ mod tests {
         let requested = State { requested_at: Some(at("01T09:00")), ..idle("02T03:00") };
         let run = Begun { cause: Cause::Operator, due_at: at("01T09:00"), attempt: 1 };
         assert_eq!(decided(&requested, "01T09:01"), (at("02T03:00"), Act::Begin { run, after_dead: false }));
-        let busy = running(&requested, 1, false);
+        let busy = running(&requested, 1, Sign::Alive);
         assert_eq!(decided(&busy, "01T09:01").1, Act::Nothing);
     }
 

@@ -224,11 +224,14 @@ impl Jobs {
         outbox: Option<&Outbox>,
         ambient: &Ambient,
     ) -> Result<Option<Self>, JobsInitError> {
+        // As `migrate` does, which does not compile functions.
+        if may_exist(config) {
+            schema::prepare(db, config.database.create_tables).await?;
+        }
         let listed = listed(config, functions);
         if listed.is_empty() {
             return Ok(None);
         }
-        schema::prepare(db, config.database.create_tables).await?;
         let actions = action::actions(config, functions, (db, entities), outbox, ambient)?;
         Ok(Some(Self::new(listed, actions, db.clone(), ambient.clone())))
     }

@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const BEAT: Duration = Duration::from_secs(4);
 /// After which time without a sign of life a run's server counts as dead.
 const SILENCE: Duration = Duration::from_secs(20);
+/// After which time without a sign of life that has arrived, a run ends by itself: before another server can begin it again.
+const OWN_SILENCE: Duration = SILENCE.saturating_sub(BEAT).saturating_sub(LOOK.saturating_mul(2));
 /// How long the notes about interrupted runs may take at the end of a server.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -124,7 +126,7 @@ impl Runner {
         if self.is_first {
             // A SQLite database has one server, and this is it.
             if store.db.engine() == gatewright_db::Engine::Sqlite {
-                store.release_all().await?;
+                store.bury_all().await?;
             }
             self.is_first = false;
         }
@@ -169,8 +171,7 @@ impl Runner {
         let mut state = watched.state.clone();
         if watched.run.is_some() {
             let run = Begun { cause: Cause::Schedule, due_at: state.next_at, attempt: 1 };
-            let is_dead = watched.is_released() || self.is_dead(&job.name);
-            state.running = Some(Running { run, is_dead });
+            state.running = Some(Running { run, sign: watched.sign(self.is_dead(&job.name)) });
         }
         let Decision { next_at, act } = decide(&state, &job.schedule, self.jobs.0.store.ambient.now());
         act != Act::Nothing || next_at != watched.state.next_at
@@ -234,7 +235,10 @@ impl Run {
                 Err(_) => (Outcome::Failed, Some(format!("the job took longer than {} ms", self.time.as_millis()))),
             },
             () = lost(&self.jobs, &self.held) => {
-                tracing::warn!(job = self.held.job, "another server has taken over the job's run; it ends here");
+                tracing::warn!(
+                    job = self.held.job,
+                    "another server has taken over the job's run, or soon does; it ends here"
+                );
                 return;
             }
             _ = self.stages.wait_for(|stage| *stage == Stage::Halted) => {
@@ -273,17 +277,20 @@ impl Run {
     }
 }
 
-/// Gives signs of life until the run belongs to another server, or until others must think so.
+/// Gives signs of life until the run belongs to another server, or until others may soon think so.
 async fn lost(jobs: &Jobs, held: &Held) {
     let mut last = Instant::now();
     loop {
-        sleep(BEAT).await;
-        match timeout(SILENCE, jobs.0.store.beat(held)).await {
-            Ok(Ok(true)) => last = Instant::now(),
-            Ok(Ok(false)) => return,
-            Ok(Err(_)) | Err(_) if last.elapsed() >= SILENCE => return,
+        sleep(BEAT.min(OWN_SILENCE.saturating_sub(last.elapsed()))).await;
+        let (begun, left) = (Instant::now(), OWN_SILENCE.saturating_sub(last.elapsed()));
+        if left.is_zero() {
+            return;
+        }
+        match timeout(left, jobs.0.store.beat(held)).await {
+            // Others count from when it was written, which is not before.
+            Ok(Ok(true)) => last = begun,
+            Ok(Ok(false)) | Err(_) => return,
             Ok(Err(error)) => tracing::debug!(job = held.job, %error, "a sign of life of a job's run was not given"),
-            Err(_) => {}
         }
     }
 }

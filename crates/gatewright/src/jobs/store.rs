@@ -10,7 +10,7 @@ use gatewright_db::{Db, Error, Row, Tx, dialect, params};
 use jiff::Timestamp;
 
 use super::Listed;
-use super::decide::{Act, Begun, Cause, Decision, Running, State, decide, first};
+use super::decide::{Act, Begun, Cause, Decision, Running, Sign, State, decide, first};
 
 /// How many runs of a job are kept.
 pub(super) const KEPT: u32 = 100;
@@ -18,8 +18,10 @@ pub(super) const KEPT: u32 = 100;
 const ERROR: usize = 1_000;
 /// After which time the runs of jobs that nobody declares are removed, in hours.
 const FORGOTTEN: i64 = 24 * 30;
-/// The sign of life of a run that its server has given up.
+/// The sign of life of a run that its server has given up, because it was stopped.
 const RELEASED: i64 = -1;
+/// That of a run whose server is known to have died.
+const DIED: i64 = -2;
 
 /// The tables. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -61,9 +63,17 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Whether the server of the run has said that it does not go on.
-    pub(super) fn is_released(&self) -> bool {
-        self.run.as_ref().is_some_and(|(_, beats)| *beats == RELEASED)
+    /// What the server of the run says of it. `is_silent`: it has given no sign of life for long.
+    pub(super) fn sign(&self, is_silent: bool) -> Sign {
+        sign(self.run.as_ref().map_or(0, |(_, beats)| *beats), is_silent)
+    }
+}
+
+fn sign(beats: i64, is_silent: bool) -> Sign {
+    match beats {
+        RELEASED => Sign::Released,
+        beats if beats == DIED || is_silent => Sign::Dead,
+        _ => Sign::Alive,
     }
 }
 
@@ -123,10 +133,10 @@ impl Store {
         self.db.execute(sql, params![names, before]).await.map(|_| ())
     }
 
-    /// For the one server of a database: no run of another server is in progress.
-    pub(super) async fn release_all(&self) -> Result<(), Error> {
-        let sql = "UPDATE gatewright_jobs SET run_beats = ?1 WHERE run_id IS NOT NULL";
-        self.db.execute(sql, params![RELEASED]).await.map(|_| ())
+    /// For the one server of a database: no run of another server is in progress. What none has released has lost its server.
+    pub(super) async fn bury_all(&self) -> Result<(), Error> {
+        let sql = "UPDATE gatewright_jobs SET run_beats = ?1 WHERE run_id IS NOT NULL AND run_beats <> ?2";
+        self.db.execute(sql, params![DIED, RELEASED]).await.map(|_| ())
     }
 
     /// The rows of all jobs, by name.
@@ -149,7 +159,9 @@ impl Store {
 
     /// Gives a sign of life. Whether the run is still this server's.
     pub(super) async fn beat(&self, held: &Held) -> Result<bool, Error> {
-        let sql = "UPDATE gatewright_jobs SET run_beats = run_beats + 1 WHERE name = ?1 AND run_id = ?2";
+        // A late sign does not take back what was given up.
+        let sql =
+            "UPDATE gatewright_jobs SET run_beats = run_beats + 1 WHERE name = ?1 AND run_id = ?2 AND run_beats >= 0";
         Ok(self.db.execute(sql, params![held.job.as_str(), held.id.as_str()]).await? == 1)
     }
 
@@ -245,8 +257,8 @@ async fn turn(tx: &Tx, job: &Listed, dead: Option<&(String, i64)>, now: Timestam
     let (run_id, beats): (Option<String>, i64) = (row.get("run_id")?, row.get("run_beats")?);
     let mut state = state(&row)?;
     if let Some(run_id) = &run_id {
-        let is_dead = beats == RELEASED || dead.is_some_and(|(id, last)| id == run_id && *last == beats);
-        state.running = Some(Running { run: begun(tx, run_id, now).await?, is_dead });
+        let is_silent = dead.is_some_and(|(id, last)| id == run_id && *last == beats);
+        state.running = Some(Running { run: begun(tx, run_id, now).await?, sign: sign(beats, is_silent) });
     }
     let Decision { next_at, act } = decide(&state, &job.schedule, now);
     if next_at != state.next_at {

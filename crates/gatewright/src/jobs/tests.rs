@@ -114,13 +114,18 @@ async fn a_run_whose_server_died_is_made_again_and_its_server_learns_of_it() {
         assert!(!world.store.end(&first, Outcome::Succeeded, None).await.unwrap());
         // A server that stops gives its run back at once.
         assert!(world.store.end(&second, Outcome::Interrupted, None).await.unwrap());
+        assert!(!world.store.beat(&second).await.unwrap(), "a late sign of life changes nothing");
+        world.store.bury_all().await.unwrap();
         let third = world.begin().await;
-        assert_eq!(third.run.attempt, MAX_ATTEMPTS);
-        world.store.release_all().await.unwrap();
+        assert_eq!(third.run.attempt, 2, "that is no death of a server");
+        world.store.bury_all().await.unwrap();
+        let fourth = world.begin().await;
+        assert_eq!(fourth.run.attempt, MAX_ATTEMPTS);
+        world.store.bury_all().await.unwrap();
         assert_eq!(world.turn().await, Turn::GivenUp);
         let history = world.store.history("nightly", 10).await.unwrap();
         let outcomes: Vec<(i64, &str)> = history.iter().map(|run| (run.attempt, &*run.outcome)).collect();
-        assert_eq!(outcomes, [(3, "interrupted"), (2, "interrupted"), (1, "interrupted")]);
+        assert_eq!(outcomes, [(3, "interrupted"), (2, "interrupted"), (2, "interrupted"), (1, "interrupted")]);
         world.at("2026-01-03T03:00:00Z");
         assert_eq!(world.begin().await.run.attempt, 1, "the next due time begins anew");
     }

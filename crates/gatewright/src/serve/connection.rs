@@ -35,6 +35,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEAD: usize = 64 * 1024;
 /// The most that a connection buffers each way, in bytes.
 const MAX_BUFFER: usize = 128 * 1024;
+/// What a client may send of a body before it is read, with HTTP/2: for each request, and for all of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 128 * 1024;
 /// The most requests in progress on a connection with HTTP/2.
 const MAX_STREAMS: u32 = 100;
 /// How long a connection with HTTP/2 may stay idle. Then it has as long again to end.
@@ -65,6 +68,7 @@ impl Connections {
         let mut http_2 = http2::Builder::new(TokioExecutor::new());
         http_2.timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
         http_2.max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX)).max_send_buf_size(MAX_BUFFER);
+        http_2.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
         http_2.keep_alive_interval(HEAD_TIMEOUT).keep_alive_timeout(HEAD_TIMEOUT);
         let ambient = Ambient::system();
         Self { http, http_2, router, misaddressed: misaddressed(), ambient, slow_reader, draining, finish }

@@ -1,5 +1,7 @@
 //! Events of accounts, tenants and members: what is staged at every door, in the transaction of the change.
 
+use std::collections::HashSet;
+
 use gatewright_db::params;
 use gatewright_testing::{Actor, TestApp};
 use serde_json::{Value, json};
@@ -24,12 +26,12 @@ name = "name"
 type = "string"
 "#;
 
-/// What was staged since the last look, oldest first: types and data.
-async fn told(app: &TestApp, seen: &mut usize) -> Vec<(String, Value)> {
-    let sql = "SELECT type, payload, record_key FROM event_outbox ORDER BY created_at, position, id";
+/// What was staged since the last look, of each subject in its order: types and data.
+async fn told(app: &TestApp, seen: &mut HashSet<String>) -> Vec<(String, Value)> {
+    let sql = "SELECT id, type, payload, record_key FROM event_outbox ORDER BY record_key, position";
     let rows = app.app().db().query(sql, vec![]).await.unwrap();
-    let all: Vec<(String, Value)> = rows
-        .iter()
+    let new = rows.iter().filter(|row| seen.insert(row.get("id").unwrap()));
+    let new: Vec<(String, Value)> = new
         .map(|row| {
             let payload: String = row.get("payload").unwrap();
             assert!(row.get::<Option<String>>("record_key").unwrap().is_some(), "{payload}");
@@ -39,12 +41,10 @@ async fn told(app: &TestApp, seen: &mut usize) -> Vec<(String, Value)> {
             (row.get("type").unwrap(), serde_json::from_str(&payload).unwrap())
         })
         .collect();
-    let new = all[*seen..].to_vec();
-    *seen = all.len();
     new
 }
 
-async fn types(app: &TestApp, seen: &mut usize) -> Vec<String> {
+async fn types(app: &TestApp, seen: &mut HashSet<String>) -> Vec<String> {
     told(app, seen).await.into_iter().map(|(event, _)| event).collect()
 }
 
@@ -65,10 +65,10 @@ async fn mailed(actor: &Actor, email: &str, name: &str) -> String {
 #[tokio::test]
 async fn what_happens_to_an_account_is_told_once_and_without_credentials() {
     for app in TestApp::on_every_engine(CONFIGURATION).await {
-        let (mut seen, email) = (0, "ann@example.com");
+        let (mut seen, email) = (HashSet::new(), "ann@example.com");
         let mut ann = app.anonymous();
         let registered = json!({ "email": email, "password": PASSWORD, "profile": { "displayName": "Ann" } });
-        let id = ann.post("/auth/register", registered).await.is(201).at("/user/id");
+        let id = ann.post("/auth/register", registered).await.is(200).at("/user/id");
         let events = told(&app, &mut seen).await;
         let user = events[0].1["user"].clone();
         assert_eq!((events.len(), &*events[0].0), (1, "user.created"), "{}: registering is no sign-in", app.engine());
@@ -90,7 +90,7 @@ async fn what_happens_to_an_account_is_told_once_and_without_credentials() {
         let changed = ann.post("/auth/change-password", changed).await.is(200);
         ann.keep_cookies(&changed);
         assert_eq!(types(&app, &mut seen).await, Vec::<String>::new(), "neither a password nor a renewed session");
-        ann.post("/auth/send-verification", json!({})).await.is(202);
+        ann.post("/auth/send-verification", json!({})).await.is(200);
         let token = mailed(&ann, email, "token").await;
         ann.post("/auth/verify-email", json!({ "token": token })).await.is(200);
         assert_eq!(types(&app, &mut seen).await, ["user.verified"]);
@@ -109,16 +109,16 @@ async fn what_happens_to_an_account_is_told_once_and_without_credentials() {
         accounts.delete(&user_id).await.unwrap();
         let events = told(&app, &mut seen).await;
         let (last, user) = events.last().map(|(event, data)| (event.clone(), data["user"].clone())).unwrap();
-        assert_eq!((&*last, &user["id"], &user["email"]), ("user.deleted", &id, &json!(email)), "{events:?}");
+        assert_eq!((&*last, &user), ("user.deleted", &json!({ "id": id })), "{events:?}");
     }
 }
 
 #[tokio::test]
 async fn a_magic_link_that_makes_an_account_and_a_guest_that_becomes_one_are_told() {
     for app in TestApp::on_every_engine(CONFIGURATION).await {
-        let mut seen = 0;
+        let mut seen = HashSet::new();
         let anyone = app.anonymous();
-        anyone.post("/auth/magic-link/send", json!({ "email": "new@example.com" })).await.is(202);
+        anyone.post("/auth/magic-link/send", json!({ "email": "new@example.com" })).await.is(200);
         let token = mailed(&anyone, "new@example.com", "token").await;
         anyone.post("/auth/magic-link/verify", json!({ "token": token })).await.is(200);
         assert_eq!(
@@ -144,7 +144,7 @@ async fn a_magic_link_that_makes_an_account_and_a_guest_that_becomes_one_are_tol
 #[tokio::test]
 async fn tenants_and_members_are_told() {
     for app in TestApp::on_every_engine(CONFIGURATION).await {
-        let mut seen = 0;
+        let mut seen = HashSet::new();
         let (ann, ben) = (app.signed_in("ann@example.com").await, app.signed_in("ben@example.com").await);
         let ben_id = app.user_id("ben@example.com").await;
         types(&app, &mut seen).await;
@@ -182,8 +182,13 @@ async fn of_twenty_registrations_at_once_one_is_told() {
     for app in TestApp::on_every_engine(CONFIGURATION).await {
         let body = json!({ "email": "ann@example.com", "password": PASSWORD });
         let tries = (0..20).map(|_| async { app.anonymous().post("/auth/register", body.clone()).await.status() });
-        let made = futures_util::future::join_all(tries).await.into_iter().filter(|status| *status == 201).count();
-        assert_eq!((made, types(&app, &mut 0).await), (1, vec!["user.created".to_owned()]), "{}", app.engine());
+        let made = futures_util::future::join_all(tries).await.into_iter().filter(|status| *status == 200).count();
+        assert_eq!(
+            (made, types(&app, &mut HashSet::new()).await),
+            (1, vec!["user.created".to_owned()]),
+            "{}",
+            app.engine()
+        );
         let users = app.app().db().query("SELECT id FROM users", params![]).await.unwrap();
         assert_eq!(users.len(), 1);
     }

@@ -99,7 +99,8 @@ fn every_secret_takes_a_file() {
     assert!(secrets.len() > 25, "{secrets:?}");
     for Setting { section, key, .. } in &secrets {
         let variable = format!("GATEWRIGHT__{}__{}_FILE", section.replace('.', "__"), key).to_ascii_uppercase();
-        let in_list = ["outbox.consumer", "auth.oauth.oidc", "auth.oauth.oauth2"].contains(&section.as_str());
+        let in_list =
+            ["outbox.consumer", "auth.oauth.oidc", "auth.oauth.oauth2", "hook", "job"].contains(&section.as_str());
         let found = problems(Loader::empty().environment(variables([(&*variable, &*path)])).dev_mode().load());
         let expected = format!("environment variable {variable}: {section}.{key}");
         // A list of sections is one variable.

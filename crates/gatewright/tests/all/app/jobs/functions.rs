@@ -42,17 +42,20 @@ async fn a_function_runs_at_its_time_without_a_caller_and_its_errors_show_no_sec
         let texts = app.app().db().query("SELECT text FROM notes ORDER BY id", Vec::new()).await.unwrap();
         let texts: Vec<String> = texts.iter().map(|row| row.get("text").unwrap()).collect();
         assert!(texts[0].starts_with("0 notes at 20"), "{texts:?}");
-        assert_eq!(texts[1], "a job has no caller: use db.system");
+        assert_eq!(texts[1], "db: nobody calls this function; use db.system");
         for (job, message) in [
             ("broken", "Error: the key is ***"),
             ("endless", "its time is used up"),
-            ("waiting", "longer than 1500 ms"),
+            ("waiting", "not done after"),
             ("refusing", "TypeError: no"),
         ] {
             let runs = super::ended(&app, job, 1).await;
             let error = runs[0]["error"].as_str().unwrap();
             assert_eq!(runs[0]["outcome"], "failed", "{job}: {error}");
-            assert!(error.contains(message) || (job == "endless" && error.contains("longer than")), "{job}: {error}");
+            assert!(
+                error.contains(message) || (job == "endless" && error.contains("took longer than")),
+                "{job}: {error}"
+            );
             assert!(!error.contains(&home), "{error}");
         }
     }
