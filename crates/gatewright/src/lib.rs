@@ -33,6 +33,7 @@ mod consumers;
 #[cfg(feature = "docs")]
 mod docs;
 mod explain;
+mod function_info;
 #[cfg(feature = "functions")]
 mod functions;
 #[cfg(not(feature = "functions"))]
@@ -65,7 +66,8 @@ pub use app::{App, AppBuilder, BuildError, ReloadError, Reloaded, Reloader};
 pub use backups::{BackupFiles, CreateBackupError, RestoreError, Restored, Written, backup, restore};
 pub use config::Config;
 pub use explain::{ExplainAs, ExplainError, Question, explain, explain_offline};
-pub use functions::{FunctionInfo, check_functions, functions};
+pub use function_info::FunctionInfo;
+pub use functions::{check_functions, functions};
 /// Accounts and sign-in.
 pub use gatewright_auth as auth;
 /// Identity, time and randomness.

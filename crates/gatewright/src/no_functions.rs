@@ -10,7 +10,7 @@ use gatewright_entities::{Builder as EntitiesBuilder, Entities};
 use gatewright_events::outbox::{ConsumerError, RelayBuilder};
 use gatewright_limits::Store;
 
-use crate::Config;
+use crate::{Config, FunctionInfo};
 use crate::app::mail::MailService;
 use crate::jobs::{Action, Listed};
 
@@ -85,21 +85,6 @@ pub(crate) struct Message {
     pub(crate) subject: String,
     pub(crate) text: String,
     pub(crate) html: Option<String>,
-}
-
-/// One function.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct FunctionInfo {
-    /// The name of its export.
-    pub name: String,
-    /// `before`, `on`, `job` or `route`.
-    pub kind: &'static str,
-    /// The file, as a path within the folder.
-    pub file: String,
-    /// When it runs.
-    pub trigger: String,
 }
 
 /// Fails if there is a folder of functions.

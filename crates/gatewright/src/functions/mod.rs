@@ -32,7 +32,7 @@ use gatewright_entities::Entities;
 use gatewright_functions::{Call, Data, Fault, Function, Limits, Program, Trigger};
 use gatewright_http::Problem;
 use http::StatusCode;
-pub use list::{FunctionInfo, functions};
+pub use list::functions;
 pub(crate) use listening::listen;
 pub(crate) use mail::Message;
 pub(crate) use routes::PREFIX;

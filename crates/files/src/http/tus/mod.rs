@@ -13,6 +13,7 @@ use gatewright_http::{Problem, layers};
 use http::header::{ALLOW, CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
+use jiff::Timestamp;
 
 use super::caller::{Head, split};
 use super::{State, has_files};
@@ -102,11 +103,8 @@ async fn create(FromState(state): FromState<Arc<State>>, request: Request) -> Re
         }
     }
     let location = format!("{}{PATH}/{}", state.prefix, upload.id);
-    let mut answer = HeaderMap::new();
+    let mut answer = progress(received, expires_at)?;
     answer.insert(LOCATION, HeaderValue::from_str(&location).map_err(|error| Problem::internal(&error))?);
-    answer.insert(Names::OFFSET, received.into());
-    answer.insert(Names::EXPIRES, date(expires_at)?);
-    answer.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok((StatusCode::CREATED, answer).into_response())
 }
 
@@ -119,11 +117,8 @@ async fn show(
     let (head, _) = split(request);
     let (account, _) = state.uploader(&head).await?;
     let upload = state.files.resumable(&account, &id).await?;
-    let mut answer = HeaderMap::new();
-    answer.insert(Names::OFFSET, upload.received.into());
+    let mut answer = progress(upload.received, upload.expires_at)?;
     answer.insert(Names::LENGTH, upload.length.into());
-    answer.insert(Names::EXPIRES, date(upload.expires_at)?);
-    answer.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if !upload.metadata.is_empty() {
         answer.extend(HeaderValue::from_str(&upload.metadata).map(|sent| (Names::METADATA, sent)));
     }
@@ -148,8 +143,16 @@ async fn append(
     let brought = Brought { offset, expected: body.size_hint().exact(), checksum };
     let mut bytes = Paced::new(body.into_data_stream());
     let (received, expires_at) = state.files.append(&account, &upload, brought, &mut bytes).await?;
-    let headers = [(Names::OFFSET, received.into()), (Names::EXPIRES, date(expires_at)?)];
-    Ok((StatusCode::NO_CONTENT, headers).into_response())
+    Ok((StatusCode::NO_CONTENT, progress(received, expires_at)?).into_response())
+}
+
+/// How many bytes are stored, and until when.
+fn progress(received: u64, expires_at: Timestamp) -> Result<HeaderMap, Problem> {
+    let mut headers = HeaderMap::new();
+    headers.insert(Names::OFFSET, received.into());
+    headers.insert(Names::EXPIRES, date(expires_at)?);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(headers)
 }
 
 /// `DELETE`: nothing of the upload is kept.
