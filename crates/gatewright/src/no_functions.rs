@@ -10,9 +10,9 @@ use gatewright_entities::{Builder as EntitiesBuilder, Entities};
 use gatewright_events::outbox::{ConsumerError, RelayBuilder};
 use gatewright_limits::Store;
 
-use crate::{Config, FunctionInfo};
 use crate::app::mail::MailService;
 use crate::jobs::{Action, Listed};
+use crate::{Config, FunctionInfo};
 
 /// Before every path of a route.
 pub(crate) const PREFIX: &str = "/fn";
